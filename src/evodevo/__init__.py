@@ -1,0 +1,3 @@
+"""evodevo: neural networks that design themselves."""
+
+__version__ = "0.1.0"

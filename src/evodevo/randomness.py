@@ -1,0 +1,35 @@
+"""Random draws that depend on what they are for, never on what was drawn before.
+
+A key is (run seed, generation or event, slot, purpose): the same key gives the same numbers in any process, in any
+order, after any crash. Nothing mutable has to be saved for an exact resume.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+Key = int | str
+
+
+def _digest(seed: int, key: tuple[Key, ...]) -> bytes:
+    # The type is part of the text, so that 1 and "1" are different keys; lengths make the joint unambiguous.
+    parts = [f"{type(part).__name__}:{len(str(part))}:{part}" for part in (seed, *key)]
+    return hashlib.blake2b("|".join(parts).encode(), digest_size=32).digest()
+
+
+def generator(seed: int, *key: Key) -> np.random.Generator:
+    """A generator for one purpose.
+
+    Args:
+        seed: the run's seed.
+        key: what the draws are for, for example ``(generation, slot, "mutation")``.
+    """
+    words = np.frombuffer(_digest(seed, key), dtype=np.uint32)
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words.tolist())))
+
+
+def integer_seed(seed: int, *key: Key) -> int:
+    """A seed in [0, 2**63) for libraries that want one integer (``torch.manual_seed``)."""
+    return int.from_bytes(_digest(seed, key)[:8], "big") >> 1

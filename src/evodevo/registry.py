@@ -1,0 +1,116 @@
+"""Named tables: operators, spaces, tasks, objectives, algorithms, recipes, evaluators, exporters.
+
+A row is a value, or a ``"module:attribute"`` that is imported on first use, so that listing names loads nothing.
+Built-in rows are written in our own code. An installed package adds rows by the entry-point group of the table, and
+they are loaded only when the user enables that package by name; a name in a file selects a row and is never imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Any, Generic, TypeVar
+
+from evodevo.errors import UsageError, unknown_name
+
+T = TypeVar("T")
+
+
+@dataclass
+class Registry(Generic[T]):
+    """One table.
+
+    Args:
+        kind: what a row is called in error messages ("algorithm").
+        group: the entry-point group through which packages add rows ("evodevo.algorithms").
+    """
+
+    kind: str
+    group: str
+    _rows: dict[str, T | str] = field(default_factory=dict)
+
+    def add(self, name: str, row: T | str) -> None:
+        """Add a row; a built-in name cannot be taken over by a plugin.
+
+        Raises:
+            UsageError: the name is taken.
+        """
+        if name in self._rows and self._rows[name] is not row:
+            raise UsageError(f"the {self.kind} {name!r} is registered already; choose another name.")
+        self._rows[name] = row
+
+    def get(self, name: str) -> T:
+        """The row of that name, imported now if it was lazy.
+
+        Raises:
+            UsageError: no such name; the message holds the nearest one.
+        """
+        if name not in self._rows:
+            raise unknown_name(self.kind, name, self._rows)
+        row = self._rows[name]
+        if isinstance(row, str):
+            module, _, attribute = row.partition(":")
+            row = getattr(importlib.import_module(module), attribute)
+            self._rows[name] = row
+        return row  # type: ignore[return-value]
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        return sorted(self._rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def enable(self, package: str) -> dict[str, str]:
+        """Load the rows that an installed package offers for this table.
+
+        Returns:
+            name -> version of the package, to be recorded with the run.
+
+        Raises:
+            UsageError: a name of the package is taken.
+        """
+        added: dict[str, str] = {}
+        for point in metadata.entry_points(group=self.group):
+            if point.dist is not None and point.dist.name == package:
+                self.add(point.name, point.load())
+                added[point.name] = point.dist.version
+        return added
+
+
+TABLES: dict[str, Registry[Any]] = {}
+
+
+def table(kind: str, group: str) -> Registry[Any]:
+    """Create a table and list it, so that ``enable_packages`` reaches it."""
+    registry: Registry[Any] = Registry(kind, group)
+    TABLES[group] = registry
+    return registry
+
+
+def enable_packages(packages: tuple[str, ...]) -> dict[str, str]:
+    """Load the rows of these packages into every table that exists.
+
+    Returns:
+        package -> version.
+
+    Raises:
+        UsageError: a package is not installed or offers nothing.
+    """
+    versions: dict[str, str] = {}
+    for package in packages:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            raise UsageError(f"the package {package!r} is not installed; install it or leave it out.") from None
+        groups = {point.group for point in metadata.distribution(package).entry_points}
+        if not any(group in TABLES for group in groups):
+            raise UsageError(f"the package {package!r} adds no row to any evodevo table ({', '.join(sorted(TABLES))}).")
+        for registry in TABLES.values():
+            registry.enable(package)
+    return versions

@@ -1,0 +1,114 @@
+"""The base of all settings: strict, frozen, unknown keys refused, and errors a person can act on."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from evodevo.errors import NotFoundError, UsageError
+
+S = TypeVar("S", bound="Settings")
+
+
+class Settings(BaseModel):
+    """Settings of one room, written beside the code that reads them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def validate(kind: type[S], values: dict[str, Any], *, what: str) -> S:
+    """Check values against a settings class.
+
+    Args:
+        kind: the class.
+        values: plain data (from TOML, JSON or Python).
+        what: where the values come from, for the message.
+
+    Raises:
+        UsageError: every wrong value with its place, what is allowed and, for unknown keys, the nearest one.
+    """
+    try:
+        # JSON mode is strict about numbers and text but lets lists stand for tuples, as files must.
+        return kind.model_validate_json(_as_json(values, what))
+    except ValidationError as error:
+        lines = [_line(kind, item) for item in error.errors(include_url=False, include_context=False)]
+        raise UsageError(f"{what}: " + "; ".join(lines)) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """A TOML file as plain data.
+
+    Raises:
+        NotFoundError: no such file.
+        UsageError: not TOML, with line and column.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NotFoundError(f"no settings file at {path}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise UsageError(f"{path} is not a readable TOML file: {error}") from None
+
+
+def assign(values: dict[str, Any], dotted: str, text: str) -> None:
+    """Apply one ``--set key.sub=value``: TOML where the text is TOML, else the text itself.
+
+    Raises:
+        UsageError: the key is empty or runs through a value that is not a table.
+    """
+    keys = dotted.split(".")
+    if not all(keys):
+        raise UsageError(f"--set wants key=value or key.sub=value; got {dotted!r}.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError):
+        value = text
+    place = values
+    for key in keys[:-1]:
+        place = place.setdefault(key, {})
+        if not isinstance(place, dict):
+            raise UsageError(f"--set {dotted}: {key!r} is a value, not a table.")
+    place[keys[-1]] = value
+
+
+def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Tables are merged key by key; any other value of ``above`` replaces that of ``below``."""
+    result = dict(below)
+    for key, value in above.items():
+        if isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = merge(result[key], value)
+        else:
+            result[key] = value
+    return result
+
+
+def _as_json(values: dict[str, Any], what: str) -> str:
+    from evodevo import canonical
+
+    try:
+        return canonical.dumps(values)
+    except UsageError as error:
+        raise UsageError(f"{what}: {error}") from None
+
+
+def _line(kind: type[BaseModel], item: Any) -> str:
+    place = ".".join(str(part) for part in item["loc"]) or "settings"
+    if item["type"] == "extra_forbidden":
+        known = _fields(kind, item["loc"][:-1])
+        near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        return f"unknown key {place!r}{hint}; known: {', '.join(known)}"
+    return f"{place}: {item['msg'].lower()}, got {str(item.get('input'))[:80]!r}"
+
+
+def _fields(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    for part in path:
+        annotation = kind.model_fields[str(part)].annotation if str(part) in kind.model_fields else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return sorted(kind.model_fields)
+        kind = annotation
+    return sorted(kind.model_fields)

@@ -1,0 +1,140 @@
+"""What a space of architectures is: genomes as plain data, and the operations under which they are closed.
+
+A genome is an immutable value. It travels in an envelope ``{"space", "version", "genes"}`` and its hash is over the
+canonical form of that envelope, so that two texts of one architecture are one individual.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from evodevo import canonical
+from evodevo.errors import GenomeError
+from evodevo.registry import Registry, table
+
+G = TypeVar("G", bound=Hashable)
+
+SPACES: Registry[Any] = table("space", "evodevo.spaces")
+
+
+class Space(ABC, Generic[G]):
+    """The set of genomes of one kind.
+
+    Public methods do the common work and call the hook of the same name with an underscore. Laws, tested by
+    ``evodevo.testing.SpaceTests`` for every space: JSON and text round-trip; ``repair`` is idempotent and is the
+    identity on valid genomes; every genome that ``sample``, ``mutate`` and ``crossover`` return is valid; all draws
+    come from ``rng``, so that equal generators give equal genomes.
+    """
+
+    name: str
+    version: int = 1
+
+    # Drawing
+
+    def sample(self, rng: np.random.Generator) -> G:
+        """A random valid genome."""
+        return self.repair(self._sample(rng), rng)
+
+    def mutate(self, genome: G, rng: np.random.Generator) -> G:
+        """A valid genome near ``genome``; it may be equal to it."""
+        return self.repair(self._mutate(genome, rng), rng)
+
+    def crossover(self, a: G, b: G, rng: np.random.Generator) -> tuple[G, G]:
+        """Two valid children that inherit from both parents."""
+        left, right = self._crossover(a, b, rng)
+        return self.repair(left, rng), self.repair(right, rng)
+
+    def initial(self, rng: np.random.Generator) -> G | None:
+        """A genome for the first population that is not random (a known simple design), or None."""
+        return None
+
+    @abstractmethod
+    def repair(self, genome: G, rng: np.random.Generator) -> G:
+        """The genome itself if it is valid, else a valid one near it."""
+
+    @abstractmethod
+    def check(self, genome: G) -> None:
+        """Raise ``GenomeError`` with position, value and what is allowed, if the genome is not valid."""
+
+    @abstractmethod
+    def _sample(self, rng: np.random.Generator) -> G: ...
+
+    @abstractmethod
+    def _mutate(self, genome: G, rng: np.random.Generator) -> G: ...
+
+    @abstractmethod
+    def _crossover(self, a: G, b: G, rng: np.random.Generator) -> tuple[G, G]: ...
+
+    # Comparing
+
+    @abstractmethod
+    def segments(self, genome: G) -> tuple[Hashable, ...]:
+        """The genome as a sequence of whole parts (one LIV each, one coordinate each)."""
+
+    @abstractmethod
+    def join(self, segments: Sequence[Any]) -> G:
+        """The inverse of ``segments``; the result may need ``repair``."""
+
+    def distance(self, a: G, b: G) -> float:
+        """The share of unequal segments, in [0, 1]; segments that only one of them has count as unequal."""
+        left, right = self.segments(a), self.segments(b)
+        longest = max(len(left), len(right))
+        if longest == 0:
+            return 0.0
+        return 1.0 - sum(x == y for x, y in zip(left, right, strict=False)) / longest
+
+    def canonical(self, genome: G) -> G:
+        """The one genome that stands for all genomes that build the same model."""
+        return genome
+
+    def hash(self, genome: G) -> str:
+        """64 hexadecimal digits, equal for genomes that build the same model."""
+        return canonical.digest(self.to_json(self.canonical(genome)))
+
+    # Writing
+
+    @abstractmethod
+    def parse(self, text: str) -> G:
+        """Read the text form; raises ``GenomeError``."""
+
+    @abstractmethod
+    def print(self, genome: G) -> str:
+        """The text form; ``parse(print(g)) == g``."""
+
+    def to_json(self, genome: G) -> dict[str, Any]:
+        """The envelope."""
+        return {"space": self.name, "version": self.version, "genes": self._to_genes(genome)}
+
+    def from_json(self, envelope: Any) -> G:
+        """Read an envelope; older versions are upgraded.
+
+        Raises:
+            GenomeError: not an envelope of this space, a newer version, or an invalid genome.
+        """
+        if not isinstance(envelope, dict) or set(envelope) != {"space", "version", "genes"}:
+            raise GenomeError('a genome is an object with exactly the keys "space", "version" and "genes".')
+        if envelope["space"] != self.name:
+            raise GenomeError(f"this genome is of space {envelope['space']!r}; {self.name!r} is wanted here.")
+        version = envelope["version"]
+        if type(version) is not int or not 1 <= version <= self.version:
+            raise GenomeError(
+                f"this genome has version {version!r}; this evodevo reads {self.name!r} genomes of version 1 to "
+                f"{self.version}."
+            )
+        genome = self._from_genes(self.upgrade(envelope["genes"], version))
+        self.check(genome)
+        return genome
+
+    def upgrade(self, genes: Any, version: int) -> Any:
+        """Genes of an older version as genes of this one; spaces with history override it."""
+        return genes
+
+    @abstractmethod
+    def _to_genes(self, genome: G) -> Any: ...
+
+    @abstractmethod
+    def _from_genes(self, genes: Any) -> G: ...
