@@ -1,0 +1,37 @@
+"""What an architecture costs, as one record everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Mode = Literal["prefill", "decode", "train"]
+Convention = Literal["star", "actual"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Exact integers, computed from a genome without building the model.
+
+    Attributes:
+        parameters: trainable numbers without embedding and head; norm gains count in the convention ``actual`` only.
+        embedding_parameters: token embedding and head (0 without a vocabulary).
+        cache_bytes: what generation keeps after ``length`` tokens. ``star``: 2 bytes a number and no convolution
+            states, as in the paper's tables; ``actual``: every used byte of the live state.
+        flops: of one pass (prefill: all ``length`` tokens; decode: one token after ``length``; train: three times
+            prefill). A multiply-add counts two.
+        executed_flops: as ``flops``, with the work that this implementation does beyond the mathematics (the masked
+            half of attention scores, the padding of the last chunk).
+        bytes_read: weights and live state read by that pass, each use once: the better proxy of decoding time.
+    """
+
+    parameters: int
+    embedding_parameters: int
+    cache_bytes: int
+    flops: int
+    executed_flops: int
+    bytes_read: int
+
+    def to_json(self) -> dict[str, int]:
+        """The fields by name."""
+        return asdict(self)
