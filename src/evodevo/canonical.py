@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from typing import Any
 
 from evodevo.errors import UsageError
@@ -15,6 +16,8 @@ from evodevo.errors import UsageError
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 64
 MAX_DIGITS = 30
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def dumps(value: Any) -> str:
@@ -69,13 +72,13 @@ class _RefusedError(ValueError):
 
 
 def _depth(raw: bytes) -> int:
-    # Brackets inside strings count too: an over-estimate, and a file that long in brackets is not one of ours.
+    # Brackets inside strings are text. Possessive, with an optional end: linear on any input, unterminated ones too.
     depth = deepest = 0
-    for byte in raw:
+    for byte in _STRING.sub(b"", raw).translate(None, _NO_BRACKETS):
         if byte in b"[{":
             depth += 1
             deepest = max(deepest, depth)
-        elif byte in b"]}":
+        else:
             depth -= 1
     return deepest
 

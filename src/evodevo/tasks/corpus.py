@@ -1,0 +1,286 @@
+"""Documents of text from where they lie: the standard library's source, or the user's files.
+
+A document is UTF-8 text as bytes. Readers take text, JSON lines and parquet, and nothing that could hold code.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import os
+import platform
+import sysconfig
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TypeVar
+
+from evodevo import canonical
+from evodevo.errors import DataError, UsageError, missing_extra, quoted_list
+
+T = TypeVar("T")
+
+# Larger than what one machine of ours trains on, smaller than what a decompression bomb makes of a small file.
+MAX_CORPUS_BYTES = 2 * 2**30
+
+TEXT_SUFFIXES = frozenset(
+    {".txt", ".text", ".md", ".rst", ".tex", ".py", ".pyi", ".c", ".h", ".cpp", ".rs", ".go", ".js"}
+)
+_COMPRESSIONS = (".xz", ".gz")
+_NOT_STANDARD_LIBRARY = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"})
+_HOW_TO_GIVE_DATA = "Give a UTF-8 text file, a folder of them, or a .jsonl(.gz, .xz) or .parquet file"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Distinct, non-empty documents in a deterministic order.
+
+    Args:
+        source: where they come from, for people.
+        documents: UTF-8 text without NUL.
+        omitted: how many were left out: repeated, blank, unreadable in the standard library, of an unknown suffix in a
+            folder, or over ``max_bytes``.
+    """
+
+    source: str
+    documents: tuple[bytes, ...]
+    omitted: int
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the documents' own digests, in order."""
+        whole = hashlib.sha256()
+        for document in self.documents:
+            whole.update(hashlib.sha256(document).digest())
+        return whole.hexdigest()
+
+
+def read(path: str | Path | None, *, field: str = "text", max_bytes: int | None = None) -> Corpus:
+    """The documents at ``path``, or the standard library's source when it is None.
+
+    Args:
+        path: a text file (one document), a folder (each file one document, or many in .jsonl and .parquet), a .jsonl
+            file or a .parquet file.
+        field: the key of a JSON line, or the column of a parquet file, that holds the text.
+        max_bytes: keep documents, chosen by their hash, up to this sum; the rest is omitted.
+
+    Raises:
+        DataError: nothing there, no text in it, or bytes that are not text, with the path and what to do.
+        MissingExtraError: a parquet file without pyarrow.
+    """
+    reader = _Reader(field)
+    if path is None:
+        source, documents = (
+            f"the source of Python {platform.python_version()}'s standard library",
+            _standard_library(reader),
+        )
+    else:
+        place = Path(path).expanduser()
+        source = str(place)
+        if place.is_dir():
+            documents = _folder(place, reader)
+        elif place.is_file():
+            documents = reader.documents(place)
+        elif place.exists():
+            raise DataError(f"{place} is neither a file nor a folder. {_HOW_TO_GIVE_DATA}.")
+        else:
+            raise DataError(f"there is nothing at {place}. {_HOW_TO_GIVE_DATA}.")
+    distinct: dict[bytes, bytes] = {}
+    count = 0
+    for document in documents:
+        count += 1
+        if document.strip():
+            distinct.setdefault(hashlib.sha256(document).digest(), document)
+    if not distinct:
+        raise DataError(f"{source} holds no text: every document is empty. {_HOW_TO_GIVE_DATA}.")
+    kept = _limited(distinct, max_bytes)
+    return Corpus(source, kept, omitted=reader.omitted + count - len(kept))
+
+
+def _limited(distinct: dict[bytes, bytes], max_bytes: int | None) -> tuple[bytes, ...]:
+    """Documents up to a sum of bytes; which ones depends on their content, not on names or order."""
+    if max_bytes is None or sum(map(len, distinct.values())) <= max_bytes:
+        return tuple(distinct.values())
+    chosen: set[bytes] = set()
+    room = max_bytes
+    for name in sorted(distinct):
+        if len(distinct[name]) <= room:
+            chosen.add(name)
+            room -= len(distinct[name])
+    if chosen:
+        return tuple(text for name, text in distinct.items() if name in chosen)
+    first = distinct[min(distinct)]
+    beginning = first[:max_bytes].decode("utf-8", "ignore").encode()
+    if not beginning.strip():
+        raise DataError(f"max_bytes = {max_bytes} leaves no text; the smallest document is larger. Raise it.")
+    return (beginning,)
+
+
+class _Reader:
+    """Files to documents, counting bytes so that nothing can fill the memory."""
+
+    def __init__(self, field: str) -> None:
+        self.field = field
+        self.omitted = 0
+        self._room = MAX_CORPUS_BYTES
+
+    def documents(self, path: Path) -> Iterator[bytes]:
+        """The documents of one file, by its suffix; any unknown suffix is read as text."""
+        suffix, compression = _suffixes(path)
+        if suffix == ".parquet":
+            yield from self._parquet(path)
+        elif suffix == ".jsonl":
+            yield from self._json_lines(path, compression)
+        else:
+            yield self.text(path, compression)
+
+    def text(self, path: Path, compression: str = "") -> bytes:
+        with _open(path, compression) as stream:
+            data = _reading(path, lambda: stream.read(self._room + 1))
+        self._take(len(data), path)
+        return as_text(data, str(path))
+
+    def _json_lines(self, path: Path, compression: str) -> Iterator[bytes]:
+        with _open(path, compression) as stream:
+            number = 0
+            while line := _reading(path, lambda: stream.readline(self._room + 1)):
+                number += 1
+                self._take(len(line), path)
+                if line.strip():
+                    yield self._json_line(line, f"{path}, line {number}")
+
+    def _json_line(self, line: bytes, place: str) -> bytes:
+        try:
+            value = canonical.loads(line, what=place, max_bytes=MAX_CORPUS_BYTES)
+        except UsageError as error:
+            raise DataError(f"{error} Each line must be one JSON object with the text under {self.field!r}.") from None
+        text = value.get(self.field) if isinstance(value, dict) else None
+        if not isinstance(text, str):
+            keys = quoted_list(sorted(value)[:16]) if isinstance(value, dict) else "no object"
+            raise DataError(
+                f"{place} has no text under {self.field!r} (there: {keys}). Set the field that holds the text."
+            )
+        return _encoded(text, place)
+
+    def _parquet(self, path: Path) -> Iterator[bytes]:
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError:
+            raise missing_extra("pyarrow", "data", f"reading {path}") from None
+        try:
+            with parquet.ParquetFile(path) as file:
+                schema = file.schema_arrow
+                if self.field not in schema.names:
+                    names = quoted_list(schema.names[:16])
+                    raise DataError(
+                        f"{path} has no column {self.field!r} (there: {names}). Set the field that holds the text."
+                    )
+                kind = schema.field(self.field).type
+                if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+                    raise DataError(f"the column {self.field!r} of {path} holds {kind}, not text.")
+                for batch in file.iter_batches(batch_size=1024, columns=[self.field]):
+                    for text in batch.column(0).to_pylist():
+                        document = _encoded(text or "", f"{path}, column {self.field!r}")
+                        self._take(len(document), path)
+                        yield document
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(f"{path} is not a readable parquet file: {error}") from None
+
+    def _take(self, size: int, path: Path) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise DataError(f"{path} brings the corpus over {MAX_CORPUS_BYTES:,} bytes. Give fewer or smaller files.")
+
+
+def as_text(data: bytes, place: str) -> bytes:
+    """The bytes themselves, without a byte order mark, if they are UTF-8 text.
+
+    Raises:
+        DataError: they are not; the message says where and what to do.
+    """
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{place} looks like UTF-16. Convert it: iconv -f UTF-16 -t UTF-8.")
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\0" in data:
+        raise DataError(f"{place} is binary, not text (a NUL at byte {data.index(0)}). {_HOW_TO_GIVE_DATA}.")
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{place} is not UTF-8 (byte {error.start} is 0x{data[error.start]:02x}). Convert it, for example: "
+            "iconv -f LATIN1 -t UTF-8."
+        ) from None
+    return data
+
+
+def _encoded(text: str, place: str) -> bytes:
+    try:
+        return as_text(text.encode("utf-8"), place)
+    except UnicodeEncodeError:
+        raise DataError(f"{place} holds half a surrogate pair, which is no text. Repair or remove it.") from None
+
+
+def _standard_library(reader: _Reader) -> Iterator[bytes]:
+    root = Path(sysconfig.get_path("stdlib"))
+    found = False
+    for path in _files(root):
+        if path.suffix != ".py" or _NOT_STANDARD_LIBRARY.intersection(path.relative_to(root).parts):
+            continue
+        found = True
+        try:
+            yield reader.text(path)
+        except DataError:  # a few modules are kept in old encodings on purpose
+            reader.omitted += 1
+    if not found:
+        raise DataError(f"this Python has no standard library source under {root}. {_HOW_TO_GIVE_DATA} with --data.")
+
+
+def _folder(root: Path, reader: _Reader) -> Iterator[bytes]:
+    paths = list(_files(root))
+    wanted = [path for path in paths if _suffixes(path)[0] in TEXT_SUFFIXES | {".jsonl", ".parquet"}]
+    reader.omitted += len(paths) - len(wanted)
+    if not wanted:
+        there = quoted_list(sorted({path.suffix or path.name for path in paths})[:16]) or "no files"
+        raise DataError(
+            f"the folder {root} holds no text file (there: {there}). In a folder these suffixes are read: "
+            f"{quoted_list(sorted(TEXT_SUFFIXES))}, .jsonl, .parquet."
+        )
+    for path in wanted:
+        yield from reader.documents(path)
+
+
+def _files(root: Path) -> Iterable[Path]:
+    """Regular files below a folder in the order of their paths; not hidden ones, and not those of linked folders."""
+    found: list[Path] = []
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if not name.startswith(".")]
+        found += [Path(folder, name) for name in files if not name.startswith(".")]
+    return sorted((path for path in found if path.is_file()), key=lambda path: path.relative_to(root).parts)
+
+
+def _suffixes(path: Path) -> tuple[str, str]:
+    """(what it holds, how it is compressed)."""
+    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
+    compression = suffixes.pop() if suffixes and suffixes[-1] in _COMPRESSIONS else ""
+    return (suffixes[-1] if suffixes else ""), compression
+
+
+def _open(path: Path, compression: str) -> IO[bytes]:
+    def opened() -> IO[bytes]:
+        if compression == ".gz":
+            return gzip.open(path, "rb")  # type: ignore[return-value]
+        if compression == ".xz":
+            return lzma.open(path, "rb")
+        return path.open("rb")
+
+    return _reading(path, opened)
+
+
+def _reading(path: Path, action: Callable[[], T]) -> T:
+    try:
+        return action()
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}. Check its permissions, or fetch it again.") from None

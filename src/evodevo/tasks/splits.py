@@ -1,0 +1,80 @@
+"""Which document belongs to which split: decided by its content, so that no order, name or copy can change it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evodevo.errors import DataError
+from evodevo.tasks.base import SPLITS, Split
+
+HELD_OUT_SHARE = 0.05  # for validation, and as much again for test
+
+BY_DOCUMENT = "by document: SHA-256 of its text, about 90 % train, 5 % validation, 5 % test"
+BY_POSITION = "by position: fewer than three documents, so the text is cut at 90 % and 95 % of its bytes"
+
+SEPARATOR = b"\0"
+"""Stands behind each document in a stream of text; no document contains it."""
+
+
+@dataclass(frozen=True)
+class SplitDocuments:
+    """The documents of each split in corpus order, and the rule that put them there."""
+
+    documents: dict[Split, tuple[bytes, ...]]
+    rule: str
+
+
+def split(documents: Sequence[bytes]) -> SplitDocuments:
+    """Divide distinct documents into train, validation and test.
+
+    With three documents or more each split has at least one, and a document's split depends on its own content alone,
+    except where a split would stay empty. With fewer the text itself is cut into three contiguous parts.
+
+    Raises:
+        DataError: fewer than three documents and too little text to cut.
+    """
+    if len(documents) < 3:
+        return SplitDocuments(_by_position(documents), BY_POSITION)
+    places = {document: _place(document) for document in documents}
+    members: dict[Split, list[bytes]] = {name: [] for name in SPLITS}
+    for document, place in places.items():
+        members[_split_at(place)].append(document)
+    for name in SPLITS:
+        if not members[name]:
+            # One split is empty, so of three documents or more another holds at least two.
+            largest = max(members.values(), key=len)
+            moved = min(largest, key=places.__getitem__)
+            largest.remove(moved)
+            members[name].append(moved)
+    order = {document: index for index, document in enumerate(documents)}
+    return SplitDocuments({name: tuple(sorted(members[name], key=order.__getitem__)) for name in SPLITS}, BY_DOCUMENT)
+
+
+def _place(document: bytes) -> float:
+    """A number in [0, 1) that depends on the content only."""
+    return int.from_bytes(hashlib.sha256(document).digest()[:6], "big") / 2**48
+
+
+def _split_at(place: float) -> Split:
+    if place < HELD_OUT_SHARE:
+        return "validation"
+    return "test" if place < 2 * HELD_OUT_SHARE else "train"
+
+
+def _by_position(documents: Sequence[bytes]) -> dict[Split, tuple[bytes, ...]]:
+    text = SEPARATOR.join(documents)
+    first = _character_start(text, int(len(text) * (1 - 2 * HELD_OUT_SHARE)))
+    second = _character_start(text, max(int(len(text) * (1 - HELD_OUT_SHARE)), first + 1))
+    parts = {"train": text[:first], "validation": text[first:second], "test": text[second:]}
+    if not all(parts.values()):
+        raise DataError(f"{len(text)} bytes of text cannot be cut into train, validation and test. Give more text.")
+    return {name: tuple(piece for piece in parts[name].split(SEPARATOR) if piece) for name in SPLITS}
+
+
+def _character_start(text: bytes, position: int) -> int:
+    """The nearest position at or after this one where a UTF-8 character begins."""
+    while position < len(text) and text[position] & 0xC0 == 0x80:
+        position += 1
+    return position

@@ -1,0 +1,153 @@
+"""Prepared data on disk: arrays that are mapped into memory, found by a key over everything they were made from.
+
+An entry is one folder, complete or absent: it is written beside its place and renamed into it. Each file's SHA-256 is
+checked when the entry is opened; an entry that does not match is made again, never used.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo import canonical
+from evodevo.errors import DiskFullError, UsageError
+
+FORMAT = "evodevo.tokens/1"
+_KEY = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[a-z][a-z_]{0,63}")
+_DTYPES = frozenset({"uint8", "uint16", "uint32"})
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one key holds.
+
+    Args:
+        arrays: one-dimensional unsigned integers by name; read-only memory maps when they come from the disk.
+        tokenizer: the tokenizer's bytes.
+        info: JSON about where the data comes from.
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    tokenizer: bytes
+    info: dict[str, Any]
+
+
+def default_folder() -> Path:
+    """``$XDG_CACHE_HOME/evodevo``, or ``~/.cache/evodevo``."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "evodevo"
+
+
+class TokenCache:
+    """Entries under one folder; safe with any number of processes, because entries never change."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "tokens"
+
+    def get(self, key: str) -> Entry | None:
+        """The entry, or None where it is absent or not what was written."""
+        try:
+            return _read(self._place(key), key)
+        except (OSError, ValueError):  # UsageError and numpy's complaints about a file are ValueErrors
+            return None
+
+    def put(self, key: str, entry: Entry) -> Entry:
+        """Write the entry and return it as read back; where the folder cannot be written, the given entry itself.
+
+        Raises:
+            DiskFullError: no space left; nothing was changed.
+        """
+        place = self._place(key)
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent) as scratch:
+                fresh = Path(scratch, "entry")
+                fresh.mkdir()
+                _write(fresh, key, entry)
+                if place.exists() and self.get(key) is None:
+                    os.rename(place, Path(scratch, "damaged"))
+                try:
+                    os.rename(fresh, place)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    # Another process was faster; its entry has the same key, hence the same content.
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFullError(
+                    f"no space left for prepared data under {self._folder}. Free some space, or set XDG_CACHE_HOME."
+                ) from None
+            return entry  # a read-only home is no reason not to train
+        return self.get(key) or entry
+
+    def remove(self, key: str) -> None:
+        """Forget the entry if it is there."""
+        shutil.rmtree(self._place(key), ignore_errors=True)
+
+    def _place(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise UsageError(f"a key of the token cache has 64 hexadecimal digits; got {key[:80]!r}.")
+        return self._folder / key[:2] / key
+
+
+def _write(folder: Path, key: str, entry: Entry) -> None:
+    files: dict[str, str] = {}
+    for name, array in entry.arrays.items():
+        assert _NAME.fullmatch(name), name
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        files[name] = _digest(folder / f"{name}.npy")
+    (folder / "tokenizer.json").write_bytes(entry.tokenizer)
+    manifest = {
+        "format": FORMAT,
+        "key": key,
+        "arrays": files,
+        "tokenizer": hashlib.sha256(entry.tokenizer).hexdigest(),
+        "info": entry.info,
+        "info_digest": canonical.digest(entry.info),
+    }
+    (folder / "manifest.json").write_text(canonical.dumps(manifest), encoding="utf-8")
+
+
+def _read(folder: Path, key: str) -> Entry:
+    manifest = canonical.loads((folder / "manifest.json").read_bytes(), what="the manifest")
+    match manifest:
+        case {
+            "format": "evodevo.tokens/1",
+            "key": str(stated),
+            "arrays": dict(files),
+            "tokenizer": str(tokenizer_digest),
+            "info": dict(info),
+            "info_digest": str(info_digest),
+        } if stated == key and info_digest == canonical.digest(info):
+            tokenizer = (folder / "tokenizer.json").read_bytes()
+            if hashlib.sha256(tokenizer).hexdigest() != tokenizer_digest:
+                raise ValueError("the tokenizer is damaged")
+            return Entry({name: _array(folder, name, digest) for name, digest in files.items()}, tokenizer, info)
+        case _:
+            raise ValueError("not a manifest of this key")
+
+
+def _array(folder: Path, name: str, digest: str) -> NDArray[Any]:
+    if not _NAME.fullmatch(name) or _digest(folder / f"{name}.npy") != digest:
+        raise ValueError(f"{name} is damaged")
+    array = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+    if array.ndim != 1 or array.dtype.name not in _DTYPES:
+        raise ValueError(f"{name} is not an array of tokens")
+    # A plain view: the memmap subclass makes every slice and gather several times slower.
+    return np.asarray(array)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

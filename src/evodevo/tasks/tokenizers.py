@@ -1,0 +1,247 @@
+"""Text to numbers and back: bytes, byte-pair encoding trained on the corpus, or a tokenizer file of the user's.
+
+Every tokenizer marks the end of a document with one token. Where it can, that is the token of the byte NUL, which no
+document contains, so that 256 ids are enough for all text and its boundaries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo import canonical
+from evodevo.errors import DataError, UsageError
+from evodevo.tasks.splits import SEPARATOR
+
+FORMAT = "evodevo.tokenizer/1"
+MAX_FILE_BYTES = 64 * 2**20
+_BATCH_BYTES = 4 * 2**20
+
+# Tokens by which published tokenizers end a document, in the order in which they are looked for.
+_END_OF_DOCUMENT = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", "[SEP]")
+
+
+class Tokenizer(ABC):
+    """Text to ids in ``[0, vocabulary)`` and back."""
+
+    kind: str
+    vocabulary: int
+    separator: int | None
+    """The id behind each document, or None where the tokenizer has none."""
+
+    @abstractmethod
+    def encode(self, text: str) -> NDArray[np.int64]:
+        """Ids of one text, without separator. Shape ``(tokens,)``."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        """Text of ids; bytes that are no UTF-8 become U+FFFD."""
+
+    @abstractmethod
+    def encode_documents(self, documents: Sequence[bytes]) -> NDArray[Any]:
+        """All documents one behind the other, a separator after each; the smallest unsigned type that holds the ids."""
+
+    @abstractmethod
+    def token_bytes(self) -> list[bytes] | None:
+        """The bytes that each id stands for, or None where an id has no fixed bytes."""
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """The whole tokenizer as strict JSON; the inverse of :func:`from_bytes`."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of ``to_bytes``."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
+
+    def describe(self) -> dict[str, Any]:
+        """What an input specification says of it."""
+        return {"kind": self.kind, "vocabulary": self.vocabulary, "separator": self.separator, "digest": self.digest}
+
+
+class ByteTokenizer(Tokenizer):
+    """The 256 bytes; nothing to train, nothing to lose."""
+
+    kind = "bytes"
+    vocabulary = 256
+    separator = 0
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        return np.frombuffer(text.encode("utf-8"), dtype=np.uint8).astype(np.int64)
+
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        return bytes(int(i) for i in ids).decode("utf-8", "replace")
+
+    def encode_documents(self, documents: Sequence[bytes]) -> NDArray[Any]:
+        return byte_stream(documents)
+
+    def token_bytes(self) -> list[bytes]:
+        return [bytes((i,)) for i in range(256)]
+
+    def to_bytes(self) -> bytes:
+        return canonical.dumps({"format": FORMAT, "kind": self.kind}).encode()
+
+
+class SubwordTokenizer(Tokenizer):
+    """A tokenizer of the ``tokenizers`` library.
+
+    Args:
+        kind: "bpe" (trained here) or "file" (the user's).
+        json_text: the content of a tokenizer.json.
+
+    Raises:
+        DataError: the library cannot read it.
+    """
+
+    def __init__(self, kind: str, json_text: str) -> None:
+        import tokenizers
+
+        self.kind = kind
+        self._json = json_text
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_str(json_text)
+        except Exception as error:  # the library raises bare Exception, and nothing narrower
+            raise DataError(f"not a tokenizer.json that the tokenizers library reads: {str(error)[:200]}") from None
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        names = self._tokenizer.get_vocab(with_added_tokens=True)
+        if not names:
+            raise DataError("the tokenizer has an empty vocabulary.")
+        self._names: dict[str, int] = names
+        self.vocabulary = max(names.values()) + 1
+        self._byte_level = self._is_byte_level()
+        self.separator = self._find_separator()
+
+    def encode(self, text: str) -> NDArray[np.int64]:
+        return np.asarray(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
+
+    def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
+        return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=False))
+
+    def encode_documents(self, documents: Sequence[bytes]) -> NDArray[Any]:
+        dtype = np.min_scalar_type(self.vocabulary - 1)
+        parts: list[NDArray[Any]] = []
+        end = np.asarray([] if self.separator is None else [self.separator], dtype=dtype)
+        for batch in _batches(documents):
+            for encoding in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+                parts += [np.asarray(encoding.ids, dtype=dtype), end]
+        return np.concatenate(parts) if parts else np.empty(0, dtype)
+
+    def token_bytes(self) -> list[bytes] | None:
+        if not self._byte_level:
+            return None
+        table = [b""] * self.vocabulary
+        added = {token.content for token in self._tokenizer.get_added_tokens_decoder().values()}
+        for name, index in self._names.items():
+            table[index] = name.encode() if name in added else bytes(_BYTE_OF[letter] for letter in name)
+        if self.separator is not None:
+            table[self.separator] = SEPARATOR
+        return table
+
+    def to_bytes(self) -> bytes:
+        return canonical.dumps({"format": FORMAT, "kind": self.kind, "json": self._json}).encode()
+
+    def _is_byte_level(self) -> bool:
+        settings = canonical.loads(self._json, what="tokenizer.json", max_bytes=MAX_FILE_BYTES)
+        decoder = settings.get("decoder") or {}
+        added = {token["content"] for token in settings.get("added_tokens") or []}
+        spelled = all(letter in _BYTE_OF for name in self._names if name not in added for letter in name)
+        return decoder.get("type") == "ByteLevel" and spelled
+
+    def _find_separator(self) -> int | None:
+        names = (_LETTER_OF[0], *_END_OF_DOCUMENT) if self._byte_level else _END_OF_DOCUMENT
+        return next((self._names[name] for name in names if name in self._names), None)
+
+
+def train_bpe(documents: Sequence[bytes], vocabulary: int) -> SubwordTokenizer:
+    """Byte-level byte-pair encoding, lossless on any text (Sennrich et al. 2016, on bytes as in GPT-2).
+
+    Args:
+        documents: the training split only.
+        vocabulary: the number of ids wanted, more than 256; a small corpus may give fewer.
+    """
+    import tokenizers
+
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        min_frequency=2,
+        show_progress=False,
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    )
+    tokenizer.train_from_iterator((document.decode("utf-8") for document in documents), trainer)
+    return SubwordTokenizer("bpe", tokenizer.to_str())
+
+
+def read_tokenizer_file(path: Path) -> SubwordTokenizer:
+    """A Hugging Face tokenizer.json, or a folder that holds one.
+
+    Raises:
+        DataError: not there, too large, or not such a file.
+    """
+    place = path / "tokenizer.json" if path.is_dir() else path
+    if not place.is_file():
+        raise DataError(f"no tokenizer file at {place}. Give 'bytes', 'bpe', or the path of a tokenizer.json.")
+    if place.stat().st_size > MAX_FILE_BYTES:
+        raise DataError(f"{place} has {place.stat().st_size:,} bytes; at most {MAX_FILE_BYTES:,} are read.")
+    try:
+        return SubwordTokenizer("file", place.read_text(encoding="utf-8"))
+    except (UsageError, OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{place}: {error}") from None
+
+
+def from_bytes(data: bytes) -> Tokenizer:
+    """The tokenizer that ``to_bytes`` wrote.
+
+    Raises:
+        DataError: it is not one.
+    """
+    try:
+        value = canonical.loads(data, what="the tokenizer", max_bytes=2 * MAX_FILE_BYTES)
+    except UsageError as error:
+        raise DataError(str(error)) from None
+    match value:
+        case {"format": "evodevo.tokenizer/1", "kind": "bytes", **rest} if not rest:
+            return ByteTokenizer()
+        case {"format": "evodevo.tokenizer/1", "kind": "bpe" | "file" as kind, "json": str(text), **rest} if not rest:
+            return SubwordTokenizer(kind, text)
+        case _:
+            raise DataError(f"the tokenizer is not in the format {FORMAT!r}; write it again with this evodevo.")
+
+
+def byte_stream(documents: Sequence[bytes]) -> NDArray[np.uint8]:
+    """The documents as one array of bytes, NUL after each. Shape ``(bytes,)``."""
+    return np.frombuffer(b"".join(part for document in documents for part in (document, SEPARATOR)), dtype=np.uint8)
+
+
+def _batches(documents: Sequence[bytes]) -> Iterator[list[str]]:
+    """Texts in groups of some megabytes: the library keeps offsets, many times the text, for one group at a time."""
+    batch: list[str] = []
+    size = 0
+    for document in documents:
+        batch.append(document.decode("utf-8"))
+        size += len(document)
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _byte_letters() -> list[str]:
+    """The printable letter that stands for each byte in byte-level vocabularies (GPT-2's table)."""
+    plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
+
+
+_LETTER_OF = _byte_letters()
+_BYTE_OF = {letter: byte for byte, letter in enumerate(_LETTER_OF)}
