@@ -1,0 +1,1 @@
+"""Search algorithms as ask and tell; open ``base.py`` first."""

@@ -1,0 +1,166 @@
+"""Who is better than whom when there are several objectives: ranks, crowding, hypervolume. All are minimised.
+
+The only file that knows moocore; what goes in and out is numpy. Rows are individuals, columns objectives.
+"""
+
+from __future__ import annotations
+
+import moocore
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evodevo.errors import UsageError
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+def dominates(a: ArrayLike, b: ArrayLike, violation_a: float = 0.0, violation_b: float = 0.0) -> bool:
+    """Whether ``a`` is better than ``b`` (Deb et al. 2002, section VI: constrained domination).
+
+    A feasible one dominates an infeasible one; of two infeasible ones the smaller violation dominates, whatever the
+    objectives; of two feasible ones, the one that is nowhere worse and somewhere better.
+
+    Args:
+        a: values of one individual, shape (objectives,).
+        b: values of the other.
+        violation_a: >= 0, 0 = feasible.
+        violation_b: the same for ``b``.
+    """
+    if violation_a > 0 or violation_b > 0:
+        return violation_a < violation_b
+    left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    return bool(np.all(left <= right) and np.any(left < right))
+
+
+def ranks(values: ArrayLike) -> Integers:
+    """Non-dominated sorting: 0 for the front, 1 for the front without it, …; equal points have equal ranks.
+
+    Args:
+        values: shape (individuals, objectives); infinities are allowed.
+
+    Returns:
+        Shape (individuals,).
+
+    Raises:
+        UsageError: NaN, or not a table.
+    """
+    return np.asarray(moocore.pareto_rank(_table(values)), dtype=np.int64)
+
+
+def constrained_ranks(values: ArrayLike, violations: ArrayLike) -> Integers:
+    """Non-dominated sorting under constrained domination.
+
+    Args:
+        values: shape (individuals, objectives); rows with a violation are not looked at.
+        violations: shape (individuals,), >= 0.
+
+    Returns:
+        Shape (individuals,): the feasible ones by ``ranks``, then one rank for each size of violation.
+    """
+    rows, excess = _table(values), np.asarray(violations, dtype=float)
+    feasible = excess <= 0
+    result = np.zeros(len(rows), dtype=np.int64)
+    result[feasible] = ranks(rows[feasible])
+    if not feasible.all():
+        # Any feasible one dominates all infeasible ones, and unequal violations form a chain.
+        below = result[feasible].max() + 1 if feasible.any() else 0
+        result[~feasible] = below + np.unique(excess[~feasible], return_inverse=True)[1]
+    return result
+
+
+def front(values: ArrayLike, violations: ArrayLike | None = None) -> Integers:
+    """The positions of the feasible non-dominated individuals, ascending; none where none is feasible.
+
+    Args:
+        values: shape (individuals, objectives).
+        violations: shape (individuals,), >= 0; None = all feasible.
+    """
+    rows = _table(values)
+    excess = np.zeros(len(rows)) if violations is None else np.asarray(violations, dtype=float)
+    return np.flatnonzero((constrained_ranks(rows, excess) == 0) & (excess <= 0))
+
+
+def crowding(values: ArrayLike, ranks: ArrayLike) -> Floats:
+    """The crowding distance of each individual within its rank (star.txt, A.4, footnote 7).
+
+    Per objective, the gap between an individual's two neighbours over the range of its rank, summed; infinite at both
+    ends. An objective that is constant in a rank says nothing about it. Of individuals with equal values the first
+    keeps the distance and its copies have 0, so that copies are the first to go.
+
+    Args:
+        values: shape (individuals, objectives), finite.
+        ranks: shape (individuals,).
+
+    Returns:
+        Shape (individuals,), in [0, inf].
+    """
+    rows, groups = _table(values), np.asarray(ranks)
+    result = np.zeros(len(rows))
+    kept = np.flatnonzero(_first_of_equals(rows, groups))
+    rows, groups = rows[kept], groups[kept]
+    if len(rows) == 0:
+        return result
+    distance = np.zeros(len(rows))
+    # All ranks at once: sorted by rank and then by value, each rank is one stretch.
+    for column in rows.T:
+        order = np.lexsort((column, groups))
+        sorted_groups = groups[order]
+        starts = np.flatnonzero(np.r_[True, sorted_groups[1:] != sorted_groups[:-1]])
+        ends = np.r_[starts[1:], len(order)] - 1
+        # Halved, because the range of finite numbers can be infinite.
+        halves = column[order] / 2
+        spans = halves[ends] - halves[starts]
+        lengths = ends - starts + 1
+        gaps = np.zeros(len(order))
+        gaps[1:-1] = halves[2:] - halves[:-2]
+        varied = spans > 0
+        gaps[starts[varied]] = gaps[ends[varied]] = np.inf
+        gaps[starts[~varied]] = gaps[ends[~varied]] = 0.0
+        gaps /= np.repeat(np.where(varied, spans, 1.0), lengths)
+        gaps[np.repeat(~varied, lengths)] = 0.0
+        gaps[starts[lengths == 1]] = np.inf
+        distance[order] += gaps
+    result[kept] = distance
+    return result
+
+
+def hypervolume(values: ArrayLike, reference: ArrayLike) -> float:
+    """The volume that the points dominate, bounded by the reference point; points beyond it add nothing.
+
+    Args:
+        values: shape (individuals, objectives); +inf is allowed, no row gives 0.
+        reference: shape (objectives,), finite.
+
+    Raises:
+        UsageError: NaN, -inf, or shapes that do not fit.
+    """
+    corner = np.asarray(reference, dtype=float)
+    rows = _table(values) if np.size(values) else np.empty((0, len(np.atleast_1d(corner))))
+    if corner.ndim != 1 or corner.shape[0] != rows.shape[1] or not np.isfinite(corner).all():
+        raise UsageError(
+            f"the reference point needs {rows.shape[1]} finite coordinates, one for each objective; got {corner}."
+        )
+    if np.isneginf(rows).any():
+        raise UsageError("the hypervolume of a point at minus infinity is not a number.")
+    inside = rows[(rows < corner).all(axis=1)]
+    return float(moocore.hypervolume(inside, ref=corner)) if len(inside) else 0.0
+
+
+def _table(values: ArrayLike) -> Floats:
+    rows = np.asarray(values, dtype=float)
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise UsageError(f"objective values have shape (individuals, objectives); got {rows.shape}.")
+    if np.isnan(rows).any():
+        raise UsageError("NaN is not better or worse than anything; leave failed evaluations out.")
+    return rows
+
+
+def _first_of_equals(rows: Floats, groups: NDArray[np.int64]) -> Booleans:
+    """True for each row unless an earlier one of its group is equal to it."""
+    order = np.lexsort((*rows.T, groups))  # stable: of equals, the earliest comes first
+    same = (groups[order][1:] == groups[order][:-1]) & (rows[order][1:] == rows[order][:-1]).all(axis=1)
+    result = np.ones(len(rows), dtype=bool)
+    result[order[1:][same]] = False
+    return result

@@ -1,0 +1,36 @@
+"""Two parents, two children: tournament, crossover, mutation (star.txt, A.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from evodevo.evolution.base import Breed, Proposal, State
+from evodevo.evolution.selection import tournament
+from evodevo.spaces.base import Space
+
+
+def pair_breeder(state: State, space: Space[Any], tournament_size: int) -> Breed:
+    """Matings of two different parents, each the winner of a tournament; both children are kept.
+
+    A population of one has no second parent: its children are mutants.
+    """
+    population, standings = state.population, state.standings
+
+    def breed(_: int, rng: np.random.Generator) -> tuple[Proposal, ...]:
+        if len(population) == 1:
+            only = population[0]
+            return tuple(Proposal(space.mutate(only.genome, rng), (only.id,), "mutation", {}) for _ in range(2))
+        first = tournament(standings, tournament_size, rng)
+        second = tournament(standings, tournament_size, rng, excluded=first)
+        a, b = population[first], population[second]
+        parents = (a.id, b.id)
+        children = []
+        for crossed in space.crossover(a.genome, b.genome, rng):
+            mutant = space.mutate(crossed, rng)
+            operation = "crossover" if mutant == crossed else "crossover+mutation"
+            children.append(Proposal(mutant, parents, operation, {}))
+        return tuple(children)
+
+    return breed
