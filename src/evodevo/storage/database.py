@@ -1,0 +1,391 @@
+"""The store: open this file first. Its methods are transactions; the work is in the files beside it.
+
+Reads: ``queries``. Writes: ``recording``. Who may write: ``leases``. Bytes: ``blobs``. Damage: ``integrity``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from evodevo.errors import EvodevoError, StoreDamagedError
+from evodevo.storage import integrity, leases, migrations, queries, recording
+from evodevo.storage.base import (
+    CheckReport,
+    Evaluation,
+    EvaluationRow,
+    EvaluationState,
+    EventRow,
+    Found,
+    GarbageReport,
+    IndividualRow,
+    Lease,
+    NewIndividual,
+    Parent,
+    RepairReport,
+    RunRow,
+    RunState,
+)
+from evodevo.storage.blobs import BlobPool, FolderPool, MemoryPool
+from evodevo.storage.engine import Database, open_memory
+from evodevo.storage.failpoints import failpoint
+from evodevo.storage.liveness import Owner, is_alive
+from evodevo.storage.opening import Layout, Mode, backup, backup_hint, open_database
+from evodevo.storage.schema import metadata
+
+GRACE_SECONDS = 3600.0
+
+
+class Store:
+    """Runs, individuals, ancestry, evaluations, events and blobs, kept for ever.
+
+    What any caller may assume:
+
+    - Each writing method is one durable transaction: when it returns, a crash or loss of power takes nothing back;
+      when it raises, nothing of it was written.
+    - A writing method takes a lease and checks it in that same transaction; a lease that was lost raises
+      ``RunOwnedError``, and nothing was written.
+    - Reading never blocks a writer and is never blocked by one; each method sees one moment.
+    - A full disk raises ``DiskFullError``, a damaged file ``StoreDamagedError``; nothing else is lost by either.
+    - A store may be used from several threads of the process that opened it, not from its forks.
+    """
+
+    def __init__(self, database: Database, blobs: BlobPool, layout: Layout | None, *, network: bool = False) -> None:
+        self._database = database
+        self.blobs = blobs
+        self._layout = layout
+        self._one_kernel = not network
+        self._leases: set[Lease] = set()
+
+    @classmethod
+    def open(cls, path: str | Path = "runs", mode: Mode = "rw", *, create: bool = True) -> Store:
+        """Open the store in a folder.
+
+        Args:
+            path: the folder; made with mode 0700 where it is missing.
+            mode: ``rw``, or ``ro``, which works beside a writer and after a crash.
+            create: make the store where there is none (``rw`` only).
+
+        Raises:
+            NotFoundError: there is none and none was to be made.
+            StoreVersionError: a newer evodevo wrote it.
+            StoreDamagedError: it is not what was written.
+        """
+        layout = Layout(Path(path).absolute())
+        database, network = open_database(layout, mode, create=create)
+        return cls(database, FolderPool(layout.blobs), layout, network=network)
+
+    @classmethod
+    def memory(cls) -> Store:
+        """A store that ends with this object, for experiments and benchmarks; the same SQL, no files."""
+        database = open_memory()
+        with database.writing() as connection:
+            metadata.create_all(connection)
+        return cls(database, MemoryPool(), None)
+
+    @property
+    def folder(self) -> Path | None:
+        """The absolute folder; None in memory."""
+        return self._layout.folder if self._layout else None
+
+    def close(self) -> None:
+        """Release this object's leases and let go of the files."""
+        try:
+            if self._database.writable:
+                for lease in list(self._leases):
+                    self.release(lease)
+                with self._database.reading() as connection:
+                    connection.execute(text("PRAGMA optimize"))
+        except EvodevoError:
+            pass  # closing a full or damaged store must not hide why it is closed; leases end with the process anyway
+        finally:
+            self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Runs and leases
+
+    def create_run(
+        self,
+        kind: str,
+        recipe: str,
+        settings: Mapping[str, Any],
+        seed: int,
+        space: Any = None,
+        versions: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Record a new run, in state ``running`` and held by nobody.
+
+        Args:
+            kind: the driver: ``evolve``, ``train``, ...
+            recipe: its name.
+            settings: all of them, resolved; JSON.
+            seed: in [0, 2**63).
+            space: what names the space; JSON.
+            versions: package -> version.
+
+        Returns:
+            The run's id, ``r`` and twelve hexadecimal digits.
+        """
+        with self._database.writing() as connection:
+            run_id = recording.create_run(
+                connection,
+                kind=kind,
+                recipe=recipe,
+                settings=settings,
+                seed=seed,
+                space=space,
+                versions=versions or {},
+            )
+            if not self._one_kernel:
+                words = {
+                    "message": "the store lies on a network file system: no WAL, slower, judge owners by heartbeat"
+                }
+                recording.add_event(connection, run_id, "store.warning", run_id, words)
+        return run_id
+
+    def acquire(self, run_id: str, *, patience: float = leases.PATIENCE_SECONDS) -> Lease:
+        """Take a run for this process; see ``leases.acquire``.
+
+        Raises:
+            NotFoundError: no such run.
+            RunOwnedError: another living process holds it.
+        """
+        lease = leases.acquire(self._database, run_id, one_kernel=self._one_kernel, patience=patience)
+        self._leases.add(lease)
+        return lease
+
+    def heartbeat(self, lease: Lease) -> None:
+        """Say that this process lives; every writing method says so too. Call it at least every 20 seconds."""
+        with self._writing(lease):
+            pass
+
+    def release(self, lease: Lease) -> None:
+        """Give the run back; harmless when the lease was lost."""
+        with self._database.writing() as connection:
+            leases.release(connection, lease)
+        self._leases.discard(lease)
+
+    def owner(self, run_id: str) -> Owner | None:
+        """The process that holds the run, unless it is known to be dead."""
+        with self._database.reading() as connection:
+            owner = leases.owner(connection, run_id)
+        if owner is not None and is_alive(owner, one_kernel=self._one_kernel) is False:
+            return None
+        return owner
+
+    def runs(self) -> list[RunRow]:
+        """All runs, oldest first."""
+        with self._database.reading() as connection:
+            return queries.runs(connection)
+
+    def run(self, run_id: str) -> RunRow:
+        """One run by its full id (``find`` resolves prefixes)."""
+        with self._database.reading() as connection:
+            return queries.run(connection, run_id)
+
+    def finish_run(self, lease: Lease, state: RunState) -> None:
+        """Record how the run stands: ``finished``, ``interrupted``, ``failed``, or ``running`` again."""
+        with self._writing(lease) as connection:
+            recording.set_run_state(connection, lease.run_id, state)
+
+    def change_settings(self, lease: Lease, settings: Mapping[str, Any]) -> None:
+        """Replace the run's settings (a resume with another budget); an event keeps the old ones."""
+        with self._writing(lease) as connection:
+            recording.set_run_settings(connection, lease.run_id, settings)
+
+    def find(self, prefix: str) -> Found:
+        """What a unique prefix of an id stands for; see ``queries.find``."""
+        with self._database.reading() as connection:
+            return queries.find(connection, prefix)
+
+    # Individuals and ancestry
+
+    def add_individuals(self, lease: Lease, individuals: Sequence[NewIndividual]) -> int:
+        """Record individuals with parents, all or none; repeating it changes nothing.
+
+        Parents stand before their children in the store or in the sequence.
+
+        Returns:
+            How many were new.
+
+        Raises:
+            UsageError: an id that does not follow from its birth, an unknown parent, or an individual that is
+                recorded already with other contents.
+        """
+        with self._writing(lease) as connection:
+            count = recording.add_individuals(connection, lease.run_id, individuals)
+            failpoint("before_individuals")
+        failpoint("after_individuals")
+        return count
+
+    def individuals(self, run_id: str, *, generation: int | None = None, since_seq: int = 0) -> list[IndividualRow]:
+        """Individuals of a run in order of birth, optionally of one generation or after an event."""
+        with self._database.reading() as connection:
+            return queries.individuals(connection, run_id, generation, since_seq)
+
+    def individual(self, individual_id: str) -> IndividualRow:
+        """One individual by its full id."""
+        with self._database.reading() as connection:
+            return queries.individual(connection, individual_id)
+
+    def parents(self, individual_id: str) -> list[Parent]:
+        """The arrows into an individual, in role order."""
+        with self._database.reading() as connection:
+            return queries.parents(connection, individual_id)
+
+    def children(self, individual_id: str) -> list[Parent]:
+        """The arrows out of an individual, in order of birth."""
+        with self._database.reading() as connection:
+            return queries.children(connection, individual_id)
+
+    def lineage(self, individual_id: str, *, depth: int | None = None) -> list[Parent]:
+        """All arrows among its ancestors, latest birth first, across runs; ``depth`` bounds the generations."""
+        with self._database.reading() as connection:
+            return queries.lineage(connection, individual_id, depth)
+
+    # Evaluations
+
+    def start_evaluation(self, lease: Lease, individual_id: str, fidelity: str, seed: int) -> int:
+        """Record that an evaluation begins; one left running by a dead coordinator becomes ``stale``.
+
+        Returns:
+            The attempt to finish with, from 1. ``finish_evaluation`` also works without a start.
+        """
+        with self._writing(lease) as connection:
+            return recording.start_evaluation(connection, lease.run_id, individual_id, fidelity, seed)
+
+    def finish_evaluation(self, lease: Lease, evaluation: Evaluation) -> bool:
+        """Record an outcome whole: state, scores, cost, curves, blobs, and the event that orders it.
+
+        Returns:
+            False, with nothing written, where this attempt ended before or a later one has begun.
+
+        Raises:
+            NotFoundError: a blob is not in the pool.
+        """
+        with self._writing(lease) as connection:
+            accepted = recording.finish_evaluation(connection, self.blobs, lease.run_id, evaluation)
+            failpoint("before_evaluation_commit")
+        failpoint("after_evaluation_commit")
+        return accepted
+
+    def evaluations(
+        self, run_id: str | None = None, *, individual_id: str | None = None, state: EvaluationState | None = None
+    ) -> list[EvaluationRow]:
+        """Evaluations with scores and blobs in order of completion, unfinished ones last."""
+        with self._database.reading() as connection:
+            return queries.evaluations(connection, run_id=run_id, individual_id=individual_id, state=state)
+
+    def series(self, evaluation_id: str) -> dict[str, list[tuple[float, float]]]:
+        """Curves of one evaluation by name; y may be non-finite."""
+        with self._database.reading() as connection:
+            return queries.series(connection, evaluation_id)
+
+    # Events
+
+    def add_event(self, lease: Lease, type: str, subject: str, payload: Mapping[str, Any]) -> int:
+        """Append an event to the run.
+
+        Returns:
+            Its number, larger than any before in this store.
+        """
+        with self._writing(lease) as connection:
+            return recording.add_event(connection, lease.run_id, type, subject, payload)
+
+    def events(self, run_id: str | None = None, *, since_seq: int = 0, limit: int | None = None) -> list[EventRow]:
+        """Events after a number, in order."""
+        with self._database.reading() as connection:
+            return queries.events(connection, run_id, since_seq, limit)
+
+    # Blobs, damage, backups
+
+    def attach_blobs(self, lease: Lease, blobs: Mapping[str, str]) -> None:
+        """Let the run hold blobs (role -> digest) of its own: a tokenizer, a corpus index."""
+        with self._writing(lease) as connection:
+            recording.refer(connection, self.blobs, "run", lease.run_id, blobs)
+
+    def run_blobs(self, run_id: str) -> dict[str, str]:
+        """Role -> digest of what the run as a whole holds."""
+        with self._database.reading() as connection:
+            return queries.run_blobs(connection, run_id)
+
+    def release_blobs(
+        self, lease: Lease, evaluation_ids: Collection[str], *, roles: Sequence[str] | None = None
+    ) -> int:
+        """Let go of weights (of these roles, or all) of evaluations of the run; ``gc`` then frees the space.
+
+        Returns:
+            How many references were released. Rows, scores and ancestry stay.
+        """
+        with self._writing(lease) as connection:
+            return recording.release_blobs(connection, lease.run_id, list(evaluation_ids), roles)
+
+    def gc(self, *, grace_seconds: float = GRACE_SECONDS, dry_run: bool = False) -> GarbageReport:
+        """Delete the blobs that nothing holds; safe beside running workers, which put before they record.
+
+        Args:
+            grace_seconds: younger blobs stay.
+            dry_run: only report.
+        """
+        with self._database.writing() as connection:
+            return integrity.collect(connection, self.blobs, grace=grace_seconds, dry_run=dry_run)
+
+    def check(self, *, deep: bool = False) -> CheckReport:
+        """Look for damage; ``deep`` hashes every held blob and reads every row."""
+        with self._database.reading() as connection:
+            return integrity.check(connection, self.blobs, deep=deep)
+
+    def repair(self) -> RepairReport:
+        """Set damaged blobs aside and mark the evaluations that lost theirs, so that resume does them again.
+
+        Raises:
+            RunOwnedError: an affected run is open in a living process; nothing of that run was changed.
+            StoreDamagedError: the database itself is damaged beyond its indexes.
+        """
+        before = self.check(deep=True)
+        if any(problem.kind == "database" for problem in before.problems):
+            with self._database.writing() as connection:
+                integrity.reindex(connection)
+            again = self.check(deep=True)
+            broken = [problem for problem in again.problems if problem.kind == "database"]
+            if broken:
+                hint = backup_hint(self._layout) if self._layout else "start anew."
+                raise StoreDamagedError(f"{self._database.place} cannot be mended ({broken[0].message}); {hint}")
+        with self._database.reading() as connection:
+            lost = integrity.losses(connection, self.blobs, deep=True)
+        marked: list[str] = []
+        for run_id in sorted({run for loss in lost for _, _, run in loss.owners}):
+            lease = self.acquire(run_id)
+            try:
+                with self._writing(lease) as connection:
+                    marked.extend(integrity.mark_lost(connection, run_id, lost))
+            finally:
+                self.release(lease)
+        with self._database.writing():
+            for loss in lost:
+                # A worker may have put the same bytes anew in the meantime.
+                if self.blobs.verify(loss.digest) is not None:
+                    self.blobs.quarantine(loss.digest)
+        return RepairReport(tuple(loss.digest for loss in lost), tuple(marked), self.check(deep=True).problems)
+
+    def backup(self) -> Path | None:
+        """Copy the database (not the blobs) into ``backups/``; None in memory."""
+        return backup(self._database, self._layout, migrations.HEAD) if self._layout else None
+
+    @contextmanager
+    def _writing(self, lease: Lease) -> Iterator[Connection]:
+        with self._database.writing() as connection:
+            leases.confirm(connection, lease)
+            yield connection

@@ -1,0 +1,159 @@
+"""Connections to SQLite: pragmas, the two kinds of transactions, and its errors in our words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool, StaticPool
+
+from evodevo.errors import DiskFullError, EvodevoError, RunOwnedError, StoreDamagedError, UsageError
+
+BUSY_SECONDS = 30.0
+
+
+class Database:
+    """One SQLite database and its transactions; safe to use from several threads, not across a fork.
+
+    Args:
+        engine: where connections come from.
+        place: what error messages call the database.
+        writable: False refuses ``writing``.
+        single: all threads share one connection (in memory), so they take turns.
+    """
+
+    def __init__(self, engine: Engine, place: str, *, writable: bool, single: bool = False) -> None:
+        self.engine = engine
+        self.place = place
+        self.writable = writable
+        self._turn = threading.RLock() if single else nullcontext()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A consistent view; never blocks and is never blocked by a writer (in WAL)."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A write transaction, committed at the end of the block, undone by any exception.
+
+        It takes the write lock at once: a plain BEGIN that reads first and writes later fails with SQLITE_BUSY in
+        spite of any timeout, because its view may be old (https://sqlite.org/lang_transaction.html).
+
+        Raises:
+            UsageError: the store is open for reading.
+            DiskFullError: no space; nothing of this transaction was written.
+            StoreDamagedError: the file is not what SQLite wrote.
+        """
+        if not self.writable:
+            raise UsageError(f"{self.place} is open for reading only.")
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Connection]:
+        with self._turn, translated(self.place), self.engine.connect() as connection:
+            connection = connection.execution_options(evodevo_begin=begin)
+            with connection.begin():
+                yield connection
+
+    def close(self) -> None:
+        """Let go of the file; what was committed stays."""
+        self.engine.dispose()
+
+
+def open_file(path: Path, *, mode: str) -> Database:
+    """Connect to a file.
+
+    Args:
+        path: the database file.
+        mode: ``rwc`` (read, write, create), ``rw`` or ``ro``.
+    """
+    options = f"mode={mode}"
+    if mode == "ro" and _needs_immutable(path):
+        options = "immutable=1"
+    address = f"file:{quote(str(path))}?{options}"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(
+            address,
+            uri=True,
+            isolation_level=None,
+            timeout=BUSY_SECONDS,
+            check_same_thread=False,
+            cached_statements=256,
+        )
+
+    engine = _engine(connect, QueuePool)
+    return Database(engine, str(path), writable=mode != "ro")
+
+
+def open_memory() -> Database:
+    """A database that lives and dies with this object."""
+    engine = _engine(lambda: sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False), StaticPool)
+    return Database(engine, "the store in memory", writable=True, single=True)
+
+
+def _engine(connect: Callable[[], sqlite3.Connection], pool: type[QueuePool] | type[StaticPool]) -> Engine:
+    engine = create_engine("sqlite://", creator=connect, poolclass=pool)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _record: object) -> None:
+        for pragma in ("foreign_keys=ON", "synchronous=FULL", "trusted_schema=OFF", "cell_size_check=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # The driver's own BEGIN is off (isolation_level None), so ours decides which locks are taken.
+        connection.exec_driver_sql(connection.get_execution_options().get("evodevo_begin", "BEGIN"))
+
+    return engine
+
+
+def _needs_immutable(path: Path) -> bool:
+    # A reader of a WAL database must make a -shm file beside it; where it may not, and no writer left a -wal file,
+    # the database file alone is the whole truth.
+    wal = path.with_name(path.name + "-wal")
+    return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size > 0)
+
+
+@contextmanager
+def translated(place: str) -> Iterator[None]:
+    """Turn what SQLite reports into our errors."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise _translation(error.orig, place) from error
+    except sqlite3.Error as error:
+        raise _translation(error, place) from error
+
+
+def _translation(error: BaseException | None, place: str) -> EvodevoError:
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if isinstance(code, int) else None
+    if primary == sqlite3.SQLITE_FULL or code in (sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC):
+        # A quota (EDQUOT) or file size limit (EFBIG) arrives as a failed write, a full disk as SQLITE_FULL.
+        return DiskFullError(
+            f"no space left for {place} ({error}). What was finished is safe; free some space, then: evodevo resume."
+        )
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreDamagedError(f"{place} is damaged ({error}). Next: evodevo repair; backups lie in backups/.")
+    if primary == sqlite3.SQLITE_BUSY:
+        return RunOwnedError(
+            f"another process kept {place} locked for {BUSY_SECONDS:.0f} s; try again when it is done."
+        )
+    if primary == sqlite3.SQLITE_READONLY:
+        return UsageError(f"{place} cannot be written here ({error}).")
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return UsageError(f"{place} cannot be opened ({error}); check that it exists and that its folder is yours.")
+    if primary == sqlite3.SQLITE_CONSTRAINT:
+        return UsageError(f"{place} refuses this record: {error}.")
+    return EvodevoError(f"{place}: {type(error).__name__}: {error}")

@@ -1,0 +1,47 @@
+"""Named places at which a test may kill this process.
+
+``EVODEVO_FAILPOINT=after_blob_rename:kill@3`` sends SIGKILL to the process that passes the point for the third time.
+Nothing else can be asked for, and without the variable a pass costs one comparison.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+from evodevo.errors import UsageError, unknown_name
+
+VARIABLE = "EVODEVO_FAILPOINT"
+POINTS = (
+    "before_individuals",
+    "after_individuals",
+    "after_blob_temporary",
+    "after_blob_rename",
+    "before_evaluation_commit",
+    "after_evaluation_commit",
+    "before_generation_event",
+    "after_generation_event",
+)
+
+_armed = os.environ.get(VARIABLE)
+_passes: dict[str, int] = {}
+
+
+def failpoint(name: str) -> None:
+    """Pass a point; only the environment variable makes this more than nothing."""
+    if _armed is not None:
+        _pass(name, _armed)
+
+
+def _pass(name: str, armed: str) -> None:
+    match = re.fullmatch(r"([a-z_]+):kill@([1-9][0-9]{0,8})", armed)
+    if match is None:
+        raise UsageError(f"{VARIABLE} wants name:kill@count, for example {POINTS[0]}:kill@1; got {armed[:80]!r}.")
+    wanted, count = match[1], int(match[2])
+    if wanted not in POINTS:
+        raise unknown_name("failpoint", wanted, POINTS)
+    if name == wanted:
+        _passes[name] = _passes.get(name, 0) + 1
+        if _passes[name] == count:
+            os.kill(os.getpid(), signal.SIGKILL)

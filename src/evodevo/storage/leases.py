@@ -1,0 +1,130 @@
+"""Who may write to a run: one living process, with a token that only grows.
+
+Functions over an open write transaction, but for ``acquire``, which may have to watch for a while.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
+
+from evodevo.errors import NotFoundError, RunOwnedError
+from evodevo.storage.base import Lease
+from evodevo.storage.engine import Database
+from evodevo.storage.liveness import Owner, is_alive, this_process
+from evodevo.storage.schema import lease_table, run_table
+
+PATIENCE_SECONDS = 60.0
+GLANCE_SECONDS = 1.0
+
+
+def owner(connection: Connection, run_id: str) -> Owner | None:
+    """The process that last took the run and has not released it; whether it lives is another question."""
+    row = _row(connection, run_id)
+    return _owner(row) if row is not None and row.held else None
+
+
+def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: float = PATIENCE_SECONDS) -> Lease:
+    """Take the run for this process.
+
+    The owner's pid, start time and boot id tell at once whether it is dead. Where they cannot (another machine,
+    another container), its heartbeat counter is watched for ``patience`` seconds of this process' own clock; wall
+    clocks are never compared.
+
+    Raises:
+        NotFoundError: no such run.
+        RunOwnedError: a living process holds it.
+    """
+    while True:
+        with database.reading() as connection:
+            if connection.execute(select(run_table.c.id).where(run_table.c.id == run_id)).first() is None:
+                raise NotFoundError(f"no run {run_id!r} in {database.place}.")
+            judged = _row(connection, run_id)
+        if judged is not None and judged.held:
+            alive = is_alive(_owner(judged), one_kernel=one_kernel)
+            if alive or (alive is None and _beats(database, judged, patience)):
+                raise _owned(run_id, _owner(judged))
+        with database.writing() as connection:
+            row = _row(connection, run_id)
+            if not _same(row, judged):
+                continue  # somebody moved since; judge again
+            values: dict[str, Any] = {
+                **vars(this_process()),
+                "token": 1 if row is None else row.token + 1,
+                "held": 1,
+                "heartbeat": 0,
+            }
+            if row is None:
+                connection.execute(insert(lease_table).values(run_id=run_id, **values))
+            else:
+                connection.execute(update(lease_table).where(lease_table.c.run_id == run_id).values(**values))
+        return Lease(run_id, values["token"])
+
+
+def confirm(connection: Connection, lease: Lease) -> None:
+    """Check the token, in the transaction that it is to guard; counts as a heartbeat.
+
+    Raises:
+        RunOwnedError: the lease was released or taken over.
+    """
+    changed = connection.execute(_CONFIRM, {"of_run": lease.run_id, "with_token": lease.token})
+    if changed.rowcount != 1:
+        holder = owner(connection, lease.run_id)
+        now = f"now held by {holder}" if holder else "now held by nobody"
+        raise RunOwnedError(
+            f"this process no longer owns run {lease.run_id} (token {lease.token}; {now}). Nothing was written."
+        )
+
+
+def release(connection: Connection, lease: Lease) -> None:
+    """Give the run back; a lease that was lost already is left alone."""
+    connection.execute(
+        update(lease_table)
+        .where(lease_table.c.run_id == lease.run_id, lease_table.c.token == lease.token)
+        .values(held=0)
+    )
+
+
+_CONFIRM = (
+    update(lease_table)
+    .where(
+        lease_table.c.run_id == bindparam("of_run"),
+        lease_table.c.token == bindparam("with_token"),
+        lease_table.c.held == 1,
+    )
+    .values(heartbeat=lease_table.c.heartbeat + 1)
+)
+
+
+def _row(connection: Connection, run_id: str) -> Row[Any] | None:
+    return connection.execute(select(lease_table).where(lease_table.c.run_id == run_id)).first()
+
+
+def _owner(row: Row[Any]) -> Owner:
+    return Owner(row.host, row.boot, row.namespace, row.pid, row.start)
+
+
+def _same(now: Row[Any] | None, then: Row[Any] | None) -> bool:
+    if now is None or then is None:
+        return now is then
+    return (now.token, now.held, now.heartbeat) == (then.token, then.held, then.heartbeat)
+
+
+def _beats(database: Database, judged: Row[Any], patience: float) -> bool:
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        time.sleep(min(GLANCE_SECONDS, patience))
+        with database.reading() as connection:
+            now = _row(connection, judged.run_id)
+        if not _same(now, judged):
+            return now is not None and bool(now.held)
+    return False
+
+
+def _owned(run_id: str, holder: Owner) -> RunOwnedError:
+    return RunOwnedError(
+        f"run {run_id} is open in {holder}. Wait for it, or stop it there (Ctrl-C, or kill {holder.pid}), "
+        f"then: evodevo resume {run_id}."
+    )

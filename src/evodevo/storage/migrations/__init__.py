@@ -1,0 +1,52 @@
+"""The schema's versions: which one a file has, and the way to ours.
+
+Alembic runs the steps, in one transaction; it is imported only where there is a step to run. To add a version: change
+``schema.py``, add ``versions/v0002_what.py`` (revision "0002", ``EVODEVO`` = the release that brings it), set HEAD.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from evodevo.errors import StoreDamagedError, StoreVersionError
+from evodevo.storage.schema import APPLICATION_ID, VERSION_TABLE
+
+HEAD = "0001"
+
+
+def current(connection: Connection) -> str | None:
+    """The version of the open database; None for an empty one.
+
+    Raises:
+        StoreVersionError: the file is of a newer evodevo, which is named.
+        StoreDamagedError: a database, but none of ours.
+    """
+    tables = set(inspect(connection).get_table_names())
+    if not tables:
+        return None
+    if connection.exec_driver_sql("PRAGMA application_id").scalar() != APPLICATION_ID or VERSION_TABLE not in tables:
+        raise StoreDamagedError("this database is not an evodevo store; name another folder with --store.")
+    version = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
+    if not (isinstance(version, str) and version.isdigit()):
+        raise StoreDamagedError(f"the store says that its version is {version!r}, which no evodevo wrote.")
+    if int(version) > int(HEAD):
+        needed = connection.execute(text("SELECT value FROM property WHERE key = 'evodevo'")).scalar()
+        raise StoreVersionError(
+            f"this store has schema {version}; this evodevo reads up to {HEAD}. "
+            f"It needs evodevo {needed} or newer: pip install 'evodevo>={needed}'."
+        )
+    return version
+
+
+def upgrade(connection: Connection, target: str = HEAD) -> None:
+    """Bring the database to a version, inside the caller's transaction."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, target)
+    connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -1,0 +1,166 @@
+"""From a folder to an open database of our version: make, recognise, back up, migrate."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
+from evodevo.storage import migrations
+from evodevo.storage.engine import Database, open_file, translated
+from evodevo.storage.filesystems import is_network
+
+Mode = Literal["rw", "ro"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a store keeps its things."""
+
+    folder: Path
+
+    @property
+    def database(self) -> Path:
+        """The one database."""
+        return self.folder / "store.db"
+
+    @property
+    def blobs(self) -> Path:
+        """The pool."""
+        return self.folder / "blobs"
+
+    @property
+    def backups(self) -> Path:
+        """Copies of the database, made before migrations and by ``Store.backup``."""
+        return self.folder / "backups"
+
+
+def open_database(layout: Layout, mode: Mode, *, create: bool) -> tuple[Database, bool]:
+    """Open, and where ``mode`` is ``rw`` make or migrate what has to be.
+
+    Returns:
+        The database, and whether its folder lies on a network file system (then without WAL).
+    """
+    if mode not in ("rw", "ro"):
+        raise UsageError(f"a store is opened rw or ro, not {mode!r}.")
+    path = layout.database
+    if layout.folder.exists() and not layout.folder.is_dir():
+        raise UsageError(f"{layout.folder} is a file; a store is a folder.")
+    if not path.exists():
+        if layout.blobs.exists() and any(layout.blobs.glob("sha256/*/*")):
+            raise StoreDamagedError(f"{layout.folder} holds blobs but no store.db; {backup_hint(layout)}")
+        if mode == "ro" or not create:
+            raise NotFoundError(
+                f"no store at {layout.folder}. Name one with --store, or make one with: evodevo evolve."
+            )
+    elif _is_emptied(layout):
+        raise StoreDamagedError(f"{path} is empty, but there are blobs; {backup_hint(layout)}")
+    if mode == "ro":
+        return _open_for_reading(path), is_network(layout.folder)
+    return _open_for_writing(layout)
+
+
+def backup(database: Database, layout: Layout, version: str) -> Path:
+    """A compact, consistent copy of the database; blobs are not in it.
+
+    Returns:
+        The new file, ``backups/<version>-<number>.db``.
+    """
+    layout.backups.mkdir(mode=0o700, exist_ok=True)
+    number = 1 + sum(1 for _ in layout.backups.glob(f"{version}-*.db"))
+    target = layout.backups / f"{version}-{number}.db"
+    draft = layout.backups / f".{secrets.token_hex(8)}"
+    try:
+        with translated(str(target)), database.engine.connect() as connection:
+            # VACUUM cannot run inside a transaction, and this connection has begun none: the driver is asked directly.
+            driver = connection.connection.driver_connection
+            assert driver is not None, "a live pool hands out live connections"
+            driver.execute("VACUUM INTO ?", (str(draft),))
+        descriptor = os.open(draft, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        draft.rename(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
+
+
+def _open_for_reading(path: Path) -> Database:
+    database = open_file(path, mode="ro")
+    try:
+        with database.reading() as connection:
+            version = migrations.current(connection)
+        if version is None:
+            raise NotFoundError(f"{path} holds no runs yet.")
+        if version != migrations.HEAD:
+            raise UsageError(
+                f"{path} is of schema {version}; open it once for writing (evodevo repair) to bring it to ours."
+            )
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _open_for_writing(layout: Layout) -> tuple[Database, bool]:
+    for folder in (layout.folder, layout.blobs):
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    network = is_network(layout.folder)
+    database = open_file(layout.database, mode="rwc")
+    try:
+        # Two processes may meet here with a new or an old store; the second finds the first one's work.
+        with _alone(layout.folder / "store.lock"):
+            with database.reading() as connection:
+                version = migrations.current(connection)
+            _set_journal(database, network=network)
+            if version is not None and version != migrations.HEAD:
+                backup(database, layout, version)
+            if version != migrations.HEAD:
+                with database.writing() as connection:
+                    migrations.upgrade(connection)
+    except BaseException:
+        database.close()
+        raise
+    return database, network
+
+
+def _set_journal(database: Database, *, network: bool) -> None:
+    with translated(database.place), database.engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None, "a live pool hands out live connections"
+        driver.execute(f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}")
+        driver.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
+
+
+def _is_emptied(layout: Layout) -> bool:
+    # A kill during creation leaves an empty file, and then nothing else; the WAL, too, may hold all of the data.
+    wal = layout.database.with_name(layout.database.name + "-wal")
+    nothing = layout.database.stat().st_size == 0 and not (wal.exists() and wal.stat().st_size)
+    return nothing and any(layout.blobs.glob("sha256/*/*"))
+
+
+def backup_hint(layout: Layout) -> str:
+    """What a person can do about a database that is beyond repair."""
+    newest = max(layout.backups.glob("*.db"), key=lambda path: path.stat().st_mtime, default=None)
+    if newest is None:
+        return "put store.db back from your own copy; there is no backup in backups/."
+    return f"put it back from the newest backup: cp {newest} {layout.database}"
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # dies with the process: no stale lock files
+        yield
+    finally:
+        os.close(descriptor)

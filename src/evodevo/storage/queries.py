@@ -1,0 +1,285 @@
+"""Reading: functions from an open transaction to rows. None writes; each asks a fixed number of questions."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, literal, select
+
+from evodevo.errors import NotFoundError, StoreDamagedError, UsageError, quoted_list
+from evodevo.storage.base import EvaluationRow, EventRow, Found, IndividualRow, Parent, RunRow, Score
+from evodevo.storage.schema import (
+    blob_reference_table,
+    evaluation_table,
+    event_table,
+    individual_table,
+    parentage_table,
+    run_table,
+    score_table,
+    series_table,
+)
+
+MAX_NAMED = 8
+
+
+def runs(connection: Connection) -> list[RunRow]:
+    """All runs, oldest first."""
+    return [_run(row) for row in connection.execute(select(run_table).order_by(run_table.c.created_seq))]
+
+
+def run(connection: Connection, run_id: str) -> RunRow:
+    """One run by its full id."""
+    row = connection.execute(select(run_table).where(run_table.c.id == run_id)).first()
+    if row is None:
+        raise NotFoundError(f"no run {run_id!r} in this store. List them with: evodevo status.")
+    return _run(row)
+
+
+def events(connection: Connection, run_id: str | None, since_seq: int, limit: int | None) -> list[EventRow]:
+    """Events after a number, in order; of one run, or of the whole store."""
+    query = select(event_table).where(event_table.c.seq > since_seq).order_by(event_table.c.seq).limit(limit)
+    if run_id is not None:
+        query = query.where(event_table.c.run_id == run_id)
+    return [
+        EventRow(row.seq, row.run_id, row.at, row.type, row.subject, read_json(row.payload, f"event {row.seq}"))
+        for row in connection.execute(query)
+    ]
+
+
+def individuals(connection: Connection, run_id: str, generation: int | None, since_seq: int) -> list[IndividualRow]:
+    """Individuals of a run, in order of birth."""
+    table = individual_table
+    query = select(table).where(table.c.run_id == run_id, table.c.created_seq > since_seq)
+    if generation is not None:
+        query = query.where(table.c.generation == generation)
+    order = query.order_by(table.c.created_seq, table.c.generation, table.c.slot)
+    return _individuals(connection, order)
+
+
+def individual(connection: Connection, individual_id: str) -> IndividualRow:
+    """One individual by its full id."""
+    found = _individuals(connection, select(individual_table).where(individual_table.c.id == individual_id))
+    if not found:
+        raise NotFoundError(f"no individual {individual_id!r} in this store.")
+    return found[0]
+
+
+def individuals_by_id(connection: Connection, ids: list[str]) -> list[IndividualRow]:
+    """Those of the given ids that there are, in no order; at most a few hundred ids."""
+    return _individuals(connection, select(individual_table).where(individual_table.c.id.in_(ids)))
+
+
+def evaluations(
+    connection: Connection, *, run_id: str | None = None, individual_id: str | None = None, state: str | None = None
+) -> list[EvaluationRow]:
+    """Evaluations in order of completion, those that have not finished last."""
+    table = evaluation_table
+    chosen = select(table.c.id)
+    if run_id is not None:
+        chosen = chosen.where(table.c.run_id == run_id)
+    if individual_id is not None:
+        chosen = chosen.where(table.c.individual_id == individual_id)
+    if state is not None:
+        chosen = chosen.where(table.c.state == state)
+    scores: dict[str, dict[str, Score]] = defaultdict(dict)
+    for score in connection.execute(
+        select(score_table).where(score_table.c.evaluation_id.in_(chosen)).order_by(score_table.c.objective)
+    ):
+        scores[score.evaluation_id][score.objective] = Score(score.value, score.status)
+    blobs: dict[str, dict[str, str]] = defaultdict(dict)
+    reference = blob_reference_table
+    for row in connection.execute(
+        select(reference.c.owner_id, reference.c.role, reference.c.digest)
+        .where(reference.c.owner_kind == "evaluation", reference.c.released == 0, reference.c.owner_id.in_(chosen))
+        .order_by(reference.c.role)
+    ):
+        blobs[row.owner_id][row.role] = row.digest
+    order = (table.c.finished_seq.is_(None), table.c.finished_seq, table.c.started_at, table.c.id)
+    return [
+        _evaluation(row, scores.get(row.id, {}), blobs.get(row.id, {}))
+        for row in connection.execute(select(table).where(table.c.id.in_(chosen)).order_by(*order))
+    ]
+
+
+def parents(connection: Connection, individual_id: str) -> list[Parent]:
+    """The arrows into an individual, in role order."""
+    table = parentage_table
+    query = select(table).where(table.c.child_id == individual_id).order_by(table.c.role)
+    return [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
+
+
+def children(connection: Connection, individual_id: str) -> list[Parent]:
+    """The arrows out of an individual, in order of birth of the children."""
+    table, child = parentage_table, individual_table
+    query = (
+        select(table)
+        .join(child, child.c.id == table.c.child_id)
+        .where(table.c.parent_id == individual_id)
+        .order_by(child.c.created_seq, child.c.slot, table.c.role)
+    )
+    return [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
+
+
+def lineage(connection: Connection, individual_id: str, depth: int | None) -> list[Parent]:
+    """All arrows among the ancestors of an individual, nearest first; across runs too.
+
+    Args:
+        connection: an open transaction.
+        individual_id: where to start.
+        depth: how many generations of arrows; None for all.
+    """
+    table = parentage_table
+    if depth is None:
+        # UNION drops what was seen: each ancestor once, however many paths lead to it.
+        line = select(literal(individual_id).label("id")).cte("line", recursive=True)
+        line = line.union(select(table.c.parent_id).join(line, table.c.child_id == line.c.id))
+    else:
+        start = select(literal(individual_id).label("id"), literal(0).label("depth"))
+        line = start.cte("line", recursive=True)
+        step = select(table.c.parent_id, line.c.depth + 1).join(line, table.c.child_id == line.c.id)
+        line = line.union(step.where(line.c.depth < depth - 1))
+    child = individual_table
+    query = (
+        select(table, child.c.created_seq, child.c.slot)
+        .join(child, child.c.id == table.c.child_id)
+        .where(table.c.child_id.in_(select(line.c.id)))
+        .order_by(child.c.created_seq.desc(), child.c.slot.desc(), table.c.child_id, table.c.role)
+    )
+    return [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
+
+
+def series(connection: Connection, evaluation_id: str) -> dict[str, list[tuple[float, float]]]:
+    """The curves of an evaluation by name; y may be non-finite."""
+    table = series_table
+    query = select(table).where(table.c.evaluation_id == evaluation_id).order_by(table.c.name)
+    return {row.name: list(struct.iter_unpack("<dd", row.points)) for row in connection.execute(query)}
+
+
+def run_blobs(connection: Connection, run_id: str) -> dict[str, str]:
+    """Role -> digest of the blobs that belong to a run as a whole."""
+    table = blob_reference_table
+    query = select(table).where(table.c.owner_kind == "run", table.c.owner_id == run_id, table.c.released == 0)
+    return {row.role: row.digest for row in connection.execute(query.order_by(table.c.role))}
+
+
+def find(connection: Connection, prefix: str) -> Found:
+    """What a unique prefix of an id stands for.
+
+    Raises:
+        UsageError: the empty prefix, or several ids begin so; they are listed.
+        NotFoundError: none does; the nearest ones are named.
+    """
+    if not prefix:
+        raise UsageError("an id is needed: any unique prefix of a run's or an individual's id.")
+    if not re.fullmatch(r"[0-9a-z]{1,64}", prefix):
+        raise NotFoundError(f"nothing is called {prefix[:40]!a}: ids are made of the digits 0-9 and letters a-z.")
+    found = _begin_with(connection, prefix, MAX_NAMED + 1)
+    if len(found) == 1 or (found and found[0].id == prefix):
+        return found[0]
+    if found:
+        more = ", ..." if len(found) > MAX_NAMED else ""
+        names = quoted_list(f"{one.id} ({one.kind})" for one in found[:MAX_NAMED])
+        raise UsageError(f"{prefix!r} is ambiguous: {names}{more}. Give more digits.")
+    shown = prefix[:40]
+    for length in range(min(len(prefix) - 1, 15), 0, -1):
+        near = _begin_with(connection, prefix[:length], 3)
+        if near:
+            raise NotFoundError(f"nothing is called {shown!r}. Nearest: {quoted_list(one.id for one in near)}.")
+    newest = connection.execute(select(run_table.c.id).order_by(run_table.c.created_seq.desc()).limit(3)).scalars()
+    raise NotFoundError(f"nothing is called {shown!r}. Newest runs: {quoted_list(newest) or 'none'}.")
+
+
+def read_json(text: str, what: str) -> Any:
+    """JSON that this room wrote.
+
+    Raises:
+        StoreDamagedError: it is not what was written.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise StoreDamagedError(f"{what} does not hold JSON ({error}). Next: evodevo repair.") from None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _begin_with(connection: Connection, prefix: str, limit: int) -> list[Found]:
+    # A range uses the index; the tilde comes after every letter and digit.
+    end = prefix + "~"
+    found: list[Found] = []
+    for kind, table in (("run", run_table), ("individual", individual_table)):
+        query = select(table.c.id).where(table.c.id >= prefix, table.c.id < end).order_by(table.c.id).limit(limit)
+        found.extend(Found(kind, name) for name in connection.execute(query).scalars())  # type: ignore[arg-type]
+    return found[:limit]
+
+
+def _run(row: Row[Any]) -> RunRow:
+    what = f"run {row.id}"
+    return RunRow(
+        id=row.id,
+        kind=row.kind,
+        recipe=row.recipe,
+        settings=read_json(row.settings, what),
+        seed=row.seed,
+        space=read_json(row.space, what),
+        versions=read_json(row.versions, what),
+        state=row.state,
+        created_seq=row.created_seq,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+    )
+
+
+def _individuals(connection: Connection, query: Select[Any]) -> list[IndividualRow]:
+    parents_of: dict[str, list[str]] = defaultdict(list)
+    table = parentage_table
+    chosen = query.order_by(None).with_only_columns(individual_table.c.id)
+    for arrow in connection.execute(select(table).where(table.c.child_id.in_(chosen)).order_by(table.c.role)):
+        parents_of[arrow.child_id].append(arrow.parent_id)
+    return [
+        IndividualRow(
+            id=row.id,
+            run_id=row.run_id,
+            birth=row.birth,
+            generation=row.generation,
+            slot=row.slot,
+            genome_envelope=read_json(row.genome_envelope, f"individual {row.id}"),
+            genome_hash=row.genome_hash,
+            operation=row.operation,
+            details=read_json(row.details, f"individual {row.id}"),
+            parents=tuple(parents_of.get(row.id, ())),
+            seed=row.seed,
+            created_seq=row.created_seq,
+            created_at=row.created_at,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _evaluation(row: Row[Any], scores: dict[str, Score], blobs: dict[str, str]) -> EvaluationRow:
+    what = f"evaluation {row.id}"
+    return EvaluationRow(
+        id=row.id,
+        run_id=row.run_id,
+        individual_id=row.individual_id,
+        fidelity=row.fidelity,
+        seed=row.seed,
+        attempt=row.attempt,
+        state=row.state,
+        reason=row.reason,
+        detail=row.detail,
+        scores=scores,
+        cost=read_json(row.cost, what),
+        extra=read_json(row.extra, what),
+        seconds=row.seconds,
+        blobs=blobs,
+        finished_seq=row.finished_seq,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )

@@ -1,0 +1,328 @@
+"""Writing: functions over an open write transaction that has confirmed the lease. Each change brings its event."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from evodevo import canonical
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.storage import queries
+from evodevo.storage.base import (
+    MAX_DETAIL,
+    ROLES,
+    Evaluation,
+    IndividualRow,
+    NewIndividual,
+    RunState,
+    evaluation_id,
+    individual_id,
+    new_run_id,
+)
+from evodevo.storage.blobs import BlobPool, checked
+from evodevo.storage.schema import (
+    blob_reference_table,
+    blob_table,
+    evaluation_table,
+    event_table,
+    individual_table,
+    parentage_table,
+    run_table,
+    score_table,
+    series_table,
+)
+
+BATCH = 500
+
+
+def now() -> str:
+    """The time for people: UTC, to the millisecond. Nothing is ever decided by it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def add_event(connection: Connection, run_id: str | None, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
+    """Append an event and return its number."""
+    values = {"run_id": run_id, "at": now(), "type": kind, "subject": subject, "payload": _json(payload)}
+    key = connection.execute(insert(event_table), values).inserted_primary_key
+    assert key is not None, "an insert of one row has a key"
+    return int(key[0])
+
+
+def create_run(
+    connection: Connection,
+    *,
+    kind: str,
+    recipe: str,
+    settings: Mapping[str, Any],
+    seed: int,
+    space: Any,
+    versions: Mapping[str, Any],
+) -> str:
+    """A new run in state ``running``, which nobody holds yet."""
+    run_id = new_run_id()
+    seq = add_event(connection, run_id, "run.created", run_id, {"kind": kind, "recipe": recipe})
+    connection.execute(
+        insert(run_table).values(
+            id=run_id,
+            kind=kind,
+            recipe=recipe,
+            settings=_json(settings),
+            seed=_checked_seed(seed),
+            space=_json(space),
+            versions=_json(versions),
+            state="running",
+            created_seq=seq,
+            created_at=now(),
+        )
+    )
+    return run_id
+
+
+def set_run_state(connection: Connection, run_id: str, state: RunState) -> None:
+    """Write how a run stands; only ``running`` has no time of ending."""
+    if state not in get_args(RunState):
+        raise UsageError(f"unknown run state {state!r}; known: {', '.join(get_args(RunState))}.")
+    ended = None if state == "running" else now()
+    connection.execute(update(run_table).where(run_table.c.id == run_id).values(state=state, finished_at=ended))
+    add_event(connection, run_id, f"run.{state}", run_id, {})
+
+
+def set_run_settings(connection: Connection, run_id: str, settings: Mapping[str, Any]) -> None:
+    """Replace a run's settings; the event keeps both."""
+    before = queries.run(connection, run_id).settings
+    connection.execute(update(run_table).where(run_table.c.id == run_id).values(settings=_json(settings)))
+    add_event(connection, run_id, "run.settings", run_id, {"before": before, "after": settings})
+
+
+def add_individuals(connection: Connection, run_id: str, individuals: Sequence[NewIndividual]) -> int:
+    """Record individuals with their parents; those recorded already, in the same words, are passed over.
+
+    Returns:
+        How many were new.
+    """
+    known = {
+        row.id: row
+        for batch in _batches([one.id for one in individuals])
+        for row in queries.individuals_by_id(connection, batch)
+    }
+    fresh = []
+    for one in individuals:
+        if one.id != individual_id(run_id, one.birth):
+            raise UsageError(f"individual {one.id!r} of birth {one.birth!r} must have id individual_id(run, birth).")
+        if one.id not in known:
+            fresh.append(one)
+        elif not _is_same(known[one.id], one, run_id):
+            raise UsageError(f"individual {one.id} (birth {one.birth}) is recorded already, as something else.")
+    if not fresh:
+        return 0
+    payload = {"count": len(fresh), "generation": fresh[0].generation}
+    seq, at = add_event(connection, run_id, "individuals.added", run_id, payload), now()
+    rows = [
+        {
+            "id": one.id,
+            "run_id": run_id,
+            "birth": one.birth,
+            "generation": one.generation,
+            "slot": one.slot,
+            "genome_envelope": _json(one.genome_envelope),
+            "genome_hash": one.genome_hash,
+            "operation": one.operation,
+            "details": _json(one.details),
+            "seed": _checked_seed(one.seed),
+            "created_seq": seq,
+            "created_at": at,
+        }
+        for one in fresh
+    ]
+    connection.execute(insert(individual_table), rows)
+    arrows = [
+        {"child_id": one.id, "role": role, "parent_id": parent}
+        for one in fresh
+        for role, parent in zip(_roles(one), one.parents, strict=True)
+    ]
+    if arrows:
+        connection.execute(insert(parentage_table), arrows)
+    return len(fresh)
+
+
+def start_evaluation(connection: Connection, run_id: str, individual: str, fidelity: str, seed: int) -> int:
+    """Record that an evaluation begins; an earlier attempt of this run that still says ``running`` becomes stale.
+
+    Returns:
+        The attempt, from 1.
+    """
+    table = evaluation_table
+    same = (table.c.individual_id == individual, table.c.fidelity == fidelity, table.c.seed == _checked_seed(seed))
+    connection.execute(
+        update(table).where(*same, table.c.run_id == run_id, table.c.state == "running").values(state="stale")
+    )
+    last = connection.execute(select(table.c.attempt).where(*same).order_by(table.c.attempt.desc()).limit(1)).scalar()
+    attempt = 1 if last is None else int(last) + 1
+    connection.execute(
+        insert(table).values(
+            id=evaluation_id(individual, fidelity, seed, attempt),
+            run_id=run_id,
+            individual_id=individual,
+            fidelity=fidelity,
+            seed=seed,
+            attempt=attempt,
+            state="running",
+            detail="",
+            cost="{}",
+            extra="{}",
+            seconds=0.0,
+            started_at=now(),
+        )
+    )
+    payload = {"fidelity": fidelity, "seed": seed, "attempt": attempt}
+    add_event(connection, run_id, "evaluation.started", individual, payload)
+    return attempt
+
+
+def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evaluation: Evaluation) -> bool:
+    """Record the whole outcome.
+
+    Returns:
+        False, and nothing is written, where this attempt has ended already or a later one has begun.
+    """
+    key = (evaluation.individual_id, evaluation.fidelity, _checked_seed(evaluation.seed))
+    if not _is_open(connection, run_id, evaluation):
+        return False
+    payload = {
+        "fidelity": evaluation.fidelity,
+        "seed": evaluation.seed,
+        "attempt": evaluation.attempt,
+        "state": evaluation.state,
+        "reason": evaluation.reason,
+    }
+    seq = add_event(connection, run_id, "evaluation.finished", evaluation.individual_id, payload)
+    outcome = {
+        "state": evaluation.state,
+        "reason": evaluation.reason,
+        # Logs of other programs hold bytes that are no text.
+        "detail": evaluation.detail[-MAX_DETAIL:].encode("utf-8", "replace").decode("utf-8"),
+        "cost": _json(evaluation.cost),
+        "extra": _json(evaluation.extra),
+        "seconds": float(evaluation.seconds),
+        "finished_seq": seq,
+        "finished_at": now(),
+    }
+    table = evaluation_table
+    changed = connection.execute(update(table).where(table.c.id == evaluation.id).values(**outcome))
+    if changed.rowcount == 0:
+        names = dict(zip(("individual_id", "fidelity", "seed"), key, strict=True))
+        row = {"id": evaluation.id, "run_id": run_id, "attempt": evaluation.attempt, "started_at": now()}
+        connection.execute(insert(table).values(**names, **row, **outcome))
+    refer(connection, pool, "evaluation", evaluation.id, evaluation.blobs)
+    scores = [
+        {"evaluation_id": evaluation.id, "objective": name, "value": score.value, "status": score.status}
+        for name, score in evaluation.scores.items()
+    ]
+    if scores:
+        connection.execute(insert(score_table), scores)
+    curves = [
+        {"evaluation_id": evaluation.id, "name": name, "points": b"".join(struct.pack("<dd", x, y) for x, y in points)}
+        for name, points in evaluation.series.items()
+    ]
+    if curves:
+        connection.execute(insert(series_table), curves)
+    return True
+
+
+def refer(connection: Connection, pool: BlobPool, kind: str, owner: str, blobs: Mapping[str, str]) -> None:
+    """Let an owner hold blobs by role; a role that is held already changes to the new blob.
+
+    The files are looked for inside the transaction: ``gc`` deletes only under the same write lock, so that no row can
+    come to point at a blob that has just gone.
+    """
+    for role, digest in blobs.items():
+        size = pool.size(checked(digest))
+        if size is None:
+            raise NotFoundError(f"blob {digest} ({role}) is not in the pool; put it before recording it.")
+        blob = {"digest": digest, "bytes": size, "state": "present", "created_at": now()}
+        there = {"state": "present", "bytes": size}
+        connection.execute(upsert(blob_table).values(**blob).on_conflict_do_update(["digest"], set_=there))
+        row = {"owner_kind": kind, "owner_id": owner, "role": role, "digest": digest, "released": 0}
+        held = {"digest": digest, "released": 0}
+        primary = ["owner_kind", "owner_id", "role"]
+        connection.execute(upsert(blob_reference_table).values(**row).on_conflict_do_update(primary, set_=held))
+
+
+def release_blobs(connection: Connection, run_id: str, evaluations: Sequence[str], roles: Sequence[str] | None) -> int:
+    """Let go of blobs of evaluations of this run, so that ``gc`` may take them; returns how many references."""
+    reference, count = blob_reference_table, 0
+    own = select(evaluation_table.c.id).where(evaluation_table.c.run_id == run_id)
+    for batch in _batches(evaluations):
+        change = update(reference).where(
+            reference.c.owner_kind == "evaluation",
+            reference.c.owner_id.in_(batch),
+            reference.c.owner_id.in_(own),
+            reference.c.released == 0,
+        )
+        if roles is not None:
+            change = change.where(reference.c.role.in_(list(roles)))
+        count += connection.execute(change.values(released=1)).rowcount
+    return count
+
+
+def _is_open(connection: Connection, run_id: str, evaluation: Evaluation) -> bool:
+    table = evaluation_table
+    query = select(table.c.run_id, table.c.attempt, table.c.state).where(
+        table.c.individual_id == evaluation.individual_id,
+        table.c.fidelity == evaluation.fidelity,
+        table.c.seed == evaluation.seed,
+        table.c.attempt >= evaluation.attempt,
+    )
+    rows = connection.execute(query).all()
+    own = [row for row in rows if row.attempt == evaluation.attempt]
+    if own and own[0].run_id != run_id:
+        raise UsageError(f"attempt {evaluation.attempt} of {evaluation.individual_id} belongs to another run.")
+    later = any(row.attempt > evaluation.attempt and row.run_id == run_id for row in rows)
+    return not later and (not own or own[0].state == "running")
+
+
+def _is_same(row: IndividualRow, new: NewIndividual, run_id: str) -> bool:
+    return row.run_id == run_id and all(
+        (
+            row.generation == new.generation,
+            row.slot == new.slot,
+            _json(row.genome_envelope) == _json(new.genome_envelope),
+            row.genome_hash == new.genome_hash,
+            row.operation == new.operation,
+            _json(row.details) == _json(new.details),
+            row.parents == tuple(new.parents),
+            row.seed == new.seed,
+        )
+    )
+
+
+def _roles(one: NewIndividual) -> str:
+    if len(one.parents) > len(ROLES):
+        raise UsageError(f"individual {one.id} names {len(one.parents)} parents; at most {len(ROLES)} are recorded.")
+    return ROLES[: len(one.parents)]
+
+
+def _checked_seed(seed: int) -> int:
+    if not (isinstance(seed, int) and 0 <= seed < 2**63):
+        raise UsageError(f"a seed is a whole number from 0 to 2**63 - 1; got {seed!r}.")
+    return seed
+
+
+def _json(value: Any) -> str:
+    text = canonical.dumps(dict(value) if isinstance(value, Mapping) else value)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError("this value holds text that is not Unicode (a lone surrogate); it cannot be stored.") from None
+    return text
+
+
+def _batches(names: Sequence[str]) -> Iterator[list[str]]:
+    # SQLite takes a bounded number of values in one statement.
+    for start in range(0, len(names), BATCH):
+        yield list(names[start : start + BATCH])

@@ -1,0 +1,212 @@
+"""The tables. This room alone owns them; what is special to a driver is the payload of a typed event.
+
+``migrations/versions`` holds the same tables once more, as they were on the day of each version; a test compares them.
+JSON columns are text in canonical form: SQLAlchemy's JSON type would let NaN through.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    DDL,
+    REAL,
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    event,
+)
+
+APPLICATION_ID = 0x45564F44  # "EVOD", in the header of the database file
+VERSION_TABLE = "schema_revision"
+
+metadata = MetaData()
+# SQLite's INTEGER has 64 bits, and only that spelling makes a row id.
+Long = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _seed() -> Column[int]:
+    return Column("seed", Long, CheckConstraint("seed >= 0"), nullable=False)
+
+
+def _one_of(column: str, *names: str) -> CheckConstraint:
+    return CheckConstraint(f"{column} IN ({', '.join(repr(name) for name in names)})")
+
+
+property_table = Table(
+    "property",
+    metadata,
+    Column("key", Text, primary_key=True, nullable=False),
+    Column("value", Text, nullable=False),
+)
+
+event_table = Table(
+    "event",
+    metadata,
+    Column("seq", Long, primary_key=True),
+    # No foreign key: a run's first event is written before its row, which holds the event's number.
+    Column("run_id", Text),
+    Column("at", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("payload", Text, nullable=False),
+    Index("event_by_run", "run_id", "seq"),
+    sqlite_autoincrement=True,
+)
+
+run_table = Table(
+    "run",
+    metadata,
+    Column("id", Text, primary_key=True, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("recipe", Text, nullable=False),
+    Column("settings", Text, nullable=False),
+    _seed(),
+    Column("space", Text, nullable=False),
+    Column("versions", Text, nullable=False),
+    Column("state", Text, _one_of("state", "running", "finished", "interrupted", "failed"), nullable=False),
+    Column("created_seq", Long, ForeignKey("event.seq"), nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("finished_at", Text),
+)
+
+lease_table = Table(
+    "lease",
+    metadata,
+    Column("run_id", Text, ForeignKey("run.id"), primary_key=True, nullable=False),
+    Column("token", Long, nullable=False),
+    Column("held", Integer, CheckConstraint("held IN (0, 1)"), nullable=False),
+    Column("heartbeat", Long, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("boot", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("pid", Long, nullable=False),
+    Column("start", Long, nullable=False),
+)
+
+individual_table = Table(
+    "individual",
+    metadata,
+    Column("id", Text, primary_key=True, nullable=False),
+    Column("run_id", Text, ForeignKey("run.id"), nullable=False),
+    Column("birth", Text, nullable=False),
+    Column("generation", Long, nullable=False),
+    Column("slot", Long, nullable=False),
+    Column("genome_envelope", Text, nullable=False),
+    Column("genome_hash", Text, nullable=False),
+    Column("operation", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    _seed(),
+    Column("created_seq", Long, ForeignKey("event.seq"), nullable=False),
+    Column("created_at", Text, nullable=False),
+    UniqueConstraint("run_id", "birth"),
+    Index("individual_by_order", "run_id", "created_seq", "generation", "slot"),
+    Index("individual_by_genome", "run_id", "genome_hash"),
+)
+
+parentage_table = Table(
+    "parentage",
+    metadata,
+    Column("child_id", Text, ForeignKey("individual.id"), primary_key=True, nullable=False),
+    Column("role", Text, primary_key=True, nullable=False),
+    Column("parent_id", Text, ForeignKey("individual.id"), nullable=False),
+    CheckConstraint("child_id <> parent_id"),
+    Index("parentage_by_parent", "parent_id"),
+)
+
+evaluation_table = Table(
+    "evaluation",
+    metadata,
+    Column("id", Text, primary_key=True, nullable=False),
+    Column("run_id", Text, ForeignKey("run.id"), nullable=False),
+    Column("individual_id", Text, ForeignKey("individual.id"), nullable=False),
+    Column("fidelity", Text, nullable=False),
+    _seed(),
+    Column("attempt", Integer, CheckConstraint("attempt >= 1"), nullable=False),
+    Column("state", Text, _one_of("state", "running", "done", "failed", "stale"), nullable=False),
+    Column("reason", Text),
+    Column("detail", Text, nullable=False),
+    Column("cost", Text, nullable=False),
+    Column("extra", Text, nullable=False),
+    Column("seconds", REAL, nullable=False),
+    Column("finished_seq", Long, ForeignKey("event.seq")),
+    Column("started_at", Text, nullable=False),
+    Column("finished_at", Text),
+    UniqueConstraint("individual_id", "fidelity", "seed", "attempt"),
+    CheckConstraint("(state = 'failed') = (reason IS NOT NULL)"),
+    CheckConstraint("(state IN ('done', 'failed')) = (finished_seq IS NOT NULL)"),
+    Index("evaluation_by_order", "run_id", "finished_seq"),
+)
+
+score_table = Table(
+    "score",
+    metadata,
+    Column("evaluation_id", Text, ForeignKey("evaluation.id"), primary_key=True, nullable=False),
+    Column("objective", Text, primary_key=True, nullable=False),
+    Column("value", REAL),
+    Column("status", Text, _one_of("status", "ok", "nan", "inf", "neginf", "diverged", "missing"), nullable=False),
+    CheckConstraint("(status = 'ok') = (value IS NOT NULL)"),
+    # SQLite turns NaN into NULL by itself, but it does store infinities; a REAL column also takes text.
+    CheckConstraint("value IS NULL OR (typeof(value) = 'real' AND abs(value) <= 1.7976931348623157e308)"),
+)
+
+series_table = Table(
+    "series",
+    metadata,
+    Column("evaluation_id", Text, ForeignKey("evaluation.id"), primary_key=True, nullable=False),
+    Column("name", Text, primary_key=True, nullable=False),
+    # Pairs (x, y) of little-endian float64; y may be non-finite, as the curves of diverged trainings are.
+    Column("points", LargeBinary, CheckConstraint("length(points) % 16 = 0"), nullable=False),
+)
+
+blob_table = Table(
+    "blob",
+    metadata,
+    Column("digest", Text, CheckConstraint("length(digest) = 64"), primary_key=True, nullable=False),
+    Column("bytes", Long, nullable=False),
+    Column("state", Text, _one_of("state", "present", "collected", "lost"), nullable=False),
+    Column("created_at", Text, nullable=False),
+)
+
+blob_reference_table = Table(
+    "blob_reference",
+    metadata,
+    Column("owner_kind", Text, _one_of("owner_kind", "run", "evaluation"), primary_key=True, nullable=False),
+    Column("owner_id", Text, primary_key=True, nullable=False),
+    Column("role", Text, primary_key=True, nullable=False),
+    Column("digest", Text, ForeignKey("blob.digest"), nullable=False),
+    # A released reference says what once was; it holds no blob.
+    Column("released", Integer, CheckConstraint("released IN (0, 1)"), nullable=False),
+    Index("blob_reference_by_digest", "digest"),
+)
+
+# What happened is never taken back; a slip in our own code, or a person with a SQL shell, meets these.
+KEPT_FOR_EVER = (
+    ("individual", "DELETE"),
+    ("individual", "UPDATE"),
+    ("parentage", "DELETE"),
+    ("parentage", "UPDATE"),
+    ("event", "DELETE"),
+    ("event", "UPDATE"),
+    ("run", "DELETE"),
+    ("evaluation", "DELETE"),
+)
+
+
+def keep_trigger(table: str, change: str) -> str:
+    """The statement that makes SQLite refuse a change of a table."""
+    return (
+        f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are kept for ever'); END"
+    )
+
+
+for _table, _change in KEPT_FOR_EVER:
+    _statement = DDL(keep_trigger(_table, _change))  # type: ignore[no-untyped-call]
+    event.listen(metadata, "after_create", _statement.execute_if(dialect="sqlite"))
