@@ -54,7 +54,7 @@ class Registry(Generic[T]):
             module, _, attribute = row.partition(":")
             row = getattr(importlib.import_module(module), attribute)
             self._rows[name] = row
-        return row  # type: ignore[return-value]
+        return row
 
     def names(self) -> list[str]:
         """All names, sorted."""

@@ -30,7 +30,8 @@ def striped_hyena(depth: int) -> list[int]:
 def _striped(name: str, mixer: int, depth: int) -> list[int]:
     if depth < 8 or depth % 2 or (depth > STACKED and depth % STACKED):
         raise GenomeError(
-            f"{name} has an even number of LIVs from 8 to {STACKED}, or a multiple of {STACKED}; {depth} were asked for."
+            f"{name} has an even number of LIVs from 8 to {STACKED}, or a multiple of {STACKED}; "
+            f"{depth} were asked for."
         )
     if depth > STACKED:
         return _striped(name, mixer, STACKED) * (depth // STACKED)

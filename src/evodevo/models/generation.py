@@ -1,0 +1,98 @@
+"""Writing text: one prefill, then one token at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from evodevo.errors import UsageError
+from evodevo.models.backbone import Backbone
+from evodevo.settings import Settings
+
+
+class SamplingSettings(Settings):
+    """How the next token is drawn.
+
+    Attributes:
+        temperature: 0 takes the most likely token.
+        top_k: only the k most likely; 0 for all.
+        top_p: only the most likely whose probabilities sum to p (nucleus).
+    """
+
+    temperature: float = Field(default=1.0, ge=0.0, le=100.0)
+    top_k: int = Field(default=0, ge=0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+
+
+def filtered_probabilities(logits: Tensor, sampling: SamplingSettings) -> Tensor:
+    """Probabilities (B, V) of the next token after temperature, top-k and top-p; each row sums to one."""
+    logits = logits.float()
+    if sampling.temperature == 0:
+        return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).float()
+    ordered, order = (logits / sampling.temperature).sort(dim=-1, descending=True, stable=True)
+    probabilities = ordered.softmax(-1)
+    # A token stays while those before it have not reached p: the first one always stays.
+    dropped = probabilities.cumsum(-1) - probabilities >= sampling.top_p
+    if sampling.top_k:
+        dropped[:, sampling.top_k :] = True
+    probabilities = probabilities.masked_fill(dropped, 0.0)
+    probabilities = probabilities / probabilities.sum(-1, keepdim=True)
+    return torch.zeros_like(probabilities).scatter(-1, order, probabilities)
+
+
+@torch.no_grad()
+def generate(
+    model: Backbone,
+    prompt: Tensor,
+    count: int,
+    *,
+    sampling: SamplingSettings | None = None,
+    mask: Tensor | None = None,
+    seed: int = 0,
+    stop: int | None = None,
+    on_token: Callable[[Tensor], None] | None = None,
+) -> Tensor:
+    """Continue a prompt.
+
+    Args:
+        model: in evaluation or training mode; nothing in it depends on that.
+        prompt: (B, T) token ids, T at least 1.
+        count: tokens to write.
+        sampling: how.
+        mask: (B, T), true at real tokens of a prompt padded on the left.
+        seed: equal seeds give equal text.
+        stop: a token after which a row is finished (it then repeats that token).
+        on_token: called with each new column (B,).
+
+    Returns:
+        (B, count) new tokens, fewer if every row has stopped.
+
+    Raises:
+        UsageError: an empty prompt or a negative count.
+    """
+    if prompt.ndim != 2 or prompt.shape[1] == 0:
+        raise UsageError("the prompt is empty; give at least one token (for example --prompt 'def ').")
+    if count < 0:
+        raise UsageError(f"{count} tokens cannot be written; the number must be 0 or more.")
+    generator = torch.Generator(device=prompt.device).manual_seed(seed)
+    sampling = sampling or SamplingSettings()
+    state = model.initial_state(prompt.shape[0], prompt.shape[1] + count)
+    written: list[Tensor] = []
+    finished = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)
+    hidden = model.hidden(prompt, mask=mask, state=state)
+    for _ in range(count):
+        probabilities = filtered_probabilities(model.logits(hidden[:, -1]), sampling)
+        token = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
+        if stop is not None:
+            token = torch.where(finished, torch.full_like(token, stop), token)
+            finished |= token == stop
+        written.append(token)
+        if on_token is not None:
+            on_token(token)
+        if bool(finished.all()):
+            break
+        hidden = model.hidden(token.unsqueeze(1), state=state)
+    return torch.stack(written, 1) if written else prompt[:, :0]

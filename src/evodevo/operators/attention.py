@@ -1,0 +1,187 @@
+"""Low-rank operators: T_ij = σ(C_i B_j) (STAR 2). Softmax attention, pointwise attention, linear attention, windows.
+
+Legend: B batch, T tokens of this call, S tokens seen with them, H query heads, G key and value heads, P head size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from evodevo.operators.base import Slab
+from evodevo.operators.featurizers import FeatureGroup, activate
+from evodevo.operators.liv import LIV, rms_normalise
+from evodevo.operators.positions import Rotary
+from evodevo.operators.recurrence import scan
+from evodevo.spaces.featurizer import SOFTMAX
+from evodevo.spaces.operator import Dimensions, OperatorSpec
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, *, valid: Tensor | None, band: int | None, nonlinearity: int
+) -> Tensor:
+    """Causal attention of the last T of S tokens.
+
+    Args:
+        query: (B, H, T, P).
+        key, value: (B, G, S, P); each serves H / G query heads in a row.
+        valid: (B, S), false at padding; None if all are real.
+        band: how many tokens are seen, the own one included; None for all.
+        nonlinearity: code of σ; softmax, or pointwise on the scores.
+
+    Returns:
+        (B, H, T, P).
+    """
+    batch, heads, tokens, size = query.shape
+    groups, length = key.shape[1:3]
+    past = length - tokens
+    if band is not None and band >= length:
+        band = None
+    plain = valid is None and band is None
+    if nonlinearity == SOFTMAX and plain and tokens == 1:
+        # One token sees everything: the query heads of a group become rows of one product (spec/star.md 2.1).
+        packed = query.view(batch, groups, heads // groups, size)
+        return F.scaled_dot_product_attention(packed, key, value).view(batch, heads, 1, size)
+    if heads != groups:
+        key, value = (x.repeat_interleave(heads // groups, 1) for x in (key, value))
+    if nonlinearity == SOFTMAX and plain and past == 0:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    visible = visibility(tokens, length, band, valid, query.device)
+    if nonlinearity == SOFTMAX:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
+    scores = activate(query @ key.mT * size**-0.5, nonlinearity)
+    return (scores * visible) @ value
+
+
+def visibility(tokens: int, length: int, band: int | None, valid: Tensor | None, device: torch.device) -> Tensor:
+    """(1 or B, 1, T, S): whether the i-th of the last T tokens sees token j. A token sees itself: no empty row."""
+    i = torch.arange(length - tokens, length, device=device).unsqueeze(1)
+    j = torch.arange(length, device=device)
+    visible = j <= i
+    if band is not None:
+        visible = visible & (i - j < band)
+    if valid is None:
+        return visible[None, None]
+    return ((visible & valid[:, None, :]) | (i == j)).unsqueeze(1)
+
+
+class Attention(LIV):
+    """SA: queries, keys and values with rotary positions.
+
+    What is lent is what was used: rotated keys and values of all tokens so far. Borrowers therefore agree with the
+    owner on positions, with and without a state.
+    """
+
+    extra = frozenset(["seen", "valid"])
+
+    def __init__(
+        self,
+        spec: OperatorSpec,
+        dims: Dimensions,
+        groups: Mapping[str, FeatureGroup] | None = None,
+        kept: frozenset[str] | None = None,
+    ) -> None:
+        super().__init__(spec, dims, groups, kept)
+        self.rotary = Rotary(dims.head)
+
+    def mix(
+        self, x: Tensor, mask: Tensor | None, shared: Mapping[str, Any], state: dict[str, Any] | None
+    ) -> tuple[Tensor, dict[str, Any], dict[str, Any] | None]:
+        after: dict[str, Any] | None = None if state is None else {}
+        positions, valid = self._positions(x, mask, state, after)
+        groups: dict[str, Any] = {}
+        for role in ("query", "key", "value"):
+            if role in shared:
+                groups[role] = shared[role]
+                continue
+            heads = self.features(role, x, mask, shared, state, after)
+            heads = heads.unflatten(-1, (-1, self.dims.head)).transpose(1, 2)
+            groups[role] = heads if role == "value" else self.rotary(heads, positions)
+            if role != "query" and state is not None and after is not None and self.spec.keeps_scores:
+                groups[role] = self._remember(role, groups[role], state, after)
+        if self.spec.keeps_scores:
+            band = self.dims.band if self.spec.banded else None
+            heads = attend(
+                groups["query"],
+                groups["key"],
+                groups["value"],
+                valid=valid,
+                band=band,
+                nonlinearity=self.spec.nonlinearity,
+            )
+        else:
+            heads = self._linear(groups, shared, state, after)
+        if self.spec.differential == "v2":
+            heads = self._subtract(heads, x)
+        mixed = heads.transpose(1, 2).flatten(2)
+        return (rms_normalise(mixed, self.norm) if self.spec.normalised else mixed), groups, after
+
+    def _positions(
+        self, x: Tensor, mask: Tensor | None, state: dict[str, Any] | None, after: dict[str, Any] | None
+    ) -> tuple[Tensor | slice, Tensor | None]:
+        """Positions of the new tokens, counting real ones only, and which of all tokens are real."""
+        tokens = x.shape[1]
+        seen: int | Tensor = 0 if state is None else state["seen"]
+        if mask is None and isinstance(seen, int):
+            if after is not None:
+                after |= {"seen": seen + tokens, "valid": None}
+            return slice(seen, seen + tokens), None
+        real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
+        counted = real.long().cumsum(1) + seen
+        positions = (counted - 1).clamp_min(0)
+        if state is None or after is None:
+            return positions, real
+        slab = state["valid"]
+        if slab is None:
+            slab = self.slab(x.shape[0], (), 0, torch.bool, x.device)
+            slab.append(torch.ones(x.shape[0], int(seen), dtype=torch.bool, device=x.device))
+            if self.spec.banded:
+                slab.keep_last(self.dims.band - 1)
+        valid = slab.append(real)
+        if self.spec.banded:
+            slab.keep_last(self.dims.band - 1)
+        after |= {"seen": counted[:, -1:] if tokens else seen, "valid": slab}
+        return positions, valid
+
+    def _remember(self, role: str, new: Tensor, state: dict[str, Any], after: dict[str, Any]) -> Tensor:
+        """Append to the cache (kept as (B, S, G, P)); returns all entries as (B, G, S, P)."""
+        slab: Slab = state[role]
+        everything = slab.append(new.transpose(1, 2)).transpose(1, 2)
+        if self.spec.banded:
+            slab.keep_last(self.dims.band - 1)
+        after[role] = slab
+        return everything
+
+    def _linear(
+        self,
+        groups: dict[str, Any],
+        shared: Mapping[str, Any],
+        state: dict[str, Any] | None,
+        after: dict[str, Any] | None,
+    ) -> Tensor:
+        """Linear attention is the recurrence without decay: S_t = S_{t-1} + k_t ⊗ v_t."""
+        repeat = self.spec.repeat
+        query, key, value = (groups[role].transpose(1, 2) for role in ("query", "key", "value"))
+        if repeat > 1:
+            key, value = (x.repeat_interleave(repeat, 2) for x in (key, value))
+        initial = self.incoming("matrix", shared, state, groups)
+        wide = initial if initial is None or repeat == 1 else initial.repeat_interleave(repeat, 1)
+        y, end = scan(
+            value, key, query * self.dims.head**-0.5, None, wide, chunk=self.dims.chunk, final=state is not None
+        )
+        if after is not None and end is not None:
+            after["matrix"] = end[:, ::repeat]
+        return y.transpose(1, 2)
+
+    def _subtract(self, heads: Tensor, x: Tensor) -> Tensor:
+        """DIFF V2: of each pair of heads the second is subtracted, weighted per token (spec/star.md 2.6)."""
+        weight = torch.sigmoid(F.linear(x, self.subtract)).transpose(1, 2).unsqueeze(-1)
+        return heads[:, 0::2] - weight * heads[:, 1::2]
+
+    def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+        """See ``Operator``; ``seen`` counts tokens, ``valid`` appears with the first mask."""
+        return super().initial_state(batch, max_length, dtype, device) | {"seen": 0, "valid": None}

@@ -1,0 +1,43 @@
+"""A pre-norm residual block around any operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.operators.base import Operator, Output
+from evodevo.operators.liv import NORM_EPSILON
+
+
+class Block(nn.Module):
+    """x + T(norm(x)) norm(x) (STAR A.7).
+
+    Args:
+        operator: T.
+        width: channels.
+    """
+
+    def __init__(self, operator: Operator, width: int) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(width, eps=NORM_EPSILON)
+        self.operator = operator
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        shared: Mapping[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Output:
+        """(B, T, D) -> the same shape; groups and state are the operator's."""
+        output: Output = self.operator(self.norm(x), mask=mask, shared=shared, state=state)
+        output.y = x + output.y
+        return output
+
+    def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+        """The operator's."""
+        return self.operator.initial_state(batch, max_length, dtype, device)

@@ -1,0 +1,166 @@
+"""Gated linear recurrences: semi-separable T_ij = C_i A_{i-1} … A_{j+1} B_j (STAR 2), with one decay per head.
+
+S_t = α_t S_{t-1} + B_t ⊗ V_t,  y_t = C_tᵀ S_t. The scan works on chunks of tokens: inside a chunk it is a masked matrix
+product, between chunks a short loop over states (the SSD form of Mamba-2). Why this form: spec/star.md 2.2.
+
+Legend: B batch, T tokens, H heads, P head size, N state size, G 1 or H, c chunk, K chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from evodevo.operators.liv import LIV, rms_normalise
+
+
+def scan(
+    value: Tensor,
+    write: Tensor,
+    read: Tensor,
+    log_decay: Tensor | None,
+    initial: Tensor | None = None,
+    *,
+    chunk: int = 32,
+    final: bool = True,
+) -> tuple[Tensor, Tensor | None]:
+    """The recurrence over all tokens at once.
+
+    Args:
+        value: V, (B, T, H, P).
+        write: B, (B, T, G, N).
+        read: C, (B, T, G, N).
+        log_decay: log α <= 0, (B, T, H); None for no decay.
+        initial: S before the first token, (B, H, N, P); None for zeros.
+        chunk: tokens per chunk.
+        final: whether the last state is wanted.
+
+    Returns:
+        y (B, T, H, P), and S after the last token (B, H, N, P) or None.
+
+    Computed in float32 or better. Differences of cumulated logs are masked before they are exponentiated: nothing
+    overflows, whatever the decays (spec/star.md 0, fact 7).
+    """
+    kind, precise = value.dtype, torch.promote_types(value.dtype, torch.float32)
+    with torch.autocast(value.device.type, enabled=False):
+        value, write, read = value.to(precise), write.to(precise), read.to(precise)
+        log_decay = None if log_decay is None else log_decay.to(precise)
+        if value.shape[1] == 0:
+            return value.to(kind), initial
+        if value.shape[1] == 1:
+            y, end = _step(value, write, read, log_decay, initial)
+        else:
+            y, end = _chunked(value, write, read, log_decay, initial, min(chunk, value.shape[1]))
+    return y.to(kind), end if final else None
+
+
+def _step(
+    value: Tensor, write: Tensor, read: Tensor, log_decay: Tensor | None, initial: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    state = write[:, 0].unsqueeze(-1) * value[:, 0].unsqueeze(-2)  # (B, H, N, P)
+    if initial is not None:
+        state = state + (initial if log_decay is None else initial * log_decay[:, 0].exp()[..., None, None])
+    y = read[:, 0].unsqueeze(-2) @ state  # (B, H, 1, P)
+    return y.transpose(1, 2), state
+
+
+def _chunked(
+    value: Tensor,
+    write: Tensor,
+    read: Tensor,
+    log_decay: Tensor | None,
+    initial: Tensor | None,
+    chunk: int,
+) -> tuple[Tensor, Tensor]:
+    batch, tokens, heads, size = value.shape
+    groups, states = write.shape[2:]
+    chunks = -(-tokens // chunk)
+    if extra := chunks * chunk - tokens:
+        # Padding: no decay (log 0) and no write (0), so the last state is right.
+        value, write, read = (F.pad(x, (0, 0, 0, 0, 0, extra)) for x in (value, write, read))
+        log_decay = None if log_decay is None else F.pad(log_decay, (0, 0, 0, extra))
+    v = value.reshape(batch, chunks, chunk, heads, size)
+    b = write.reshape(batch, chunks, chunk, groups, states).transpose(2, 3)  # (B, K, G, c, N)
+    c = read.reshape(batch, chunks, chunk, groups, states).transpose(2, 3)
+    scores = c @ b.mT  # (B, K, G, c, c)
+    later = torch.ones(chunk, chunk, dtype=torch.bool, device=value.device).triu(1)
+    if log_decay is None:
+        scores = scores.masked_fill(later, 0.0)
+        weighted, carried = v, None
+    else:
+        total = log_decay.reshape(batch, chunks, chunk, heads).cumsum(2).transpose(2, 3)  # (B, K, H, c)
+        gaps = (total.unsqueeze(-1) - total.unsqueeze(-2)).masked_fill(later, float("-inf"))
+        scores = scores * gaps.exp()
+        weighted = v * (total[..., -1:] - total).exp().transpose(2, 3).unsqueeze(-1)
+        carried = total
+    inside = scores @ v.transpose(2, 3)  # (B, K, H, c, P)
+
+    if groups == 1:  # one product for all heads
+        made = (b.squeeze(2).mT @ weighted.flatten(3)).view(batch, chunks, states, heads, size).transpose(2, 3)
+    else:
+        made = b.mT @ weighted.transpose(2, 3)  # (B, K, H, N, P)
+    before, end = _between(made, None if carried is None else carried[..., -1], initial)
+    if groups == 1:
+        across = c.squeeze(2) @ before.transpose(2, 3).reshape(batch, chunks, states, heads * size)
+        across = across.view(batch, chunks, chunk, heads, size).transpose(2, 3)
+    else:
+        across = c @ before
+    if carried is not None:
+        across = across * carried.exp().unsqueeze(-1)
+    y = (inside + across).transpose(2, 3).reshape(batch, chunks * chunk, heads, size)
+    return y[:, :tokens], end
+
+
+def _between(made: Tensor, log_decay: Tensor | None, initial: Tensor | None) -> tuple[Tensor, Tensor]:
+    """States before each chunk (B, K, H, N, P), and the one after the last.
+
+    Args:
+        made: what each chunk adds, (B, K, H, N, P).
+        log_decay: of each whole chunk, (B, K, H).
+        initial: (B, H, N, P).
+    """
+    state = torch.zeros_like(made[:, 0]) if initial is None else initial.to(made.dtype)
+    # Indexing inside the loop would make the backward pass quadratic; unbind does not (spec/star.md 0, fact 6).
+    factors = None if log_decay is None else log_decay.exp()[..., None, None].unbind(1)
+    before = []
+    for number, new in enumerate(made.unbind(1)):
+        before.append(state)
+        state = new + (state if factors is None else state * factors[number])
+    return torch.stack(before, 1), state
+
+
+class Recurrence(LIV):
+    """Rec: values V, output gate Z, decay A, write B and read C; y = W_o (RMSNorm(scan + D V) * SiLU(Z))."""
+
+    def mix(
+        self, x: Tensor, mask: Tensor | None, shared: Mapping[str, Any], state: dict[str, Any] | None
+    ) -> tuple[Tensor, dict[str, Any], dict[str, Any] | None]:
+        after: dict[str, Any] | None = None if state is None else {}
+        value, gate, write = (self.features(role, x, mask, shared, state, after) for role in ("value", "gate", "write"))
+        decay = shared["decay"] if "decay" in shared else self.groups["decay"](x, mask)
+        read = (
+            shared["read"]
+            if "read" in shared
+            else (self.features("read", x, mask, shared, state, after), self.groups["read"].direct)
+        )
+        groups: dict[str, Any] = {"value": value, "gate": gate, "decay": decay, "write": write, "read": read}
+        initial = self.incoming("matrix", shared, state, groups)
+        log_decay, step = decay
+        heads = value.unflatten(-1, (self.dims.heads, self.dims.head))
+        y, end = scan(
+            heads * step.unsqueeze(-1).to(heads.dtype),
+            write.unsqueeze(2),
+            read[0].unsqueeze(2),
+            log_decay,
+            initial,
+            chunk=self.dims.chunk,
+            final=state is not None,
+        )
+        if after is not None:
+            after["matrix"] = end
+        mixed = y.flatten(2) + read[1] * value
+        return rms_normalise(mixed, self.norm) * F.silu(gate), groups, after
