@@ -197,7 +197,7 @@ class ModalFilter(FeatureGroup):
 
 
 class ImplicitFilter(FeatureGroup):
-    """A sine network over positions times an exponential window (Hyena); ends at ``max_length``, state grows with it."""
+    """A sine network over positions times an exponential window (Hyena); ends at ``max_length``, with a growing state."""
 
     first: nn.Parameter
     first_bias: nn.Parameter
