@@ -1,0 +1,321 @@
+"""Checkpoints: a manifest of plain data, and the weights in safetensors blobs named by their content.
+
+The manifest is canonical JSON. Each part of the model (an embedding, one layer, one entry of a bank) is a blob of its
+own, so that equal parts of different models are stored once; parts under 64 KiB share one blob. Nothing is pickled, no
+name in a file selects code, and reading is strict: exactly the expected names, shapes and dtypes, all finite.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from pydantic import Field
+from safetensors.torch import load as load_safetensors
+from safetensors.torch import save as save_safetensors
+from torch import Tensor, nn
+
+from evodevo import canonical
+from evodevo.errors import UnsafeFileError, UsageError
+from evodevo.settings import Settings, validate
+from evodevo.training.loop import Cursor, Snapshot
+
+FORMAT = "evodevo.checkpoint/1"
+MAX_TENSORS = 20_000
+MAX_HEADER_BYTES = 4 * 2**20
+SMALL_PART_BYTES = 64 * 2**10
+
+_DIGEST = r"^[0-9a-f]{64}$"
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+
+
+class BlobStore(Protocol):
+    """Where blobs lie: a store of evodevo, or anything with these two methods."""
+
+    def put_bytes(self, data: bytes) -> str:
+        """Keep the bytes and return their SHA-256 as 64 hexadecimal digits."""
+        ...
+
+    def get(self, digest: str) -> bytes:
+        """The bytes of that name."""
+        ...
+
+
+class PartRecord(Settings):
+    """Where one part lies: its blob, whether other parts lie there too, and the names of its tensors."""
+
+    blob: str = Field(pattern=_DIGEST)
+    packed: bool
+    tensors: tuple[str, ...]
+
+
+class OptimizerRecord(Settings):
+    """AdamW's state by parameter name: one blob for each moment, and the steps that each parameter has made."""
+
+    exp_avg: str = Field(pattern=_DIGEST)
+    exp_avg_sq: str = Field(pattern=_DIGEST)
+    steps: dict[str, int]
+
+
+class Manifest(Settings):
+    """The whole checkpoint as plain data.
+
+    Args:
+        format: this format's name.
+        genome: the envelope of the genome that the model was compiled from, if any.
+        input: the model's input specification.
+        parts: part -> where it lies.
+        optimizer: None where only weights were kept.
+        cursor: where the training stands, None likewise.
+        attachments: role -> blob of something else that belongs to the model ("tokenizer").
+    """
+
+    format: str = Field(pattern=f"^{re.escape(FORMAT)}$")
+    genome: dict[str, Any] | None = None
+    input: dict[str, Any] = Field(default_factory=dict)
+    parts: dict[str, PartRecord]
+    optimizer: OptimizerRecord | None = None
+    cursor: Cursor | None = None
+    attachments: dict[str, str] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A manifest that was read, and the store in which its blobs lie."""
+
+    manifest: Manifest
+    store: BlobStore
+
+    def restore(self, model: nn.Module) -> None:
+        """Copy the weights into a model of the same shape.
+
+        Raises:
+            UnsafeFileError: anything but exactly the model's tensors, finite; the model is then unchanged.
+        """
+        expected = model.state_dict()
+        found: dict[str, Tensor] = {}
+        blobs: dict[str, dict[str, Tensor]] = {}
+        for part, record in self.manifest.parts.items():
+            if record.blob not in blobs:
+                blobs[record.blob] = read_tensors(self.store.get(record.blob), f"the weights of {part!r}")
+            tensors = blobs[record.blob]
+            for name in record.tensors:
+                stored = f"{part}/{name}" if record.packed else name
+                if stored not in tensors:
+                    raise UnsafeFileError(f"the weights of {part!r} lack the tensor {name!r} that the manifest names.")
+                found[_full_name(part, name)] = tensors[stored]
+        _check_tensors(found, expected, "the checkpoint")
+        with torch.no_grad():
+            for name, tensor in expected.items():
+                tensor.copy_(found[name])
+
+    def snapshot(self, model: nn.Module) -> Snapshot:
+        """What ``train(resume=…)`` needs beside the weights.
+
+        Raises:
+            UsageError: only weights were kept.
+            UnsafeFileError: an optimiser state that is not that of this model's trainable parameters.
+        """
+        record, cursor = self.manifest.optimizer, self.manifest.cursor
+        if record is None or cursor is None:
+            raise UsageError("this checkpoint holds weights only; a training cannot be resumed from it.")
+        trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+        unknown = sorted(set(record.steps) - set(trainable))
+        if unknown:
+            raise UnsafeFileError(
+                f"the checkpoint has an optimiser state for {unknown[0]!r}, which the model does not train."
+            )
+        expected = {name: trainable[name] for name in record.steps}
+        state: dict[str, dict[str, Tensor]] = {
+            name: {"step": torch.tensor(float(steps), dtype=torch.float32)} for name, steps in record.steps.items()
+        }
+        for moment in _MOMENTS:
+            what = f"the optimiser's {moment}"
+            tensors = read_tensors(self.store.get(getattr(record, moment)), what)
+            _check_tensors(tensors, expected, what)
+            for name, tensor in tensors.items():
+                state[name][moment] = tensor
+        return Snapshot(cursor, state)
+
+    def attachment(self, role: str) -> bytes:
+        """The bytes attached under that role.
+
+        Raises:
+            UsageError: none is.
+        """
+        if role not in self.manifest.attachments:
+            raise UsageError(
+                f"this checkpoint has no {role!r}; it has: {', '.join(self.manifest.attachments) or 'none'}."
+            )
+        return self.store.get(self.manifest.attachments[role])
+
+
+def save(
+    store: BlobStore,
+    model: nn.Module,
+    *,
+    snapshot: Snapshot | None = None,
+    genome: dict[str, Any] | None = None,
+    input_specification: dict[str, Any] | None = None,
+    attachments: Mapping[str, bytes] | None = None,
+) -> str:
+    """Write a checkpoint, the manifest last.
+
+    Args:
+        store: where to.
+        model: its ``state_dict`` is kept.
+        snapshot: the training's state, for a resume; None keeps weights only.
+        genome: the envelope of the model's genome.
+        input_specification: what the model reads; JSON.
+        attachments: role -> bytes that belong to the model.
+
+    Returns:
+        The digest of the manifest, the name of the checkpoint.
+
+    Raises:
+        UsageError: a tensor that is not finite, or too many.
+    """
+    optimizer = None if snapshot is None else _save_optimizer(store, snapshot.optimizer)
+    manifest = Manifest(
+        format=FORMAT,
+        genome=genome,
+        input=input_specification or {},
+        parts=_save_parts(store, model),
+        optimizer=optimizer,
+        cursor=None if snapshot is None else snapshot.cursor,
+        attachments={role: store.put_bytes(data) for role, data in (attachments or {}).items()},
+    )
+    return store.put_bytes(canonical.dumps(manifest.model_dump(mode="json")).encode())
+
+
+def load(store: BlobStore, digest: str) -> Checkpoint:
+    """Read the manifest of a checkpoint; weights are read when they are asked for.
+
+    Raises:
+        UnsafeFileError: not a manifest of this format.
+    """
+    data = store.get(digest)
+    try:
+        value = canonical.loads(data, what="the checkpoint's manifest")
+        if not isinstance(value, dict):
+            raise UsageError("it is not an object.")
+        return Checkpoint(validate(Manifest, value, what="the checkpoint's manifest"), store)
+    except UsageError as error:
+        raise UnsafeFileError(f"not a checkpoint of format {FORMAT!r}: {error}") from None
+
+
+def parts_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
+    """A model's tensors by part and by their name in the part.
+
+    A part is one entry of a top-level list or dictionary of modules (``layers.3``), any other top-level module whole
+    (``embedding``), or ``.`` for tensors that lie in the model itself.
+    """
+    parts: dict[str, dict[str, Tensor]] = {}
+    containers = {
+        name
+        for name, child in model.named_children()
+        if isinstance(child, (nn.ModuleList, nn.ModuleDict, nn.Sequential))
+    }
+    for full_name, tensor in model.state_dict().items():
+        pieces = full_name.split(".")
+        depth = 2 if pieces[0] in containers else 1
+        part = ".".join(pieces[:depth]) if len(pieces) > depth else "."
+        parts.setdefault(part, {})[full_name.removeprefix(f"{part}.")] = tensor
+    return parts
+
+
+def read_tensors(data: bytes, what: str) -> dict[str, Tensor]:
+    """The tensors of a safetensors blob from anywhere, after looking at its header.
+
+    Raises:
+        UnsafeFileError: not safetensors, a header over 4 MiB, or more than 20,000 tensors.
+    """
+    size = struct.unpack("<Q", data[:8])[0] if len(data) >= 8 else 0
+    if not 2 <= size <= len(data) - 8:
+        raise UnsafeFileError(
+            f"{what} is not a safetensors file. Only safetensors is read; convert the file where it was made."
+        )
+    if size > MAX_HEADER_BYTES:
+        raise UnsafeFileError(f"{what} has a header of {size:,} bytes; at most {MAX_HEADER_BYTES:,} are read.")
+    try:
+        header = canonical.loads(data[8 : 8 + size], what=what)
+    except UsageError as error:
+        raise UnsafeFileError(f"{what} is not a safetensors file: {error}") from None
+    if not isinstance(header, dict):
+        raise UnsafeFileError(f"{what} is not a safetensors file: its header is no object.")
+    count = len(header.keys() - {"__metadata__"})
+    if count > MAX_TENSORS:
+        raise UnsafeFileError(f"{what} has {count:,} tensors; at most {MAX_TENSORS:,} are read.")
+    try:
+        tensors: dict[str, Tensor] = load_safetensors(data)
+    except Exception as error:  # a Rust error without a stable Python type; KeyError for a dtype torch lacks
+        raise UnsafeFileError(f"{what} is not a valid safetensors file: {str(error)[:200]}") from None
+    return tensors
+
+
+def _save_parts(store: BlobStore, model: nn.Module) -> dict[str, PartRecord]:
+    parts = parts_of(model)
+    small = {name for name, tensors in parts.items() if sum(map(_bytes, tensors.values())) < SMALL_PART_BYTES}
+    packed = {f"{part}/{name}": tensor for part in small for name, tensor in parts[part].items()}
+    packed_blob = _save_tensors(store, packed) if packed else ""
+    return {
+        part: PartRecord(
+            blob=packed_blob if part in small else _save_tensors(store, tensors),
+            packed=part in small,
+            tensors=tuple(sorted(tensors)),
+        )
+        for part, tensors in parts.items()
+    }
+
+
+def _save_optimizer(store: BlobStore, state: dict[str, dict[str, Tensor]]) -> OptimizerRecord:
+    moments = {m: _save_tensors(store, {name: values[m] for name, values in state.items()}) for m in _MOMENTS}
+    return OptimizerRecord(**moments, steps={name: int(values["step"]) for name, values in state.items()})
+
+
+def _save_tensors(store: BlobStore, tensors: Mapping[str, Tensor]) -> str:
+    if len(tensors) > MAX_TENSORS:
+        raise UsageError(
+            f"a blob of {len(tensors):,} tensors cannot be read again; at most {MAX_TENSORS:,} fit in one."
+        )
+    for name, tensor in tensors.items():
+        if not _finite(tensor):
+            raise UsageError(f"the tensor {name!r} holds NaN or infinity; such a model is not kept.")
+    # Copies, because safetensors refuses tensors that share memory.
+    own = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    return store.put_bytes(save_safetensors(own))
+
+
+def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str) -> None:
+    missing, extra = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    if missing:
+        raise UnsafeFileError(f"{what} lacks {missing[0]!r} (and {len(missing) - 1} more).")
+    if extra:
+        raise UnsafeFileError(
+            f"{what} has {extra[0][:200]!r} (and {len(extra) - 1} more), which the model does not have."
+        )
+    for name, tensor in found.items():
+        wanted = expected[name]
+        if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
+            raise UnsafeFileError(
+                f"{what} has {name!r} as {tuple(tensor.shape)} of {tensor.dtype}; "
+                f"the model has {tuple(wanted.shape)} of {wanted.dtype}."
+            )
+        if not _finite(tensor):
+            raise UnsafeFileError(f"{what} has NaN or infinity in {name!r}.")
+
+
+def _full_name(part: str, name: str) -> str:
+    return name if part == "." else f"{part}.{name}"
+
+
+def _finite(tensor: Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()

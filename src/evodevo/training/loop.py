@@ -1,0 +1,338 @@
+"""The training loop: a network goes in, a trained network and an honest account of how it went come out.
+
+The batch of step k and every random draw inside it are functions of (seed, k) alone, so that a run that was stopped and
+resumed equals the one that never stopped, bit for bit. Read ``train`` from top to bottom; the rest serves it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.randomness import integer_seed
+from evodevo.settings import Settings
+from evodevo.training import optimizers
+from evodevo.training.precision import Precision, decide
+from evodevo.training.settings import Budget, TrainingSettings
+
+State = Literal["finished", "stopped", "diverged", "nan"]
+LossFunction = Callable[[nn.Module, Tensor], Tensor]
+
+MAX_CURVE_POINTS = 256
+_SMOOTHING = 0.9  # the smoothed loss remembers about ten steps
+_CUDA_CHECK_EVERY = 16  # steps between two looks at the losses, each of which waits for the device
+
+
+class Curve(Settings):
+    """Mean losses over equal stretches of steps; a stretch doubles whenever the points become too many.
+
+    Args:
+        points: (tokens at the end of the stretch, mean loss in it).
+        stride: steps in a stretch.
+        pending: losses of the stretch that is not full yet.
+    """
+
+    points: tuple[tuple[int, float], ...] = ()
+    stride: int = Field(default=1, ge=1)
+    pending: tuple[float, ...] = ()
+
+    def add(self, tokens: int, loss: float) -> Curve:
+        """The curve with one more step."""
+        pending = (*self.pending, loss)
+        if len(pending) < self.stride:
+            return Curve.model_construct(points=self.points, stride=self.stride, pending=pending)
+        points = (*self.points, (tokens, math.fsum(pending) / len(pending)))
+        if len(points) < MAX_CURVE_POINTS:
+            return Curve.model_construct(points=points, stride=self.stride, pending=())
+        pairs = zip(points[::2], points[1::2], strict=True)
+        halved = tuple((late[0], (early[1] + late[1]) / 2) for early, late in pairs)
+        return Curve.model_construct(points=halved, stride=2 * self.stride, pending=())
+
+    def complete(self, tokens: int) -> tuple[tuple[int, float], ...]:
+        """The points and the stretch that is not full."""
+        return (*self.points, (tokens, math.fsum(self.pending) / len(self.pending))) if self.pending else self.points
+
+
+class Cursor(Settings):
+    """Where a training stands: with the weights and the optimiser's state, all that a resume needs. JSON."""
+
+    seed: int
+    step: int = Field(default=0, ge=0)
+    tokens: int = Field(default=0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
+    last_loss: float | None = None
+    smoothed_loss: float | None = None
+    curve: Curve = Curve()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A training at the border between two steps, beside the model's weights.
+
+    Args:
+        cursor: where it stands.
+        optimizer: moments and step by parameter name; the optimiser's own tensors, to be written before it goes on.
+    """
+
+    cursor: Cursor
+    optimizer: dict[str, dict[str, Tensor]]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What is known after some step; ``share`` of the budget is used up."""
+
+    step: int
+    tokens: int
+    seconds: float
+    loss: float
+    share: float
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a training went.
+
+    Args:
+        state: "finished"; "stopped" by the caller; "diverged" or "nan", reported and not raised.
+        steps, tokens, seconds: used in all, resumed parts included.
+        curve: at most 256 points (tokens, mean loss in nats).
+        final_loss: the smoothed training loss, None if no finite one was seen.
+        reason: one sentence for "diverged" and "nan", else empty.
+        snapshot: what a checkpoint holds beside the weights.
+    """
+
+    state: State
+    steps: int
+    tokens: int
+    seconds: float
+    curve: tuple[tuple[int, float], ...]
+    final_loss: float | None
+    reason: str
+    snapshot: Snapshot
+
+
+def model_loss(model: nn.Module, batch: Tensor) -> Tensor:
+    """The loss that the model states itself: ``model.loss(batch)``, a scalar in nats."""
+    return model.loss(batch)  # type: ignore[operator, no-any-return]
+
+
+def train(
+    model: nn.Module,
+    settings: TrainingSettings,
+    *,
+    batch_at: Callable[[int], NDArray[Any]],
+    tokens_per_step: int,
+    seed: int,
+    loss_function: LossFunction = model_loss,
+    uniform_loss: float | None = None,
+    resume: Snapshot | None = None,
+    report: Callable[[Progress], bool | None] | None = None,
+    checkpoint: Callable[[Snapshot], None] | None = None,
+    precision: Precision | None = None,
+) -> TrainingResult:
+    """Train a model in place.
+
+    Args:
+        model: initialised by the caller (or restored, with ``resume``); it is moved to the device.
+        settings: budget, optimiser, device.
+        batch_at: the batch of step k, a function of k alone.
+        tokens_per_step: predicted tokens in one batch.
+        seed: keys what a forward draws (dropout).
+        loss_function: (model, batch on the device) -> scalar loss in nats.
+        uniform_loss: the loss of guessing, ln(vocabulary); without it only a non-finite loss counts as divergence.
+        resume: the snapshot that belongs to the model's weights.
+        report: called every ``report_every`` steps; returning False stops the training at a checkpoint.
+        checkpoint: called every ``checkpoint_every`` steps and at a stop.
+        precision: decided already by the caller; None decides by the settings.
+
+    Raises:
+        UsageError: a budget below one batch, a snapshot of another seed, nothing to train, no such device.
+    """
+    precision = precision or decide(settings.device, settings.precision)
+    model.to(precision.device).train()
+    optimizer = optimizers.build(model, settings.optimizer)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    total_steps = _total_steps(settings.budget, tokens_per_step)
+    cursor = Cursor(seed=seed)
+    if resume is not None:
+        if resume.cursor.seed != seed:
+            raise UsageError(f"this checkpoint was trained with seed {resume.cursor.seed}, not {seed}.")
+        optimizers.load_state(model, optimizer, resume.optimizer)
+        cursor = resume.cursor
+    account = _Account(cursor, settings, tokens_per_step, uniform_loss, total_steps)
+    devices = [precision.device] if precision.device.type == "cuda" else []
+    state: State = "finished"
+
+    with torch.random.fork_rng(devices):
+        while not account.used_up():
+            torch.manual_seed(integer_seed(seed, account.step, "forward"))
+            share = account.share_after_this_step()
+            factor = optimizers.learning_rate_factor(share, settings.optimizer.warmup, settings.optimizer.floor)
+            optimizers.set_learning_rate(optimizer, settings.optimizer.learning_rate * factor)
+
+            batch = precision.tensor(batch_at(account.step))
+            with precision.autocast():
+                loss = loss_function(model, batch)
+            loss.backward()  # type: ignore[no-untyped-call]
+            norm = nn.utils.clip_grad_norm_(parameters, settings.optimizer.clip)
+
+            fault = account.add(loss, norm, share)
+            if fault is not None:
+                state = fault
+                break
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+            report_due = account.step % settings.report_every == 0
+            checkpoint_due = settings.checkpoint_every is not None and account.step % settings.checkpoint_every == 0
+            if report_due or checkpoint_due:
+                fault = account.look()
+                if fault is not None:
+                    state = fault
+                    break
+            if report is not None and report_due and report(account.progress(share)) is False:
+                state = "stopped"
+            if checkpoint is not None and (checkpoint_due or state == "stopped"):
+                checkpoint(Snapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
+            if state == "stopped":
+                break
+
+    optimizer.zero_grad(set_to_none=True)
+    if state == "finished":
+        state = account.look() or state
+    return account.result(state, Snapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
+
+
+def _total_steps(budget: Budget, tokens_per_step: int) -> int | None:
+    """Steps that tokens and steps allow; None where only the clock counts."""
+    limits = []
+    if budget.steps is not None:
+        limits.append(budget.steps)
+    if budget.tokens is not None:
+        if budget.tokens < tokens_per_step:
+            raise UsageError(
+                f"a budget of {budget.tokens:,} tokens is less than one batch of {tokens_per_step:,}. "
+                "Raise the budget or make the batch smaller."
+            )
+        limits.append(budget.tokens // tokens_per_step)
+    return min(limits, default=None)
+
+
+class _Account:
+    """Counts steps, tokens and seconds, keeps the curve, and finds faults with few waits for the device."""
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        settings: TrainingSettings,
+        tokens_per_step: int,
+        uniform_loss: float | None,
+        total_steps: int | None,
+    ) -> None:
+        self.step = cursor.step
+        self.reason = ""
+        self._cursor = cursor
+        self._tokens_per_step = tokens_per_step
+        self._total_steps = total_steps
+        self._seconds_budget = settings.budget.seconds
+        self._warmup = settings.optimizer.warmup
+        self._bound = math.inf if uniform_loss is None else settings.divergence * uniform_loss
+        self._began = time.monotonic() - cursor.seconds
+        self._last_loss = cursor.last_loss
+        self._smoothed = cursor.smoothed_loss
+        self._curve = cursor.curve
+        self._looked_at = cursor.step
+        self._waiting: list[tuple[Tensor, Tensor, float]] = []
+
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def used_up(self) -> bool:
+        if self._total_steps is not None and self.step >= self._total_steps:
+            return True
+        return self._seconds_budget is not None and self.seconds() >= self._seconds_budget
+
+    def share_after_this_step(self) -> float:
+        """The share of the budget that will be used up, by whichever limit comes first."""
+        share = 0.0 if self._total_steps is None else (self.step + 1) / self._total_steps
+        if self._seconds_budget is not None:
+            elapsed = self.seconds()
+            share = max(share, (elapsed + elapsed / max(self.step, 1)) / self._seconds_budget)
+        return min(share, 1.0)
+
+    def add(self, loss: Tensor, norm: Tensor, share: float) -> State | None:
+        """Count a step; on the CPU look at its loss at once, before the weights are touched."""
+        self._waiting.append((loss.detach(), norm, share))
+        self.step += 1
+        patience = _CUDA_CHECK_EVERY if loss.is_cuda else 1
+        return self.look() if len(self._waiting) >= patience else None
+
+    def look(self) -> State | None:
+        """Fetch the losses that have not been seen; the fault that they show, or None."""
+        if not self._waiting:
+            return None
+        losses = [float(value) for value in torch.stack([loss.float() for loss, _, _ in self._waiting]).tolist()]
+        norms = [float(value) for value in torch.stack([norm.float() for _, norm, _ in self._waiting]).tolist()]
+        shares = [share for _, _, share in self._waiting]
+        self._waiting = []
+        for loss, norm, share in zip(losses, norms, shares, strict=True):
+            fault = self._judge(loss, norm, share)
+            if fault is not None:
+                self.step = self._looked_at
+                return fault
+        return None
+
+    def _judge(self, loss: float, norm: float, share: float) -> State | None:
+        if not math.isfinite(loss) or not math.isfinite(norm):
+            what = "loss" if not math.isfinite(loss) else "gradient"
+            self.reason = f"the {what} of step {self._looked_at + 1} is not finite"
+            return "nan"
+        self._looked_at += 1
+        self._last_loss = loss
+        self._smoothed = loss if self._smoothed is None else _SMOOTHING * self._smoothed + (1 - _SMOOTHING) * loss
+        self._curve = self._curve.add(self._looked_at * self._tokens_per_step, loss)
+        # The loss itself must be high too: a start far above the bound is still in the mean when all is well again.
+        if share > self._warmup and min(loss, self._smoothed) > self._bound:
+            self.reason = f"the loss of step {self._looked_at} is {loss:.3f}, over the bound {self._bound:.3f}"
+            return "diverged"
+        return None
+
+    def progress(self, share: float) -> Progress:
+        assert self._last_loss is not None, "looked at before"
+        tokens = self.step * self._tokens_per_step
+        return Progress(self.step, tokens, self.seconds(), self._last_loss, share)
+
+    def cursor(self) -> Cursor:
+        return self._cursor.model_copy(
+            update={
+                "step": self._looked_at,
+                "tokens": self._looked_at * self._tokens_per_step,
+                "seconds": self.seconds(),
+                "last_loss": self._last_loss,
+                "smoothed_loss": self._smoothed,
+                "curve": self._curve,
+            }
+        )
+
+    def result(self, state: State, snapshot: Snapshot) -> TrainingResult:
+        cursor = snapshot.cursor
+        return TrainingResult(
+            state=state,
+            steps=cursor.step,
+            tokens=cursor.tokens,
+            seconds=cursor.seconds,
+            curve=cursor.curve.complete(cursor.tokens),
+            final_loss=cursor.smoothed_loss,
+            reason=self.reason,
+            snapshot=snapshot,
+        )

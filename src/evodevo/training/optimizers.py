@@ -1,0 +1,101 @@
+"""AdamW (Loshchilov & Hutter 2019), which parameters it decays, and how the learning rate goes up and down."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.training.settings import OptimizerSettings
+
+
+def build(model: nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
+    """The optimiser of a model's trainable parameters, in two groups: decayed and not.
+
+    Raises:
+        UsageError: nothing to train.
+    """
+    decayed, plain = decay_groups(model)
+    if not decayed and not plain:
+        raise UsageError("the model has no parameter to train; every one is frozen.")
+    groups: list[dict[str, Any]] = [
+        {"params": list(decayed.values()), "weight_decay": settings.weight_decay},
+        {"params": list(plain.values()), "weight_decay": 0.0},
+    ]
+    # One kernel for all parameters: a third of the time of foreach on one CPU thread, a fifth of the plain loop's.
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.learning_rate,
+        betas=(settings.beta1, settings.beta2),
+        fused=True,
+    )
+
+
+def decay_groups(model: nn.Module) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:
+    """Trainable parameters by name: those with weight decay, and those without.
+
+    Without are vectors and scalars (norms, biases, gates), and what an operator marks with
+    ``parameter.no_weight_decay = True`` (decay rates of recurrences, whatever their shape).
+    """
+    decayed: dict[str, nn.Parameter] = {}
+    plain: dict[str, nn.Parameter] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            marked = parameter.ndim < 2 or getattr(parameter, "no_weight_decay", False)
+            (plain if marked else decayed)[name] = parameter
+    return decayed, plain
+
+
+def learning_rate_factor(progress: float, warmup: float, floor: float) -> float:
+    """The learning rate as a share of the highest.
+
+    Args:
+        progress: share of the budget that is used up when this step is done, in [0, 1].
+        warmup: share of the budget in which the rate rises linearly from 0 to 1.
+        floor: the rate at the end, reached along half a cosine.
+    """
+    if progress < warmup:
+        return progress / warmup
+    descent = min(1.0, (progress - warmup) / (1.0 - warmup))
+    return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * descent))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give every group this rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def state_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, dict[str, Tensor]]:
+    """The moments and the step of every parameter that has been updated, by the parameter's name; not copies."""
+    return {
+        name: dict(optimizer.state[parameter])
+        for name, parameter in model.named_parameters()
+        if parameter in optimizer.state
+    }
+
+
+def load_state(model: nn.Module, optimizer: torch.optim.AdamW, state: dict[str, dict[str, Tensor]]) -> None:
+    """Copy a state by name into an optimiser that has not stepped yet.
+
+    Raises:
+        UsageError: a name that the model does not train, or a moment of another shape.
+    """
+    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    for name, values in state.items():
+        if name not in parameters:
+            raise UsageError(f"the optimiser state has {name!r}, which this model does not train.")
+        parameter = parameters[name]
+        moments = [values[key] for key in ("exp_avg", "exp_avg_sq")]
+        if set(values) != {"exp_avg", "exp_avg_sq", "step"} or any(m.shape != parameter.shape for m in moments):
+            raise UsageError(
+                f"the optimiser state of {name!r} does not fit its parameter of shape {tuple(parameter.shape)}."
+            )
+        optimizer.state[parameter] = {
+            # A fused kernel wants its step count beside the parameter.
+            key: torch.empty_like(parameter if key != "step" else value, device=parameter.device).copy_(value)
+            for key, value in values.items()
+        }

@@ -1,0 +1,67 @@
+"""Device and number format of a run, decided once and then only followed."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from evodevo.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Where a run computes, and in what.
+
+    Args:
+        device: where parameters and batches lie.
+        autocast_dtype: what matrix products are computed in; None is the parameters' own float32.
+    """
+
+    device: torch.device
+    autocast_dtype: torch.dtype | None
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The context of every forward."""
+        if self.autocast_dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+
+    def tensor(self, batch: NDArray[Any]) -> Tensor:
+        """A batch on the device."""
+        host = torch.from_numpy(np.ascontiguousarray(batch))
+        if self.device.type == "cuda":
+            return host.pin_memory().to(self.device, non_blocking=True)
+        return host
+
+
+def decide(device: str = "auto", precision: str = "float32") -> Precision:
+    """Settle device and dtype.
+
+    Args:
+        device: "auto" (CUDA where there is one), "cpu", "cuda" or "cuda:N".
+        precision: "float32" or "bfloat16".
+
+    Raises:
+        UsageError: unknown, or not on this machine.
+    """
+    if precision not in ("float32", "bfloat16"):
+        raise UsageError(f"unknown precision {precision!r}; known: bfloat16, float32.")
+    return Precision(_device(device), torch.bfloat16 if precision == "bfloat16" else None)
+
+
+def _device(name: str) -> torch.device:
+    count = torch.cuda.device_count()
+    if name == "auto":
+        return torch.device("cuda" if count else "cpu")
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda") or (index and not (kind == "cuda" and index.isdecimal())):
+        raise UsageError(f"unknown device {name!r}; known: auto, cpu, cuda, cuda:N.")
+    if kind == "cuda" and int(index or 0) >= count:
+        raise UsageError(f"device {name!r} is not on this machine, which has {count} CUDA devices. Use --device cpu.")
+    return torch.device(name)
