@@ -56,10 +56,12 @@ def nodes(generations: int = 6, size: int = 10, seed: int = 5) -> list[LineageNo
     made: list[LineageNode] = []
     for generation in range(generations):
         older = [node.id for node in made if node.state != "failed"][-2 * size :]
-        for slot in range(size):
+        for _ in range(size):
             operation = rng.choice(["crossover", "mutation", "crossover+mutation"]) if generation else "initial"
             parents = rng.sample(older, 1 if operation == "mutation" else 2) if generation else []
-            state = "failed" if rng.random() < 0.08 else "front" if generation > 2 and rng.random() < 0.2 else "dominated"
+            state = (
+                "failed" if rng.random() < 0.08 else "front" if generation > 2 and rng.random() < 0.2 else "dominated"
+            )
             name = f"{rng.getrandbits(48):012x}"
             made.append(LineageNode(name, generation, parents, operation, state, name[:4]))  # type: ignore[arg-type]
     return made
