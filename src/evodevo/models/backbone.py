@@ -8,40 +8,26 @@ Legend: B batch, T tokens, D width, V vocabulary.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from evodevo.errors import UsageError
+from evodevo.models.settings import LanguageModelSettings
 from evodevo.operators.base import select_rows, used_bytes
 from evodevo.operators.block import Block
-from evodevo.operators.compiled import COPIES, build_operator
+from evodevo.operators.compiled import build_operator
 from evodevo.operators.differential import Differential
 from evodevo.operators.featurizers import FeatureGroup, build_group
 from evodevo.operators.liv import LIV, NORM_EPSILON, STATE
-from evodevo.settings import Settings
 from evodevo.spaces.backbone_genome import LIVPlan
 from evodevo.spaces.operator import Dimensions
 
 HEAD_STD = 0.02
-
-
-class LanguageModelSettings(Settings):
-    """What turns a backbone into a language model.
-
-    Attributes:
-        vocabulary: tokens V.
-        tied: the head is the embedding.
-    """
-
-    vocabulary: int = Field(ge=2, le=1 << 24)
-    tied: bool = True
 
 
 @dataclass
@@ -183,17 +169,3 @@ class Backbone(nn.Module):
             raise UsageError(f"batch is {batch}; it must be at least 1.")
         weight: Tensor = self.embedding.weight
         return State([block.initial_state(batch, max_length, weight.dtype, weight.device) for block in self._blocks()])
-
-    def components(self) -> dict[str, dict[str, Tensor]]:
-        """The model's tensors by part: embedding, each bank entry, each LIV, norm and head."""
-        parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
-        for name, tensor in self.state_dict().items():
-            head, _, rest = name.partition(".")
-            if head in ("bank", "blocks"):
-                inner, _, rest = rest.partition(".")
-                head = f"{head}.{inner}"
-            parts[head][rest] = tensor
-        return dict(parts)
-
-
-__all__ = ["COPIES", "Backbone", "LanguageModelSettings", "State"]

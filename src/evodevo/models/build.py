@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from evodevo.models.backbone import Backbone, LanguageModelSettings
+from evodevo.models.backbone import Backbone
+from evodevo.models.settings import LanguageModelSettings
 from evodevo.spaces.backbone import BackboneSpace
 from evodevo.spaces.backbone_genome import BackboneGenome
 from evodevo.spaces.base import Space

@@ -5,26 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.models.backbone import Backbone
-from evodevo.settings import Settings
-
-
-class SamplingSettings(Settings):
-    """How the next token is drawn.
-
-    Attributes:
-        temperature: 0 takes the most likely token.
-        top_k: only the k most likely; 0 for all.
-        top_p: only the most likely whose probabilities sum to p (nucleus).
-    """
-
-    temperature: float = Field(default=1.0, ge=0.0, le=100.0)
-    top_k: int = Field(default=0, ge=0)
-    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+from evodevo.models.settings import SamplingSettings
 
 
 def filtered_probabilities(logits: Tensor, sampling: SamplingSettings) -> Tensor:
