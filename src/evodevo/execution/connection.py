@@ -1,0 +1,149 @@
+"""The coordinator's side of one worker: its process, what is still to be sent, what it has said."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+from evodevo.errors import EvodevoError
+from evodevo.execution import protocol
+from evodevo.execution.base import Job
+from evodevo.execution.protocol import Decoder, Message
+from evodevo.execution.tail import Tail
+
+GRACE_SECONDS = 30.0
+"""How long a worker may take to enforce a limit before the coordinator ends the worker itself."""
+START_SECONDS = 300.0
+"""How long a worker may take to import everything; minutes, on a cold network drive."""
+_END_SECONDS = 10.0
+_CHUNK_BYTES = 2**18
+
+
+class Connection:
+    """A worker process that was just started.
+
+    Args:
+        threads: per evaluation.
+        preload: rows of ``PRELOADS``.
+        packages: packages whose table rows the worker loads.
+        environment: its variables.
+
+    Raises:
+        EvodevoError: no process can be started.
+    """
+
+    def __init__(
+        self, *, threads: int, preload: Sequence[str], packages: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        try:
+            self._process = subprocess.Popen(
+                # -P: files in the current folder must not shadow modules.
+                [sys.executable, "-P", "-m", "evodevo.worker", str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env=dict(environment),
+                start_new_session=True,  # Ctrl-C in the terminal is for the coordinator, which decides
+            )
+        except OSError as error:
+            raise EvodevoError(f"a worker cannot be started with {sys.executable!r}: {error}") from error
+        self.stdin, self.stdout, self.stderr = (self._stream(i) for i in range(3))
+        self.log = Tail()
+        self.ready = False
+        self.job: Job | None = None
+        self.deadline: float | None = time.monotonic() + START_SECONDS
+        self._decoder = Decoder()
+        self._outgoing = bytearray()
+        self.send(
+            {"type": "start", "threads": threads, "preload": list(preload), "packages": list(packages)},
+        )
+
+    def _stream(self, index: int) -> int:
+        stream: IO[bytes] | None = (self._process.stdin, self._process.stdout, self._process.stderr)[index]
+        assert stream is not None, "all three were asked for as pipes"
+        os.set_blocking(stream.fileno(), False)
+        return stream.fileno()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the guard."""
+        return self._process.pid
+
+    @property
+    def unsent(self) -> bool:
+        """Whether something waits for room in the pipe."""
+        return bool(self._outgoing)
+
+    def assign(self, job: Job) -> None:
+        """Give the job to the worker, which is ready and has none."""
+        self.job = job
+        self.deadline = None if job.seconds is None else time.monotonic() + job.seconds + GRACE_SECONDS
+        self.send(protocol.from_job(job))
+
+    def send(self, message: Message) -> None:
+        """Send without waiting; what finds no room is sent by ``flush``."""
+        self._outgoing += protocol.encode(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what finds room."""
+        try:
+            while self._outgoing:
+                sent = os.write(self.stdin, memoryview(self._outgoing)[:_CHUNK_BYTES])
+                del self._outgoing[:sent]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # it is gone; the end of its stream will say so
+            self._outgoing.clear()
+
+    def receive(self) -> list[Message] | None:
+        """What it has said since the last call; None when it is gone.
+
+        Raises:
+            ProtocolError: what it says makes no sense.
+        """
+        try:
+            data = os.read(self.stdout, _CHUNK_BYTES)
+        except BlockingIOError:
+            return []
+        return list(self._decoder.feed(data)) if data else None
+
+    def receive_log(self) -> bool:
+        """Read the worker's stderr into ``log``; whether there was something."""
+        try:
+            data = os.read(self.stderr, _CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        self.log.add(data)
+        return bool(data)
+
+    def begin_end(self) -> None:
+        """Ask the guard to end everything below it."""
+        self._process.terminate()
+
+    def finish_end(self) -> None:
+        """Wait until the guard has done so, or kill it, its warm process and, by the kernel, the evaluation."""
+        self.begin_end()
+        try:
+            self._process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+        while self.receive_log():
+            pass
+        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def status(self) -> str:
+        """How it ended, for people; after ``finish_end``."""
+        code = self._process.returncode
+        return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"

@@ -1,0 +1,60 @@
+"""How much memory an evaluation uses, and the limit on it.
+
+The limit is enforced by looking, 20 times a second. ``RLIMIT_AS`` cannot do it (torch maps far more than it uses);
+``RLIMIT_DATA`` is set beside it, with a margin, so that one absurd allocation is refused at once, with a traceback
+that names it, before the machine starts to swap.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+
+WATCH_SECONDS = 0.05
+_DATA_MARGIN = 2  # reserved but untouched memory (thread stacks, arenas) counts for RLIMIT_DATA
+
+
+def exceeds(pids: list[int], limit_bytes: int) -> int | None:
+    """Anonymous and shared memory of these processes together, if it is over the limit; else None.
+
+    The cheap sum counts pages that several processes share once for each; only if it is over the limit are the
+    proportional shares read, which takes milliseconds.
+    """
+    if sum(_resident_bytes(pid) for pid in pids) <= limit_bytes:
+        return None
+    used = sum(_proportional_bytes(pid) for pid in pids)
+    return used if used > limit_bytes else None
+
+
+def _resident_bytes(pid: int) -> int:
+    return _sum_fields(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:", b"VmSwap:"))
+
+
+def _proportional_bytes(pid: int) -> int:
+    return _sum_fields(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:"))
+
+
+def _sum_fields(path: str, names: tuple[bytes, ...]) -> int:
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:  # the process has just ended
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))
+
+
+def refuse_absurd_allocations(limit_bytes: int) -> None:
+    """Limit the data segment of this process, where that is known to be reliable."""
+    if os.path.exists("/dev/nvidiactl"):  # the CUDA driver reserves memory as it likes
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    inherited = _sum_fields("/proc/self/status", (b"VmData:",))
+    soft = inherited + _DATA_MARGIN * limit_bytes
+    if hard == resource.RLIM_INFINITY or soft < hard:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+
+
+def allow_all_allocations() -> None:
+    """Undo ``refuse_absurd_allocations``, so that the failure can be put into words."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))

@@ -1,0 +1,223 @@
+"""The messages between coordinator, worker and evaluation: length-prefixed JSON frames.
+
+A frame is four bytes (big-endian length) and that many bytes of UTF-8 JSON: one object with a ``type``. Bytes travel
+as base64. Nothing received is ever executed or imported; names select rows of our own tables.
+
+    coordinator -> worker      start {preload, packages, threads} · job {...} · cancel {id}
+    worker -> coordinator      ready · refused {detail} · progress {id, payload} · result {...}
+    evaluation -> worker       progress {payload} · done {payload} · failed {reason, detail}
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+from evodevo.errors import EvodevoError, UsageError
+from evodevo.execution.base import PAYLOAD_BYTES, Job, Reason, Result
+
+MESSAGE_BYTES = 64 * 2**20
+_LENGTH = struct.Struct(">I")
+
+Message = dict[str, Any]
+
+
+class ProtocolError(EvodevoError):
+    """A frame that is too large or is not one of our messages."""
+
+
+def encode(message: Message) -> bytes:
+    """One frame.
+
+    Raises:
+        ProtocolError: no JSON form, or larger than ``MESSAGE_BYTES``.
+    """
+    try:
+        body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ProtocolError(f"a message cannot be written as JSON: {error}") from None
+    if len(body) > MESSAGE_BYTES:
+        raise ProtocolError(f"a message of {len(body)} bytes is too large; at most {MESSAGE_BYTES} are sent.")
+    return _LENGTH.pack(len(body)) + body
+
+
+class Decoder:
+    """Turns a stream of bytes, cut anywhere, into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """The messages that ``data`` completes.
+
+        Raises:
+            ProtocolError: a frame that is too large or malformed; the stream cannot be read any further.
+        """
+        self._buffer += data
+        while len(self._buffer) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer)
+            if length > MESSAGE_BYTES:
+                raise ProtocolError(f"a frame announces {length} bytes; at most {MESSAGE_BYTES} are read.")
+            end = _LENGTH.size + length
+            if len(self._buffer) < end:
+                return
+            body = bytes(memoryview(self._buffer)[_LENGTH.size : end])
+            del self._buffer[:end]
+            yield _parse(body)
+
+
+def _parse(body: bytes) -> Message:
+    try:
+        message = json.loads(body, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"a frame is not JSON ({error}); it begins with {body[:80]!r}.") from None
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+        raise ProtocolError(f"a frame is not an object with a type; it begins with {body[:80]!r}.")
+    return message
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def field(message: Message, name: str, kind: type[Any] | tuple[type[Any], ...]) -> Any:
+    """A field of a message, of the type that it must have.
+
+    Raises:
+        ProtocolError: it is missing or of another type.
+    """
+    value = message.get(name)
+    if not isinstance(value, kind):
+        raise ProtocolError(f"a message {message.get('type')!r} has no proper field {name!r}: {str(value)[:80]!r}.")
+    return value
+
+
+def to_text(data: bytes) -> str:
+    """Bytes as base64."""
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
+
+
+def to_bytes(text: str) -> bytes:
+    """The inverse of ``to_text``.
+
+    Raises:
+        ProtocolError: not base64.
+    """
+    try:
+        return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
+    except ValueError as error:
+        raise ProtocolError(f"a payload is not base64: {error}") from None
+
+
+def plain(payload: object) -> dict[str, Any]:
+    """A live message as it arrives at the other end, in any executor.
+
+    Numbers that are not finite become None: a diverging loss must not end the report of it.
+
+    Raises:
+        UsageError: not a dict, or without a JSON form, or larger than ``PAYLOAD_BYTES``.
+    """
+    if not isinstance(payload, dict):
+        raise UsageError(f"report() takes a dict; got {type(payload).__name__}.")
+    try:
+        text = json.dumps(_finite(payload), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"report() takes a dict with a JSON form: {error}") from None
+    if len(text) > PAYLOAD_BYTES:
+        raise UsageError(f"report() was given {len(text)} bytes of JSON; at most {PAYLOAD_BYTES} fit.")
+    result: dict[str, Any] = json.loads(text)
+    return result
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def from_job(job: Job) -> Message:
+    """A job as a message."""
+    return {
+        "type": "job",
+        "id": job.id,
+        "entry": job.entry,
+        "payload": to_text(job.payload),
+        "seconds": job.seconds,
+        "memory_bytes": job.memory_bytes,
+    }
+
+
+def to_job(message: Message) -> Job:
+    """The inverse of ``from_job``.
+
+    Raises:
+        ProtocolError: a field is missing or of another type.
+    """
+    return Job(
+        id=field(message, "id", str),
+        entry=field(message, "entry", str),
+        payload=to_bytes(field(message, "payload", str)),
+        seconds=field(message, "seconds", (int, float, type(None))),
+        memory_bytes=field(message, "memory_bytes", (int, type(None))),
+    )
+
+
+def from_result(result: Result) -> Message:
+    """A result as a message."""
+    return {
+        "type": "result",
+        "id": result.id,
+        "state": result.state,
+        "payload": None if result.payload is None else to_text(result.payload),
+        "reason": result.reason,
+        "detail": result.detail,
+        "seconds": result.seconds,
+        "log": result.log,
+    }
+
+
+def to_result(message: Message) -> Result:
+    """The inverse of ``from_result``.
+
+    Raises:
+        ProtocolError: a field is missing or of another type.
+    """
+    payload = field(message, "payload", (str, type(None)))
+    return Result(
+        id=field(message, "id", str),
+        state="done" if field(message, "state", str) == "done" else "failed",
+        payload=None if payload is None else to_bytes(payload),
+        reason=None if message.get("reason") is None else to_reason(field(message, "reason", str)),
+        detail=field(message, "detail", str),
+        seconds=float(field(message, "seconds", (int, float))),
+        log=field(message, "log", str),
+    )
+
+
+_REASONS: dict[str, Reason] = {
+    "exception": "exception",
+    "crash": "crash",
+    "killed": "killed",
+    "timeout": "timeout",
+    "memory": "memory",
+    "lost": "lost",
+}
+
+
+def to_reason(name: str) -> Reason:
+    """The reason of that name.
+
+    Raises:
+        ProtocolError: there is none.
+    """
+    if name not in _REASONS:
+        raise ProtocolError(f"unknown reason {name[:80]!r}; known: {', '.join(_REASONS)}.")
+    return _REASONS[name]

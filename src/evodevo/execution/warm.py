@@ -1,0 +1,302 @@
+"""The warm process: it has imported what evaluations need, has one thread, forks one evaluation at a time from itself,
+passes on what that says, and enforces the limits on it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+from evodevo.execution import child, memory, protocol
+from evodevo.execution.base import Job, Reason, Result
+from evodevo.execution.failures import clip, describe_exit
+from evodevo.execution.family import adopt_orphans, descendants, end_descendants, reap
+from evodevo.execution.preload import prepare
+from evodevo.execution.protocol import Decoder, Message, ProtocolError
+from evodevo.execution.signals import SignalPipe
+from evodevo.execution.tail import Tail
+
+_CHUNK_BYTES = 2**18
+_OUTGOING_BYTES = 2**20
+"""With more than this unsent, the evaluation is not read from: its ``report`` waits for the coordinator."""
+
+
+def run(scratch: str) -> NoReturn:
+    """Talk to the coordinator over this process's stdin and stdout until it is gone, and end the process.
+
+    Args:
+        scratch: a folder for the evaluations' temporary folders; removed at the end.
+    """
+    status = 1
+    try:
+        # Private descriptors for the protocol; what is printed while modules load belongs to the log.
+        inbox, outbox = os.dup(0), os.dup(1)
+        nowhere = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nowhere, 0)
+        os.close(nowhere)
+        os.dup2(2, 1)
+        _serve(inbox, outbox, scratch)
+        status = 0
+    except BaseException:  # this process was forked: it ends here, and its trace goes to the worker's log
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _serve(inbox: int, outbox: int, scratch: str) -> None:
+    decoder = Decoder()
+    start = _first_message(inbox, decoder)
+    if start is None:
+        return
+    threads: int = protocol.field(start, "threads", int)
+    try:
+        prepare(protocol.field(start, "preload", list), protocol.field(start, "packages", list))
+    except (Exception, SystemExit):  # whatever a module does when it is imported, the coordinator hears of it
+        frame = memoryview(protocol.encode({"type": "refused", "detail": clip(traceback.format_exc())}))
+        while frame:
+            frame = frame[os.write(outbox, frame) :]
+    else:
+        _Loop(inbox, outbox, decoder, scratch, threads).run()
+
+
+def _first_message(inbox: int, decoder: Decoder) -> Message | None:
+    while data := os.read(inbox, _CHUNK_BYTES):
+        for message in decoder.feed(data):
+            return message  # nothing else is sent before this one is answered
+    return None
+
+
+@dataclass
+class _Evaluation:
+    job: Job
+    pid: int
+    answer: int | None  # None: it has closed its end
+    log: int | None
+    scratch: str
+    started: float
+    decoder: Decoder = field(default_factory=Decoder)
+    tail: Tail = field(default_factory=Tail)
+    next_look: float = 0.0
+
+
+class _Loop:
+    """Waits for the coordinator, the evaluation's messages and output, signals, and limits; at most one evaluation."""
+
+    def __init__(self, inbox: int, outbox: int, decoder: Decoder, scratch: str, threads: int) -> None:
+        self._inbox, self._outbox, self._decoder = inbox, outbox, decoder
+        self._scratch, self._threads = scratch, threads
+        self._outgoing = bytearray()
+        self._current: _Evaluation | None = None
+        self._open = True
+        adopt_orphans()
+        # SIGTERM comes from the kernel when the guard is gone.
+        self._signals = SignalPipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        os.set_blocking(inbox, False)
+        os.set_blocking(outbox, False)
+
+    def run(self) -> None:
+        """Until the coordinator or the guard is gone."""
+        self._send({"type": "ready"})
+        try:
+            while self._open:
+                self._wait()
+                self._enforce_limits()
+        finally:
+            end_descendants()
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    # Waiting
+
+    def _wait(self) -> None:
+        poll = select.poll()
+        poll.register(self._inbox, select.POLLIN)
+        poll.register(self._signals.fd, select.POLLIN)
+        if self._outgoing:
+            poll.register(self._outbox, select.POLLOUT)
+        if (current := self._current) is not None:
+            if current.log is not None:
+                poll.register(current.log, select.POLLIN)
+            if current.answer is not None and len(self._outgoing) < _OUTGOING_BYTES:
+                poll.register(current.answer, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(self._patience())}
+        if self._outbox in ready:
+            self._flush()
+        if current is not None and current.log in ready:
+            self._read_log(current)
+        if current is not None and current.answer in ready:
+            self._read_answer(current)
+        if self._signals.fd in ready:
+            self._heed(self._signals.read())
+        if self._inbox in ready:
+            self._read_inbox()
+
+    def _patience(self) -> float | None:
+        """Milliseconds until a limit has to be looked at."""
+        if self._current is None:
+            return None
+        moments = []
+        if self._current.job.seconds is not None:
+            moments.append(self._current.started + self._current.job.seconds)
+        if self._current.job.memory_bytes is not None:
+            moments.append(self._current.next_look)
+        return max(0.0, min(moments) - time.monotonic()) * 1000 + 1 if moments else None
+
+    def _enforce_limits(self) -> None:
+        if (current := self._current) is None:
+            return
+        job, now = current.job, time.monotonic()
+        if job.seconds is not None and now - current.started > job.seconds:
+            self._stop(current, "timeout", f"the evaluation ran longer than its limit of {job.seconds:g} seconds.")
+        elif job.memory_bytes is not None and now >= current.next_look:
+            current.next_look = now + memory.WATCH_SECONDS
+            used = memory.exceeds(descendants(os.getpid())[1:], job.memory_bytes)
+            if used is not None:
+                detail = f"the evaluation used {used} bytes of memory; its limit is {job.memory_bytes}."
+                self._stop(current, "memory", detail)
+
+    def _heed(self, arrived: set[int]) -> None:
+        if arrived - {signal.SIGCHLD}:
+            self._open = False
+        ended = reap() or {}
+        current = self._current
+        if current is not None and current.pid in ended:
+            reason, detail = describe_exit(ended[current.pid])
+            self._stop(current, reason, detail)
+
+    # The coordinator
+
+    def _read_inbox(self) -> None:
+        try:
+            data = os.read(self._inbox, _CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self._open = False
+        for message in self._decoder.feed(data):
+            if message["type"] == "job":
+                self._start(protocol.to_job(message))
+            elif message["type"] == "cancel":
+                if self._current is not None and self._current.job.id == message.get("id"):
+                    self._stop(self._current, "killed", "cancelled.")
+            else:
+                raise ProtocolError(f"a worker does not know the message {message['type']!r}.")
+
+    def _send(self, message: Message) -> None:
+        self._outgoing += protocol.encode(message)
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            while self._outgoing:
+                sent = os.write(self._outbox, memoryview(self._outgoing)[:_CHUNK_BYTES])
+                del self._outgoing[:sent]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._open = False
+
+    # The evaluation
+
+    def _start(self, job: Job) -> None:
+        if self._current is not None:
+            raise ProtocolError(f"job {job.id!r} came while {self._current.job.id!r} is running.")
+        scratch = tempfile.mkdtemp(dir=self._scratch)
+        answer, answer_end = os.pipe()
+        log, log_end = os.pipe()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # what is buffered must not be written twice
+        started, warm = time.monotonic(), os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._signals.release()
+            for fd in (self._inbox, self._outbox, answer, log):
+                os.close(fd)
+            child.live(job, parent=warm, answer=answer_end, log=log_end, scratch=scratch, threads=self._threads)
+        os.close(answer_end)
+        os.close(log_end)
+        os.set_blocking(answer, False)
+        os.set_blocking(log, False)
+        self._current = _Evaluation(job, pid, answer, log, scratch, started)
+
+    def _read_log(self, current: _Evaluation) -> bool:
+        """Whether there was something."""
+        data = _read(current.log)
+        if data == b"" and current.log is not None:
+            os.close(current.log)
+            current.log = None
+        current.tail.add(data or b"")
+        return bool(data)
+
+    def _read_answer(self, current: _Evaluation) -> bool:
+        """Whether there was something, and more is wanted."""
+        data = _read(current.answer)
+        if data == b"" and current.answer is not None:
+            os.close(current.answer)
+            current.answer = None
+        try:
+            for message in current.decoder.feed(data or b""):
+                if message["type"] == "progress":
+                    payload = protocol.field(message, "payload", dict)
+                    self._send({"type": "progress", "id": current.job.id, "payload": payload})
+                elif message["type"] == "done":
+                    payload = protocol.to_bytes(protocol.field(message, "payload", str))
+                    self._finish(current, "done", payload=payload)
+                    return False
+                else:
+                    reason = protocol.to_reason(protocol.field(message, "reason", str))
+                    self._finish(current, "failed", reason=reason, detail=protocol.field(message, "detail", str))
+                    return False
+        except ProtocolError as error:  # an evaluation that has overwritten its own memory can say anything
+            self._finish(current, "failed", reason="crash", detail=clip(f"the evaluation sent nonsense: {error}"))
+            return False
+        return bool(data)
+
+    def _stop(self, current: _Evaluation, reason: Reason, detail: str) -> None:
+        """End an evaluation, unless its answer stands in the pipe already."""
+        while self._read_answer(current):
+            pass
+        if self._current is current:
+            self._finish(current, "failed", reason=reason, detail=detail)
+
+    def _finish(
+        self,
+        current: _Evaluation,
+        state: Literal["done", "failed"],
+        *,
+        payload: bytes | None = None,
+        reason: Reason | None = None,
+        detail: str = "",
+    ) -> None:
+        self._current = None
+        seconds = time.monotonic() - current.started
+        gone = end_descendants(current.pid)
+        while self._read_log(current):
+            pass
+        for fd in (current.answer, current.log):
+            if fd is not None:
+                os.close(fd)
+        shutil.rmtree(current.scratch, ignore_errors=True)
+        result = Result(current.job.id, state, payload, reason, detail, seconds, current.tail.text())
+        self._send(protocol.from_result(result))
+        if not gone:
+            print("an evaluation cannot be killed; this worker gives up.", file=sys.stderr)
+            self._open = False
+
+
+def _read(fd: int | None) -> bytes | None:
+    """What can be read now; None if nothing, empty at the end of the stream."""
+    if fd is None:
+        return None
+    with suppress(BlockingIOError):
+        return os.read(fd, _CHUNK_BYTES)
+    return None

@@ -1,0 +1,80 @@
+"""The process that runs evaluations: ``python -m evodevo.worker``, started by ``execution/processes.py``.
+
+    coordinator
+    └─ guard             light; sees the coordinator's end; adopts, and in the end kills, everything below it
+       └─ warm           has imported torch; enforces limits (execution/warm.py)
+          └─ evaluation  one per job, in a session of its own (execution/child.py)
+
+Whoever is killed, nothing stays: without coordinator the guard ends all; without guard the warm process does; without
+warm process the kernel ends the evaluation, and the guard what the evaluation started.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import suppress
+
+from evodevo.errors import ExitCode
+from evodevo.execution import warm
+from evodevo.execution.failures import signal_name
+from evodevo.execution.family import adopt_orphans, die_with, end_descendants, reap
+from evodevo.execution.signals import SignalPipe
+
+_COORDINATOR_SECONDS = 0.5
+"""How often the guard asks who its parent is, in case a third process holds the coordinator's end of the pipe open."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run a guard with its warm process until the coordinator is gone; gives the exit status.
+
+    Args:
+        arguments: the coordinator's process id. Asking for the parent's would be too late if that has died already.
+    """
+    if len(arguments) != 1 or not arguments[0].isdecimal():
+        print("evodevo.worker is started by evodevo itself; to run a search: evodevo evolve --help", file=sys.stderr)
+        return ExitCode.USAGE
+    coordinator, guard = int(arguments[0]), os.getpid()
+    adopt_orphans()
+    scratch = tempfile.mkdtemp(prefix="evodevo-worker-")
+    signals = SignalPipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    pid = os.fork()
+    if pid == 0:
+        signals.release()
+        die_with(guard, signal.SIGTERM)  # one that it can act on: it ends its evaluation's whole group
+        warm.run(scratch)
+    try:
+        # The coordinator must see the end of the stream when the warm process ends.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+        return _watch(pid, coordinator, signals)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        end_descendants()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _watch(pid: int, coordinator: int, signals: SignalPipe) -> int:
+    """Until the warm process or the coordinator ends, or somebody asks for the end."""
+    poll = select.poll()
+    poll.register(0, 0)  # the end of the stream only: what stands in it is for the warm process
+    poll.register(signals.fd, select.POLLIN)
+    while True:
+        ready = {fd for fd, _ in poll.poll(_COORDINATOR_SECONDS * 1000)}
+        status = (reap() or {}).get(pid)
+        if status is not None:
+            if os.WIFSIGNALED(status):
+                print(f"the warm process ended with {signal_name(os.WTERMSIG(status))}.", file=sys.stderr)
+            return 1 if status else 0
+        if 0 in ready or signals.read() - {signal.SIGCHLD} or os.getppid() != coordinator:
+            return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
