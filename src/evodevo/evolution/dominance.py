@@ -46,7 +46,13 @@ def ranks(values: ArrayLike) -> Integers:
     Raises:
         UsageError: NaN, or not a table.
     """
-    return np.asarray(moocore.pareto_rank(_table(values)), dtype=np.int64)
+    rows = _table(values)
+    # Only the order within a column counts, so each value is replaced by its place there: moocore 0.3.2 reads beyond
+    # its memory (a segmentation fault) where one of three or more objectives is minus infinity.
+    places = np.empty_like(rows)
+    for column in range(rows.shape[1]):
+        places[:, column] = np.unique(rows[:, column], return_inverse=True)[1]
+    return np.asarray(moocore.pareto_rank(places), dtype=np.int64)
 
 
 def constrained_ranks(values: ArrayLike, violations: ArrayLike) -> Integers:
@@ -134,7 +140,7 @@ def hypervolume(values: ArrayLike, reference: ArrayLike) -> float:
         reference: shape (objectives,), finite.
 
     Raises:
-        UsageError: NaN, -inf, or shapes that do not fit.
+        UsageError: NaN, shapes that do not fit, or a volume that is not finite.
     """
     corner = np.asarray(reference, dtype=float)
     rows = _table(values) if np.size(values) else np.empty((0, len(np.atleast_1d(corner))))
@@ -142,10 +148,13 @@ def hypervolume(values: ArrayLike, reference: ArrayLike) -> float:
         raise UsageError(
             f"the reference point needs {rows.shape[1]} finite coordinates, one for each objective; got {corner}."
         )
-    if np.isneginf(rows).any():
-        raise UsageError("the hypervolume of a point at minus infinity is not a number.")
     inside = rows[(rows < corner).all(axis=1)]
-    return float(moocore.hypervolume(inside, ref=corner)) if len(inside) else 0.0
+    if len(inside) == 0:
+        return 0.0
+    volume = float(moocore.hypervolume(inside, ref=corner)) if np.isfinite(inside).all() else np.inf
+    if not np.isfinite(volume):
+        raise UsageError("the hypervolume of these points is not a finite number; one lies too far below the others.")
+    return volume
 
 
 def _table(values: ArrayLike) -> Floats:

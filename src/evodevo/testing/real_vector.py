@@ -148,7 +148,7 @@ def zdt2(x: Point) -> tuple[float, float]:
 
 
 def zdt3(x: Point) -> tuple[float, float]:
-    """Front in five pieces; its hypervolume at (1.1, 1.1) is 1.3291."""
+    """Front in five pieces; its hypervolume at (1.1, 1.1) is 1.3317 (1.3291 with the usual sample of points)."""
     g = _g(x)
     return x[0], g * (1 - math.sqrt(x[0] / g) - x[0] / g * math.sin(10 * math.pi * x[0]))
 
