@@ -28,14 +28,14 @@ from evodevo.tasks.token_cache import Entry, TokenCache, default_folder
 class LanguageSettings(Settings):
     """What text, how it is cut into tokens, how long a window is."""
 
-    data: str | None = Field(None, description="a file or folder of text; none is Python's standard library")
-    field: str = Field("text", min_length=1, description="the JSON key or parquet column that holds the text")
+    data: str | None = Field(default=None, description="a file or folder of text; none is Python's standard library")
+    field: str = Field(default="text", min_length=1, description="the JSON key or parquet column that holds the text")
     tokenizer: str = Field(
         "bytes", description="'bytes', 'bpe' (trained on the corpus), or the path of a tokenizer.json"
     )
-    vocabulary: int = Field(4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
-    context_length: int = Field(256, ge=1, le=2**20, description="tokens that a window predicts")
-    max_bytes: int | None = Field(None, ge=1, description="use documents, chosen by their hash, up to this sum")
+    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
+    context_length: int = Field(default=256, ge=1, le=2**20, description="tokens that a window predicts")
+    max_bytes: int | None = Field(default=None, ge=1, description="use documents, chosen by their hash, up to this sum")
 
 
 class LanguageTask(Task):

@@ -12,7 +12,7 @@ from evodevo.tasks.base import SPLITS, Split
 HELD_OUT_SHARE = 0.05  # for validation, and as much again for test
 
 BY_DOCUMENT = "by document: SHA-256 of its text, about 90 % train, 5 % validation, 5 % test"
-BY_POSITION = "by position: fewer than three documents, so the text is cut at 90 % and 95 % of its bytes"
+BY_POSITION = "by position: fewer than three documents, so the text is cut at 90 % and 95 % of its characters"
 
 SEPARATOR = b"\0"
 """Stands behind each document in a stream of text; no document contains it."""
@@ -64,17 +64,13 @@ def _split_at(place: float) -> Split:
 
 
 def _by_position(documents: Sequence[bytes]) -> dict[Split, tuple[bytes, ...]]:
-    text = SEPARATOR.join(documents)
-    first = _character_start(text, int(len(text) * (1 - 2 * HELD_OUT_SHARE)))
-    second = _character_start(text, max(int(len(text) * (1 - HELD_OUT_SHARE)), first + 1))
-    parts = {"train": text[:first], "validation": text[first:second], "test": text[second:]}
-    if not all(parts.values()):
-        raise DataError(f"{len(text)} bytes of text cannot be cut into train, validation and test. Give more text.")
-    return {name: tuple(piece for piece in parts[name].split(SEPARATOR) if piece) for name in SPLITS}
-
-
-def _character_start(text: bytes, position: int) -> int:
-    """The nearest position at or after this one where a UTF-8 character begins."""
-    while position < len(text) and text[position] & 0xC0 == 0x80:
-        position += 1
-    return position
+    text = SEPARATOR.join(documents).decode("utf-8")
+    first = min(int(len(text) * (1 - 2 * HELD_OUT_SHARE)), len(text) - 2)
+    second = min(max(int(len(text) * (1 - HELD_OUT_SHARE)), first + 1), len(text) - 1)
+    parts = {"train": text[: max(first, 0)], "validation": text[max(first, 0) : second], "test": text[second:]}
+    cut = {name: tuple(piece.encode() for piece in parts[name].split("\0") if piece) for name in SPLITS}
+    if not all(cut.values()):
+        raise DataError(
+            f"{len(text)} characters of text cannot be cut into train, validation and test. Give more text."
+        )
+    return cut

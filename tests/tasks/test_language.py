@@ -1,0 +1,225 @@
+"""The language task: windows, splits, cache and errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evodevo.errors import DataError, UsageError
+from evodevo.settings import validate
+from evodevo.tasks import corpus, splits
+from evodevo.tasks.base import SPLITS, TASKS
+from evodevo.tasks.language import LanguageSettings, LanguageTask
+
+SENTENCES = [f"sentence {i}: " + " ".join(str(j * i) for j in range(40)) for i in range(60)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "text.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in SENTENCES))
+    return path
+
+
+def _open(data: Path, key: str | None = None, **settings: Any) -> LanguageTask:
+    settings.setdefault("context_length", 16)
+    return LanguageTask.open(LanguageSettings(data=str(data), **settings), data.parent / "cache", key)
+
+
+@pytest.fixture(params=["bytes", "bpe"])
+def task(request: pytest.FixtureRequest, data: Path) -> LanguageTask:
+    return _open(data, tokenizer=request.param, vocabulary=300)
+
+
+def test_the_table_has_it() -> None:
+    assert TASKS.get("language") is LanguageTask
+
+
+def test_the_streams_are_the_split_documents(task: LanguageTask) -> None:
+    parts = splits.split([text.encode() for text in SENTENCES])
+    for split in SPLITS:
+        expected = b"".join(text + b"\0" for text in parts.documents[split])
+        assert task.text(split).tobytes() == expected
+        table = task.tokenizer.token_bytes()
+        assert table is not None
+        assert b"".join(table[i] for i in task.tokens(split)) == expected
+
+
+def test_a_batch_is_a_function_of_split_seed_and_step(task: LanguageTask) -> None:
+    batch = task.batch("train", 3, 7, 4)
+    assert batch.shape == (4, 17)
+    assert batch.dtype == np.int64
+    np.testing.assert_array_equal(batch, task.batch("train", 3, 7, 4))
+    for other in (task.batch("train", 4, 7, 4), task.batch("train", 3, 8, 4), task.batch("validation", 3, 7, 4)):
+        assert not np.array_equal(batch, other)
+
+
+def test_a_batch_is_the_same_in_another_process(data: Path) -> None:
+    task = _open(data)
+    code = (
+        "import sys; from pathlib import Path; from evodevo.tasks.language import *\n"
+        f"settings = LanguageSettings(data={str(data)!r}, context_length=16)\n"
+        f"task = LanguageTask.open(settings, Path({str(data.parent)!r}))\n"
+        "assert 'torch' not in sys.modules\n"
+        "print(task.batch('train', 1, 2, 3).tolist(), task.digest)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == f"{task.batch('train', 1, 2, 3).tolist()} {task.digest}"
+
+
+def test_windows_lie_in_the_split_and_reach_both_ends(task: LanguageTask) -> None:
+    stream = task.tokens("test")
+    views = np.lib.stride_tricks.sliding_window_view(stream, 17)
+    allowed = {tuple(view) for view in views.tolist()}
+    drawn = {tuple(row) for row in task.batch("test", 0, 0, 20_000).tolist()}
+    assert drawn == allowed
+
+
+def test_evaluation_windows_predict_each_token_once(task: LanguageTask) -> None:
+    stream = task.tokens("validation").astype(np.int64)
+    windows = task.evaluation_windows("validation")
+    count = (len(stream) - 1) // 16
+    assert windows.shape == (count, 17)
+    np.testing.assert_array_equal(windows[:, 1:].ravel(), stream[1 : count * 16 + 1])
+    np.testing.assert_array_equal(windows[1:, 0], windows[:-1, -1])
+
+
+def test_fewer_evaluation_windows_are_spread_and_distinct(task: LanguageTask) -> None:
+    everything = [tuple(row) for row in task.evaluation_windows("train").tolist()]
+    some = [tuple(row) for row in task.evaluation_windows("train", 16 * 5 + 15).tolist()]
+    places = [everything.index(row) for row in some]
+    assert len(places) == 5
+    assert places == sorted(set(places))
+    assert places[-1] >= len(everything) * 3 // 5
+    assert len(task.evaluation_windows("train", 1)) == 1
+
+
+def test_predicted_bytes_are_exact(task: LanguageTask) -> None:
+    windows = task.evaluation_windows("validation")
+    table = task.tokenizer.token_bytes()
+    assert table is not None
+    assert task.predicted_bytes("validation", windows) == sum(len(table[i]) for i in windows[:, 1:].ravel())
+
+
+def test_baselines_read_bytes_whatever_the_tokenizer(data: Path) -> None:
+    by_bytes, by_bpe = _open(data), _open(data, tokenizer="bpe", vocabulary=300)
+    assert by_bytes.baselines("test") == by_bpe.baselines("test")
+    found = by_bytes.baselines("test")
+    assert found["byte_bigram"] < found["byte_unigram"] < 8
+
+
+def test_baselines_on_all_windows_are_those_of_the_text_they_predict(task: LanguageTask) -> None:
+    windows = task.evaluation_windows("validation")
+    whole, part = task.baselines("validation"), task.baselines("validation", windows)
+    predicted = int(task.predicted_bytes("validation", windows))
+    text = task.text("validation")
+    start = len((task.tokenizer.token_bytes() or [])[int(windows[0, 0])]) - 1
+    expected = [model.bits_per_byte([text[start : start + predicted + 1]]) for model in task._count_models]
+    assert list(part.values()) == pytest.approx(expected)
+    assert part["byte_bigram"] == pytest.approx(whole["byte_bigram"], rel=0.1)
+
+
+def test_a_second_opening_reads_no_corpus_when_it_has_the_key(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _open(data, tokenizer="bpe", vocabulary=300)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the corpus was read")
+
+    monkeypatch.setattr(corpus, "read", refuse)
+    again = _open(data, first.key, tokenizer="bpe", vocabulary=300)
+    assert again.describe() == first.describe()
+    np.testing.assert_array_equal(again.batch("train", 0, 0, 4), first.batch("train", 0, 0, 4))
+
+
+def test_a_damaged_cache_is_made_again(data: Path) -> None:
+    first = _open(data)
+    for path in (data.parent / "cache").rglob("*.npy"):
+        path.write_bytes(b"garbage")
+    again = _open(data, first.key)
+    np.testing.assert_array_equal(again.tokens("train"), first.tokenizer.encode_documents(_train_documents()))
+
+
+def _train_documents() -> tuple[bytes, ...]:
+    return splits.split([text.encode() for text in SENTENCES]).documents["train"]
+
+
+def test_changed_data_is_noticed_when_a_run_goes_on(data: Path) -> None:
+    key = _open(data).key
+    data.write_text(json.dumps({"text": " ".join(SENTENCES)}))
+    for path in (data.parent / "cache").rglob("*.npy"):
+        path.unlink()
+    with pytest.raises(DataError, match="is not what it was"):
+        _open(data, key)
+
+
+def test_the_key_and_the_digest_follow_what_decides_the_numbers(data: Path) -> None:
+    base = _open(data)
+    assert _open(data, context_length=8).key == base.key
+    assert _open(data, context_length=8).digest != base.digest
+    assert len({base.key, *(_open(data, tokenizer="bpe", vocabulary=v).key for v in (300, 301))}) == 3
+    other = data.parent / "renamed.jsonl"
+    other.write_bytes(data.read_bytes())
+    assert _open(other).key == base.key
+
+
+def test_the_description_is_json_and_says_where_everything_comes_from(task: LanguageTask) -> None:
+    told = json.loads(json.dumps(task.describe()))
+    assert told["source"].endswith("text.jsonl")
+    assert sum(told["documents"].values()) == 60
+    assert told["tokenizer"]["vocabulary"] == task.vocabulary
+    assert told["lossless"] is True
+    assert told["split_rule"] == splits.BY_DOCUMENT
+
+
+def test_one_text_file_is_split_by_position_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "one.txt").write_text(" ".join(SENTENCES))
+    assert _open(tmp_path / "one.txt").describe()["split_rule"] == splits.BY_POSITION
+
+
+def test_a_tokenizer_that_loses_text_is_marked(data: Path) -> None:
+    import tokenizers
+
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "sentence": 1}, unk_token="?"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.save(str(data.parent / "words.json"))
+    task = _open(data, tokenizer=str(data.parent / "words.json"))
+    assert task.describe()["lossless"] is False
+    windows = task.evaluation_windows("validation")
+    assert task.predicted_bytes("validation", windows) == pytest.approx(
+        windows[:, 1:].size * task.bytes_per_token("validation")
+    )
+    assert task.baselines("validation", windows) == task.baselines("validation")
+
+
+def test_a_corpus_too_small_for_the_context_says_by_how_much(tmp_path: Path) -> None:
+    (tmp_path / "small.txt").write_text("x" * 100)
+    with pytest.raises(DataError, match=r"validation split has 6 tokens .* 64 needs at least 65.*at most 5"):
+        _open(tmp_path / "small.txt", context_length=64)
+    assert _open(tmp_path / "small.txt", context_length=5).batch("test", 0, 0, 2).shape == (2, 6)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"context_length": 0}, "context_length"),
+        ({"context_length": -5}, "context_length"),
+        ({"vocabulary": 256}, "vocabulary"),
+        ({"vocabulary": 10**6}, "vocabulary"),
+        ({"max_bytes": 0}, "max_bytes"),
+        ({"contextlength": 5}, "did you mean 'context_length'"),
+    ],
+)
+def test_bad_settings(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        validate(LanguageSettings, values, what="the task")
+
+
+def test_an_unknown_tokenizer(data: Path) -> None:
+    with pytest.raises(DataError, match="no tokenizer file at byte"):
+        _open(data, tokenizer="byte")
