@@ -11,7 +11,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import torch
 from pydantic import Field
@@ -29,7 +29,7 @@ MAX_TENSORS = 20_000
 MAX_HEADER_BYTES = 4 * 2**20
 SMALL_PART_BYTES = 64 * 2**10
 
-_DIGEST = r"^[0-9a-f]{64}$"
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -48,7 +48,7 @@ class BlobStore(Protocol):
 class PartRecord(Settings):
     """Where one part lies: its blob, whether other parts lie there too, and the names of its tensors."""
 
-    blob: str = Field(pattern=_DIGEST)
+    blob: Digest
     packed: bool
     tensors: tuple[str, ...]
 
@@ -56,8 +56,8 @@ class PartRecord(Settings):
 class OptimizerRecord(Settings):
     """AdamW's state by parameter name: one blob for each moment, and the steps that each parameter has made."""
 
-    exp_avg: str = Field(pattern=_DIGEST)
-    exp_avg_sq: str = Field(pattern=_DIGEST)
+    exp_avg: Digest
+    exp_avg_sq: Digest
     steps: dict[str, int]
 
 
@@ -80,7 +80,7 @@ class Manifest(Settings):
     parts: dict[str, PartRecord]
     optimizer: OptimizerRecord | None = None
     cursor: Cursor | None = None
-    attachments: dict[str, str] = Field(default_factory=dict)
+    attachments: dict[str, Digest] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)

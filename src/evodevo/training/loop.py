@@ -161,7 +161,7 @@ def train(
     precision = precision or decide(settings.device, settings.precision)
     model.to(precision.device).train()
     optimizer = optimizers.build(model, settings.optimizer)
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     total_steps = _total_steps(settings.budget, tokens_per_step)
     cursor = Cursor(seed=seed)
     if resume is not None:

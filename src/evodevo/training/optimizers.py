@@ -6,6 +6,9 @@ import math
 from typing import Any
 
 import torch
+
+# The first optimiser of a process imports it, for a second; here a warm worker pays that once for all its children.
+import torch._dynamo
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError

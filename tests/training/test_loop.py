@@ -1,0 +1,275 @@
+"""The loop against a plain one, against itself stopped and resumed, and against models that go wrong."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.randomness import integer_seed
+from evodevo.training import checkpoints
+from evodevo.training.loop import MAX_CURVE_POINTS, Curve, Progress, TrainingResult, train
+from evodevo.training.optimizers import learning_rate_factor
+from evodevo.training.precision import Precision
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+TOKENS = 24  # four windows of six
+CPU = Precision(torch.device("cpu"), None)
+
+
+def _settings(steps: int | None = 20, **others: Any) -> TrainingSettings:
+    budget = others.pop("budget", None) or Budget(steps=steps)
+    return TrainingSettings(budget=budget, device="cpu", **{"optimizer": OptimizerSettings(warmup=0.25), **others})
+
+
+def _train(model: nn.Module, settings: TrainingSettings, batch_at: Any, **others: Any) -> TrainingResult:
+    return train(model, settings, batch_at=batch_at, tokens_per_step=TOKENS, **{"seed": 3, **others})
+
+
+def _same_weights(a: nn.Module, b: nn.Module) -> bool:
+    left, right = a.state_dict(), b.state_dict()
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def test_it_equals_a_plain_loop(tiny: Any, batch_at: Any) -> None:
+    ours, plain = tiny(), tiny()
+    result = _train(ours, _settings(20), batch_at)
+
+    names = dict(plain.named_parameters())
+    decayed = [names[name] for name in ("embedding.weight", "layers.0.weight", "layers.1.weight", "unused.weight")]
+    others = [p for p in plain.parameters() if p.requires_grad and all(p is not d for d in decayed)]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
+        betas=(0.9, 0.95),
+        fused=True,
+    )
+    losses = []
+    with torch.random.fork_rng([]):
+        for step in range(20):
+            torch.manual_seed(integer_seed(3, step, "forward"))
+            for group in optimizer.param_groups:
+                group["lr"] = 3e-3 * learning_rate_factor((step + 1) / 20, 0.25, 0.1)
+            optimizer.zero_grad()
+            loss = plain.loss(torch.from_numpy(batch_at(step)))
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
+            optimizer.step()
+            losses.append(loss.item())
+
+    assert [loss for _, loss in result.curve] == losses
+    assert [tokens for tokens, _ in result.curve] == [TOKENS * (step + 1) for step in range(20)]
+    assert _same_weights(ours, plain)
+    assert (result.state, result.steps, result.tokens) == ("finished", 20, 480)
+
+
+def test_it_learns(tiny: Any, batch_at: Any) -> None:
+    result = _train(tiny(dropout=0.0, width=16), _settings(300), batch_at, uniform_loss=math.log(11))
+    assert result.state == "finished"
+    assert result.final_loss is not None
+    assert result.final_loss < 0.5 < 2.0 < result.curve[0][1]
+
+
+def test_the_callers_random_numbers_are_not_touched(tiny: Any, batch_at: Any) -> None:
+    before = torch.get_rng_state()
+    _train(tiny(), _settings(2), batch_at)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("stop", [2, 5, 13, 20], ids=["in the warm-up", "at its end", "after it", "at the last step"])
+def test_a_stopped_and_resumed_training_is_the_uninterrupted_one(
+    tiny: Any, batch_at: Any, memory: Any, stop: int
+) -> None:
+    whole = tiny()
+    expected = _train(whole, _settings(20), batch_at)
+
+    names: list[str] = []
+    first = tiny()
+    settings = _settings(20, report_every=1)
+    stopped = _train(
+        first,
+        settings,
+        batch_at,
+        report=lambda progress: progress.step < stop,
+        checkpoint=lambda snapshot: names.append(checkpoints.save(memory, first, snapshot=snapshot)),
+    )
+    assert (stopped.state, stopped.steps, len(names)) == ("stopped", stop, 1)
+
+    torch.rand(7)  # a resume happens in another process, with other random numbers behind it
+    second = tiny(seed=99)
+    checkpoint = checkpoints.load(memory, names[0])
+    checkpoint.restore(second)
+    assert _same_weights(first, second)
+    result = _train(second, _settings(20), batch_at, resume=checkpoint.snapshot(second))
+
+    assert result.curve == expected.curve
+    assert (result.state, result.steps, result.final_loss) == ("finished", 20, expected.final_loss)
+    assert _same_weights(whole, second)
+    for name, values in expected.snapshot.optimizer.items():
+        for key, tensor in values.items():
+            assert torch.equal(tensor, result.snapshot.optimizer[name][key])
+
+
+def test_periodic_checkpoints_do_not_change_the_training(tiny: Any, batch_at: Any, memory: Any) -> None:
+    plain, kept = tiny(), tiny()
+    steps: list[int] = []
+
+    def keep(snapshot: Any) -> None:
+        steps.append(snapshot.cursor.step)
+        checkpoints.save(memory, kept, snapshot=snapshot)
+
+    _train(plain, _settings(10), batch_at)
+    _train(kept, _settings(10, checkpoint_every=4), batch_at, checkpoint=keep)
+    assert steps == [4, 8]
+    assert _same_weights(plain, kept)
+
+
+def test_a_snapshot_of_another_seed_is_refused(tiny: Any, batch_at: Any) -> None:
+    snapshot = _train(tiny(), _settings(2), batch_at).snapshot
+    with pytest.raises(UsageError, match="seed 3, not 4"):
+        _train(tiny(), _settings(4), batch_at, resume=snapshot, seed=4)
+
+
+def test_reports(tiny: Any, batch_at: Any) -> None:
+    seen: list[Progress] = []
+    _train(tiny(), _settings(10, report_every=4), batch_at, report=seen.append)
+    assert [(p.step, p.tokens, p.share) for p in seen] == [(4, 96, 0.4), (8, 192, 0.8)]
+    assert all(math.isfinite(p.loss) and p.seconds > 0 for p in seen)
+
+
+# Budgets
+
+
+@pytest.mark.parametrize(
+    ("budget", "steps"),
+    [
+        (Budget(steps=7), 7),
+        (Budget(tokens=TOKENS), 1),
+        (Budget(tokens=TOKENS * 5 - 1), 4),
+        (Budget(tokens=TOKENS * 5, steps=3), 3),
+        (Budget(tokens=TOKENS * 2, steps=3, seconds=600.0), 2),
+    ],
+)
+def test_the_first_limit_ends_it(tiny: Any, batch_at: Any, budget: Budget, steps: int) -> None:
+    result = _train(tiny(), _settings(budget=budget), batch_at)
+    assert (result.state, result.steps, result.tokens) == ("finished", steps, steps * TOKENS)
+
+
+def test_a_budget_in_seconds(tiny: Any, batch_at: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock) / 100)
+    shares: list[float] = []
+    settings = _settings(budget=Budget(seconds=1.0), report_every=1)
+    result = _train(tiny(), settings, batch_at, report=lambda progress: shares.append(progress.share))
+    assert result.state == "finished"
+    assert 10 < result.steps < 60
+    assert shares == sorted(shares)
+    assert shares[-1] > 0.9
+
+
+def test_a_budget_below_one_batch(tiny: Any, batch_at: Any) -> None:
+    with pytest.raises(UsageError, match="5 tokens is less than one batch of 24"):
+        _train(tiny(), _settings(budget=Budget(tokens=5)), batch_at)
+
+
+# Going wrong
+
+
+def _loss_that(change: Callable[[Tensor, int], Tensor]) -> Any:
+    steps = itertools.count()
+    return lambda model, batch: change(model.loss(batch), next(steps))
+
+
+def test_a_loss_that_is_not_finite_is_a_state_and_the_last_good_weights_stay(tiny: Any, batch_at: Any) -> None:
+    for bad in (math.nan, math.inf):
+        broken, good = tiny(), tiny()
+        poison = _loss_that(lambda loss, step, bad=bad: loss * bad if step == 6 else loss)  # type: ignore[misc]
+        result = _train(broken, _settings(20), batch_at, loss_function=poison)
+        assert (result.state, result.steps) == ("nan", 6)
+        assert "loss of step 7" in result.reason
+        assert len(result.curve) == 6
+        stopped = _train(good, _settings(20, report_every=6), batch_at, report=lambda progress: False)
+        assert stopped.steps == 6
+        assert _same_weights(broken, good)
+
+
+def test_a_gradient_that_is_not_finite_is_found_too(tiny: Any, batch_at: Any) -> None:
+    # The square root of nothing has an infinite slope: the loss is finite, its gradient is not.
+    poison = _loss_that(lambda loss, step: loss + (loss - loss).sqrt() if step == 2 else loss)
+    result = _train(tiny(), _settings(5), batch_at, loss_function=poison)
+    assert (result.state, result.steps) == ("nan", 2)
+    assert "gradient of step 3" in result.reason
+
+
+def test_a_loss_over_the_bound_diverges_after_the_warm_up_only(tiny: Any, batch_at: Any) -> None:
+    scaled = _loss_that(lambda loss, step: loss * 10)
+    result = _train(tiny(), _settings(20), batch_at, loss_function=scaled, uniform_loss=math.log(11))
+    assert (result.state, result.steps) == ("diverged", 6)  # the warm-up is five steps
+    assert "over the bound 3.597" in result.reason
+    assert _train(tiny(), _settings(20), batch_at, loss_function=scaled).state == "finished"
+
+
+def test_one_spike_is_no_divergence(tiny: Any, batch_at: Any) -> None:
+    spike = _loss_that(lambda loss, step: loss + 5 if step == 10 else loss)
+    result = _train(tiny(), _settings(20, divergence=3.2), batch_at, loss_function=spike, uniform_loss=math.log(11))
+    assert result.curve[10][1] > 3.2 * math.log(11)
+    assert result.state == "finished"
+
+
+def test_a_learning_rate_that_explodes_ends_as_a_state(tiny: Any, batch_at: Any) -> None:
+    settings = _settings(200, optimizer=OptimizerSettings(learning_rate=1e4, warmup=0.01, clip=1e9))
+    result = _train(tiny(), settings, batch_at, uniform_loss=math.log(11))
+    assert result.state in ("diverged", "nan")
+    assert result.steps < 200
+
+
+def test_bfloat16_autocast_learns(tiny: Any, batch_at: Any) -> None:
+    result = _train(tiny(dropout=0.0), _settings(60, precision="bfloat16"), batch_at)
+    assert result.curve[-1][1] < result.curve[0][1]
+    model = tiny()
+    dtypes: set[torch.dtype] = set()
+    model.layers[0].register_forward_hook(lambda module, inputs, output: dtypes.add(output.dtype))
+    _train(model, _settings(1, precision="bfloat16"), batch_at)
+    assert dtypes == {torch.bfloat16}
+    assert model.layers[0].weight.dtype == torch.float32
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_trains_like_the_cpu_and_resumes(tiny: Any, batch_at: Any) -> None:
+    host, device = tiny(dropout=0.0), tiny(dropout=0.0)
+    expected = _train(host, _settings(30), batch_at)
+    result = train(
+        device,
+        TrainingSettings(budget=Budget(steps=30), device="cuda", optimizer=OptimizerSettings(warmup=0.25)),
+        batch_at=batch_at,
+        tokens_per_step=TOKENS,
+        seed=3,
+    )
+    assert np.allclose(result.curve, expected.curve, rtol=1e-3)
+
+
+# The curve
+
+
+@given(st.integers(1, 3000))
+def test_a_curve_is_short_and_keeps_the_mean(steps: int) -> None:
+    losses = [math.sin(i) + i / 100 for i in range(steps)]
+    curve = Curve()
+    for index, loss in enumerate(losses):
+        curve = curve.add(index + 1, loss)
+    points = curve.complete(steps)
+    assert len(points) <= MAX_CURVE_POINTS
+    assert points[-1][0] == steps
+    assert [tokens for tokens, _ in points] == sorted({tokens for tokens, _ in points})
+    widths = np.diff([0, *(tokens for tokens, _ in points)])
+    assert sum(w * loss for w, (_, loss) in zip(widths, points, strict=True)) / steps == pytest.approx(np.mean(losses))

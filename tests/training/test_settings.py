@@ -1,0 +1,47 @@
+"""Budgets and settings: what is refused, and that no torch is needed to say so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from evodevo.errors import UsageError
+from evodevo.settings import validate
+from evodevo.training.settings import TrainingSettings
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"budget": {}}, "at least one of tokens, steps, seconds"),
+        ({}, "budget"),
+        ({"budget": {"tokens": -1}}, "budget.tokens"),
+        ({"budget": {"steps": 0}}, "budget.steps"),
+        ({"budget": {"seconds": -0.5}}, "budget.seconds"),
+        ({"budget": {"steps": 1.5}}, "budget.steps"),
+        ({"budget": {"step": 1}}, "did you mean 'steps'"),
+        ({"budget": {"steps": 1}, "optimizer": {"warmup": 1.0}}, "optimizer.warmup"),
+        ({"budget": {"steps": 1}, "optimizer": {"learning_rate": 0}}, "optimizer.learning_rate"),
+        ({"budget": {"steps": 1}, "device": "tpu"}, "device"),
+        ({"budget": {"steps": 1}, "precision": "float16"}, "precision"),
+        ({"budget": {"steps": 1}, "batch_size": 0}, "batch_size"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        validate(TrainingSettings, values, what="training")
+
+
+@pytest.mark.parametrize(
+    "budget", [{"tokens": 5}, {"steps": 5}, {"seconds": 0.5}, {"tokens": 5, "steps": 5, "seconds": 5}]
+)
+def test_one_limit_or_more(budget: dict[str, Any]) -> None:
+    assert validate(TrainingSettings, {"budget": budget}, what="training").optimizer.weight_decay == 0.1
+
+
+def test_settings_load_no_torch() -> None:
+    code = "import sys, evodevo.training.settings; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
