@@ -4,21 +4,15 @@ import os
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from evodevo.execution.protocol import Decoder, Message, encode
+from evodevo.execution.protocol import Decoder, encode
 
 
-def talk(*sent: bytes) -> tuple[list[Message], subprocess.CompletedProcess[bytes]]:
-    """What a worker says to these frames followed by the end of the stream."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "evodevo.worker", str(os.getpid())],
-        input=b"".join(sent),
-        capture_output=True,
-        timeout=60,
-    )
-    return list(Decoder().feed(finished.stdout)), finished
+def command(scratch: Path) -> list[str]:
+    return [sys.executable, "-m", "evodevo.worker", str(os.getpid()), str(scratch)]
 
 
 def test_by_hand_it_says_what_it_is_for() -> None:
@@ -27,10 +21,12 @@ def test_by_hand_it_says_what_it_is_for() -> None:
     assert "evodevo evolve" in finished.stderr
 
 
-def test_without_a_coordinator_it_ends() -> None:
-    messages, finished = talk()
-    assert messages == []
-    assert finished.returncode == 0
+def test_without_a_coordinator_it_ends_and_removes_its_folder(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    finished = subprocess.run(command(scratch), input=b"", capture_output=True, timeout=60)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, b"", b"")
+    assert not scratch.exists()
 
 
 @pytest.mark.parametrize(
@@ -41,10 +37,10 @@ def test_without_a_coordinator_it_ends() -> None:
         ({"packages": ["pip"]}, "adds no row"),
     ],
 )
-def test_a_start_that_fails_is_told(start: dict[str, list[str]], words: str) -> None:
+def test_a_start_that_fails_is_told(start: dict[str, list[str]], words: str, tmp_path: Path) -> None:
     # The pipe stays open until the answer has come, as a coordinator's does.
     process = subprocess.Popen(
-        [sys.executable, "-m", "evodevo.worker", str(os.getpid())],
+        command(tmp_path),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -67,9 +63,9 @@ def test_a_start_that_fails_is_told(start: dict[str, list[str]], words: str) -> 
         ([encode({"type": "start", "threads": "many"})], "threads"),
     ],
 )
-def test_a_malformed_start_ends_it_with_a_clear_error(frames: list[bytes], words: str) -> None:
+def test_a_malformed_start_ends_it_with_a_clear_error(frames: list[bytes], words: str, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "evodevo.worker", str(os.getpid())],
+        command(tmp_path),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

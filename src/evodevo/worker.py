@@ -16,7 +16,6 @@ import select
 import shutil
 import signal
 import sys
-import tempfile
 from contextlib import suppress
 
 from evodevo.errors import ExitCode
@@ -33,14 +32,14 @@ def main(arguments: list[str]) -> int:
     """Run a guard with its warm process until the coordinator is gone; gives the exit status.
 
     Args:
-        arguments: the coordinator's process id. Asking for the parent's would be too late if that has died already.
+        arguments: the coordinator's process id (asking for the parent's would be too late if that has died already),
+            and a folder for temporary files, which is removed at the end.
     """
-    if len(arguments) != 1 or not arguments[0].isdecimal():
+    if len(arguments) != 2 or not arguments[0].isdecimal():
         print("evodevo.worker is started by evodevo itself; to run a search: evodevo evolve --help", file=sys.stderr)
         return ExitCode.USAGE
-    coordinator, guard = int(arguments[0]), os.getpid()
+    coordinator, guard, scratch = int(arguments[0]), os.getpid(), arguments[1]
     adopt_orphans()
-    scratch = tempfile.mkdtemp(prefix="evodevo-worker-")
     signals = SignalPipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     pid = os.fork()
     if pid == 0:

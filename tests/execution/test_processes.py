@@ -14,7 +14,7 @@ import pytest
 
 from evodevo.errors import EvodevoError, UsageError
 from evodevo.execution import connection
-from evodevo.execution.base import EXECUTORS, Executor, Job, Progress
+from evodevo.execution.base import EVALUATORS, EXECUTORS, Executor, Job, Progress
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.testing.executors import (
     IsolatedExecutorTests,
@@ -56,21 +56,18 @@ def test_a_worker_that_is_killed_loses_its_job_and_is_replaced(victim: str, numb
         executor.submit(Job("a", "testing.fork_grandchild", b"hang"))
         seen = first_message(executor).payload
         (guard,) = executor.pids()
-        family = [seen["pid"], seen["parent"], guard]
-        if victim != "both":  # without guard and warm process, nobody is left who knows the grandchildren's sessions
-            family += seen["pids"][:1] if victim == "guard" else seen["pids"]
-        else:
+        if victim == "both":
             os.kill(guard, signal.SIGSTOP)  # so that it cannot act in between
-        for pid in {"warm": [seen["parent"]], "guard": [guard], "both": [guard, seen["parent"]]}[victim]:
-            os.kill(pid, signal.SIGKILL if victim == "both" else number)
+        for pid in {"warm": [seen["parent"]], "guard": [guard], "both": [seen["parent"], guard]}[victim]:
+            os.kill(pid, number)
+        if victim == "both":
+            os.kill(guard, signal.SIGCONT)
         result = drain(executor, {"a"})[0]["a"]
         assert (result.state, result.reason) == ("failed", "lost")
-        assert wait_until_gone(family) == []
+        assert wait_until_gone([guard, seen["parent"], seen["pid"], *seen["pids"]]) == []
         assert executor.running() == []
         assert evaluate(executor, "testing.echo", b"next").payload == b"next"
         assert executor.pids() != [guard]
-        for pid in filter(alive, seen["pids"]):
-            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_job_that_kills_its_worker_again_and_again_is_lost_each_time() -> None:
@@ -175,17 +172,26 @@ def test_a_worker_that_stands_still_is_ended_by_the_coordinator(monkeypatch: pyt
 
 
 def test_temporary_folders_go_with_their_worker(tmp_path: Path) -> None:
-    for end in ("close", "warm", "guard"):
+    for end in ("close", "warm", "guard", "both"):
         with make(environment={"TMPDIR": str(tmp_path)}) as executor:
             assert evaluate(executor, "testing.use_scratch").state == "done"
             executor.submit(Job("a", "testing.hang"))
             parent = first_message(executor).payload["parent"]
             (scratch,) = tmp_path.iterdir()
+            for pid in {"close": [], "warm": [parent], "guard": executor.pids(), "both": [parent, *executor.pids()]}[
+                end
+            ]:
+                os.kill(pid, signal.SIGKILL)
             if end != "close":
-                os.kill(parent if end == "warm" else executor.pids()[0], signal.SIGKILL)
                 drain(executor, {"a"})
                 assert not scratch.exists()
         assert list(tmp_path.iterdir()) == []
+
+
+def test_an_evaluation_holds_no_pipe_of_its_worker() -> None:
+    with make() as executor:
+        seen = json.loads(evaluate(executor, "testing.describe").payload or b"")
+    assert seen["open"] == 4  # stdin, stdout, stderr, and the way for its answer
 
 
 # Workers that cannot start
@@ -205,6 +211,22 @@ def test_a_package_that_is_not_there_is_a_clear_error() -> None:
         executor.submit(Job("a", "testing.echo"))
         with pytest.raises(EvodevoError, match="no-such-package"):
             drain(executor, {"a"})
+
+
+def test_rows_of_an_installed_package_are_found_in_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plugin.py").write_text("def reverse(payload, report):\n    return payload[::-1]\n")
+    info = tmp_path / "plugin-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[evodevo.evaluators]\nplugin.reverse = plugin:reverse\n")
+    monkeypatch.setitem(EVALUATORS._rows, "plugin.reverse", "plugin:reverse")
+    with make(packages=("plugin",), environment={"PYTHONPATH": str(tmp_path)}) as executor:
+        assert evaluate(executor, "plugin.reverse", b"abc").payload == b"cba"
+
+
+def test_without_room_for_temporary_files_the_error_is_clear(tmp_path: Path) -> None:
+    with pytest.raises(EvodevoError, match="TMPDIR"):
+        make(environment={"TMPDIR": str(tmp_path / "missing")})
 
 
 def test_workers_that_die_at_once_are_an_error_with_their_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

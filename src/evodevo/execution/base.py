@@ -55,7 +55,7 @@ def check_answer(answer: object) -> bytes:
 
 
 EVALUATORS: Registry[Evaluator] = table("evaluator", "evodevo.evaluators")
-EVALUATORS.add("backbone", "evodevo.evaluation:evaluate_backbone")
+EVALUATORS.add("backbone", "evodevo.evaluation.language_model:evaluate_backbone")
 # Evaluators that misbehave on purpose, for the conformance suite of executors; workers find evaluators by name only.
 for _name in (
     "abort",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +17,7 @@ from typing import IO
 from evodevo.errors import EvodevoError
 from evodevo.execution import protocol
 from evodevo.execution.base import Job
+from evodevo.execution.family import kill_marked
 from evodevo.execution.protocol import Decoder, Message
 from evodevo.execution.tail import Tail
 
@@ -41,18 +45,22 @@ class Connection:
     def __init__(
         self, *, threads: int, preload: Sequence[str], packages: Sequence[str], environment: Mapping[str, str]
     ) -> None:
+        self._mark = f"EVODEVO_WORKER={secrets.token_hex(16)}"
+        name, _, value = self._mark.partition("=")
+        self._scratch = _make_folder(environment.get("TMPDIR"))
         try:
             self._process = subprocess.Popen(
                 # -P: files in the current folder must not shadow modules.
-                [sys.executable, "-P", "-m", "evodevo.worker", str(os.getpid())],
+                [sys.executable, "-P", "-m", "evodevo.worker", str(os.getpid()), self._scratch],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                env=dict(environment),
+                env={**environment, name: value},
                 start_new_session=True,  # Ctrl-C in the terminal is for the coordinator, which decides
             )
         except OSError as error:
+            os.rmdir(self._scratch)
             raise EvodevoError(f"a worker cannot be started with {sys.executable!r}: {error}") from error
         self.stdin, self.stdout, self.stderr = (self._stream(i) for i in range(3))
         self.log = Tail()
@@ -137,6 +145,9 @@ class Connection:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
             self._process.wait()
+        if self._process.returncode < 0:  # the guard was killed and may have left something behind
+            kill_marked(self._mark)
+        shutil.rmtree(self._scratch, ignore_errors=True)
         while self.receive_log():
             pass
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -147,3 +158,12 @@ class Connection:
         """How it ended, for people; after ``finish_end``."""
         code = self._process.returncode
         return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
+
+
+def _make_folder(parent: str | None) -> str:
+    try:
+        return tempfile.mkdtemp(prefix="evodevo-", dir=parent)
+    except OSError as error:
+        raise EvodevoError(
+            f"no folder for temporary files can be made: {error}. Set TMPDIR to one with room."
+        ) from error

@@ -13,7 +13,7 @@ from evodevo.registry import enable_packages
 
 PRELOADS = {
     "torch": "torch",
-    "evaluation": "evodevo.evaluation",
+    "evaluation": "evodevo.evaluation.language_model",
     "broken": "evodevo.testing.broken",  # for the conformance suite: it fails
 }
 

@@ -35,7 +35,8 @@ class ProcessExecutor(Executor):
         workers: worker processes; with more threads than cores in all, everything becomes many times slower.
         threads: of torch and OpenMP in each evaluation; scores may depend on it, so it belongs to a run's settings.
         preload: what a worker imports before the first job, by names of ``execution.preload.PRELOADS``.
-        packages: installed packages whose rows (evaluators, operators, …) the workers load as well.
+        packages: installed packages whose rows (evaluators, operators, …) the workers load as well; their tables must
+            be there, so preload "evaluation" for packages that offer more than evaluators.
         environment: variables for the workers beside the harmless ones of this process.
 
     Raises:
@@ -72,6 +73,8 @@ class ProcessExecutor(Executor):
         self._fill()
 
     def poll(self, timeout: float) -> list[Event]:
+        if self._closed:
+            return []
         deadline = time.monotonic() + timeout
         self._step(0.0)
         while not self._events and (self._running or self._waiting):
@@ -122,7 +125,8 @@ class ProcessExecutor(Executor):
     # One turn
 
     def _step(self, timeout: float) -> None:
-        for key, mask in self._selector.select(timeout):
+        ready = self._selector.select(timeout)
+        for key, mask in ready:
             connection: Connection = key.data
             if connection not in self._connections:
                 continue  # buried in this turn
@@ -134,7 +138,7 @@ class ProcessExecutor(Executor):
                 self._watch(connection)
             else:
                 self._receive(connection)
-        self._end_overdue()
+        self._end_overdue(heard={key.fd for key, _ in ready})
         self._fill()
         self._dispatch()
 
@@ -169,10 +173,11 @@ class ProcessExecutor(Executor):
         else:
             raise ProtocolError(f"an unknown message {kind!r}")
 
-    def _end_overdue(self) -> None:
+    def _end_overdue(self, heard: set[int]) -> None:
+        # Not one that is just talking: it may be this process that stood still, with the answer in the pipe.
         now = time.monotonic()
         for connection in list(self._connections):
-            if connection.deadline is not None and now > connection.deadline:
+            if connection.deadline is not None and now > connection.deadline and connection.stdout not in heard:
                 self._bury(connection, "the worker process did not answer in time.")
 
     # Workers come and go

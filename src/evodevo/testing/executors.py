@@ -178,6 +178,7 @@ class ExecutorTests:
         executor.close()
         executor.close()
         assert executor.running() == executor.waiting() == []
+        assert executor.poll(1.0) == []
         with pytest.raises(UsageError, match="closed"):
             executor.submit(Job("b", "testing.echo"))
 
