@@ -175,7 +175,7 @@ def train(
 
     with torch.random.fork_rng(devices):
         while not account.used_up():
-            torch.manual_seed(integer_seed(seed, account.step, "forward"))
+            _seed(precision.device, integer_seed(seed, account.step, "forward"))
             share = account.share_after_this_step()
             factor = optimizers.learning_rate_factor(share, settings.optimizer.warmup, settings.optimizer.floor)
             optimizers.set_learning_rate(optimizer, settings.optimizer.learning_rate * factor)
@@ -211,6 +211,15 @@ def train(
     if state == "finished":
         state = account.look() or state
     return account.result(state, Snapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
+
+
+def _seed(device: torch.device, seed: int) -> None:
+    """Seed what a forward on this device draws from."""
+    # Not torch.manual_seed: where CUDA is idle that formats a traceback at every call, which costs more than a batch.
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
 
 
 def _total_steps(budget: Budget, tokens_per_step: int) -> int | None:
