@@ -298,7 +298,8 @@ class FolderPool(BlobPool):
 
 def _make(folder: Path) -> None:
     if not folder.is_dir():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(folder.parent)  # mkdir's own parents=True would give those the default mode
+        folder.mkdir(mode=0o700, exist_ok=True)
         _sync_folder(folder.parent)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from evodevo.errors import EvodevoError, StoreDamagedError
 from evodevo.storage import integrity, leases, migrations, queries, recording
@@ -27,6 +27,7 @@ from evodevo.storage.base import (
     Lease,
     NewIndividual,
     Parent,
+    Problem,
     RepairReport,
     RunRow,
     RunState,
@@ -99,8 +100,8 @@ class Store:
             if self._database.writable:
                 for lease in list(self._leases):
                     self.release(lease)
-                with self._database.reading() as connection:
-                    connection.execute(text("PRAGMA optimize"))
+                with self._database.driver() as driver:
+                    driver.execute("PRAGMA optimize")
         except EvodevoError:
             pass  # closing a full or damaged store must not hide why it is closed; leases end with the process anyway
         finally:
@@ -344,8 +345,11 @@ class Store:
 
     def check(self, *, deep: bool = False) -> CheckReport:
         """Look for damage; ``deep`` hashes every held blob and reads every row."""
-        with self._database.reading() as connection:
-            return integrity.check(connection, self.blobs, deep=deep)
+        try:
+            with self._database.reading() as connection:
+                return integrity.check(connection, self.blobs, deep=deep)
+        except StoreDamagedError as error:
+            return CheckReport(0, 0, deep, (Problem("database", self._database.place, str(error)),))
 
     def repair(self) -> RepairReport:
         """Set damaged blobs aside and mark the evaluations that lost theirs, so that resume does them again.
@@ -356,13 +360,7 @@ class Store:
         """
         before = self.check(deep=True)
         if any(problem.kind == "database" for problem in before.problems):
-            with self._database.writing() as connection:
-                integrity.reindex(connection)
-            again = self.check(deep=True)
-            broken = [problem for problem in again.problems if problem.kind == "database"]
-            if broken:
-                hint = backup_hint(self._layout) if self._layout else "start anew."
-                raise StoreDamagedError(f"{self._database.place} cannot be mended ({broken[0].message}); {hint}")
+            self._reindex()
         with self._database.reading() as connection:
             lost = integrity.losses(connection, self.blobs, deep=True)
         marked: list[str] = []
@@ -379,6 +377,17 @@ class Store:
                 if self.blobs.verify(loss.digest) is not None:
                     self.blobs.quarantine(loss.digest)
         return RepairReport(tuple(loss.digest for loss in lost), tuple(marked), self.check(deep=True).problems)
+
+    def _reindex(self) -> None:
+        try:
+            with self._database.writing() as connection:
+                integrity.reindex(connection)
+            broken = [problem.message for problem in self.check(deep=True).problems if problem.kind == "database"]
+        except StoreDamagedError as error:
+            broken = [str(error.__cause__ or error)]
+        if broken:
+            hint = backup_hint(self._layout) if self._layout else "start anew."
+            raise StoreDamagedError(f"{self._database.place} cannot be mended ({broken[0]}); {hint}")
 
     def backup(self) -> Path | None:
         """Copy the database (not the blobs) into ``backups/``; None in memory."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, StatementError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 from evodevo.errors import DiskFullError, EvodevoError, RunOwnedError, StoreDamagedError, UsageError
@@ -40,6 +40,8 @@ class Database:
         """A consistent view; never blocks and is never blocked by a writer (in WAL)."""
         with self._transaction("BEGIN") as connection:
             yield connection
+            # Nothing is there to commit, and a damaged file would refuse even that.
+            connection.rollback()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -64,6 +66,14 @@ class Database:
             connection = connection.execution_options(evodevo_begin=begin)
             with connection.begin():
                 yield connection
+
+    @contextmanager
+    def driver(self) -> Iterator[sqlite3.Connection]:
+        """A connection of the driver, in no transaction, for what SQLite does only outside of one."""
+        with self._turn, translated(self.place), self.engine.connect() as connection:
+            found = connection.connection.driver_connection
+            assert isinstance(found, sqlite3.Connection), "a live pool hands out live connections"
+            yield found
 
     def close(self) -> None:
         """Let go of the file; what was committed stays."""
@@ -134,6 +144,9 @@ def translated(place: str) -> Iterator[None]:
         raise _translation(error.orig, place) from error
     except sqlite3.Error as error:
         raise _translation(error, place) from error
+    except (StatementError, UnicodeEncodeError, OverflowError) as error:
+        # Raised while values are bound: a lone surrogate, an integer over 64 bits, text for a number.
+        raise UsageError(f"{place} refuses this record: {str(error).splitlines()[0]}.") from error
 
 
 def _translation(error: BaseException | None, place: str) -> EvodevoError:

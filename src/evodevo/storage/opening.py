@@ -13,7 +13,7 @@ from typing import Literal
 
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.storage import migrations
-from evodevo.storage.engine import Database, open_file, translated
+from evodevo.storage.engine import Database, open_file
 from evodevo.storage.filesystems import is_network
 
 Mode = Literal["rw", "ro"]
@@ -77,10 +77,7 @@ def backup(database: Database, layout: Layout, version: str) -> Path:
     target = layout.backups / f"{version}-{number}.db"
     draft = layout.backups / f".{secrets.token_hex(8)}"
     try:
-        with translated(str(target)), database.engine.connect() as connection:
-            # VACUUM cannot run inside a transaction, and this connection has begun none: the driver is asked directly.
-            driver = connection.connection.driver_connection
-            assert driver is not None, "a live pool hands out live connections"
+        with database.driver() as driver:
             driver.execute("VACUUM INTO ?", (str(draft),))
         descriptor = os.open(draft, os.O_RDONLY)
         try:
@@ -134,9 +131,7 @@ def _open_for_writing(layout: Layout) -> tuple[Database, bool]:
 
 
 def _set_journal(database: Database, *, network: bool) -> None:
-    with translated(database.place), database.engine.connect() as connection:
-        driver = connection.connection.driver_connection
-        assert driver is not None, "a live pool hands out live connections"
+    with database.driver() as driver:
         driver.execute(f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}")
         driver.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
 

@@ -314,12 +314,7 @@ def _checked_seed(seed: int) -> int:
 
 
 def _json(value: Any) -> str:
-    text = canonical.dumps(dict(value) if isinstance(value, Mapping) else value)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise UsageError("this value holds text that is not Unicode (a lone surrogate); it cannot be stored.") from None
-    return text
+    return canonical.dumps(dict(value) if isinstance(value, Mapping) else value)
 
 
 def _batches(names: Sequence[str]) -> Iterator[list[str]]:

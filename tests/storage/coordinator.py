@@ -1,0 +1,76 @@
+"""A process that searches: started by tests that kill it. ``coordinator.py FOLDER RUN WHAT``.
+
+It prints a line after each thing that it believes to be safe for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from evodevo.storage import Evaluation, NewIndividual, Score, Store, individual_id
+from evodevo.storage.failpoints import failpoint
+
+POPULATION = 3
+GENERATIONS = 3
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def hold(store: Store, run_id: str) -> None:
+    """Take the run, say so, and wait to be killed or for the end of stdin."""
+    say("held", store.acquire(run_id).token)
+    sys.stdin.read()
+
+
+def search(store: Store, run_id: str) -> None:
+    """Fill up what is missing of a small search, generation by generation."""
+    lease = store.acquire(run_id)
+    say("held", lease.token)
+    for generation in range(GENERATIONS):
+        births = [f"{generation}/{slot}" for slot in range(POPULATION)]
+        parents = () if generation == 0 else (individual_id(run_id, f"{generation - 1}/0"),)
+        store.add_individuals(
+            lease,
+            [
+                NewIndividual(individual_id(run_id, birth), birth, generation, slot, {}, birth, "sample", {}, parents)
+                for slot, birth in enumerate(births)
+            ],
+        )
+        say("added", generation)
+        done = {row.individual_id for row in store.evaluations(run_id, state="done")}
+        for birth in births:
+            one = individual_id(run_id, birth)
+            if one not in done:
+                attempt = store.start_evaluation(lease, one, "quick", 0)
+                weights = store.blobs.put_bytes(birth.encode() * 50_000)
+                score = {"loss": Score(float(len(birth)))}
+                store.finish_evaluation(
+                    lease, Evaluation(one, "quick", 0, attempt, scores=score, blobs={"weights": weights})
+                )
+                say("finished", one)
+        if not any(event.subject == str(generation) for event in store.events(run_id) if event.type == "generation"):
+            failpoint("before_generation_event")
+            store.add_event(lease, "generation", str(generation), {})
+            failpoint("after_generation_event")
+        say("generation", generation)
+    store.finish_run(lease, "finished")
+    say("end")
+
+
+def write(store: Store, run_id: str) -> None:
+    """Append events until killed."""
+    lease = store.acquire(run_id)
+    for number in range(10_000_000):
+        store.add_event(lease, "tick", str(number), {"pid": os.getpid()})
+        if number == 0:
+            say("writing")
+        time.sleep(0.0005)
+
+
+if __name__ == "__main__":
+    with Store.open(sys.argv[1], create=False) as opened:
+        {"hold": hold, "search": search, "write": write}[sys.argv[3]](opened, sys.argv[2])

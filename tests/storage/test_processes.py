@@ -1,0 +1,282 @@
+"""Several processes at one store, and kill -9 at every named point."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from evodevo.errors import ExitCode, RunOwnedError, UsageError
+from evodevo.storage import Evaluation, Store, failpoints, leases, liveness
+from evodevo.storage.base import sha256
+from evodevo.storage.schema import lease_table
+from evodevo.testing.storages import new_run, newborn
+
+SCRIPT = Path(__file__).with_name("coordinator.py")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def run_id(folder: Path) -> str:
+    with Store.open(folder) as store:
+        return new_run(store)
+
+
+@contextmanager
+def coordinator(folder: Path, run_id: str, what: str, failpoint: str = "") -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, failpoints.VARIABLE: failpoint}
+    if not failpoint:
+        del environment[failpoints.VARIABLE]
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", str(SCRIPT), str(folder), run_id, what],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_the_second_process_is_refused_and_takes_over_at_once_when_the_first_is_killed(
+    folder: Path, run_id: str
+) -> None:
+    with coordinator(folder, run_id, "hold") as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "held 1\n"
+        with coordinator(folder, run_id, "hold") as second:
+            assert second.stderr is not None
+            assert f"is open in process {first.pid}" in second.stderr.read()
+        with Store.open(folder) as store:
+            owner = store.owner(run_id)
+            assert owner is not None
+            assert owner.pid == first.pid
+            with pytest.raises(RunOwnedError, match=f"process {first.pid}") as caught:
+                store.acquire(run_id)
+            assert caught.value.exit_code == ExitCode.RUN_OWNED
+            os.kill(first.pid, signal.SIGSTOP)  # slow is not dead
+            with pytest.raises(RunOwnedError):
+                store.acquire(run_id)
+            os.kill(first.pid, signal.SIGKILL)
+            first.wait()
+            assert store.owner(run_id) is None
+            assert store.acquire(run_id).token == 2
+
+
+def test_a_zombie_is_dead(folder: Path, run_id: str) -> None:
+    with coordinator(folder, run_id, "hold") as first, Store.open(folder) as store:
+        assert first.stdout is not None
+        first.stdout.readline()
+        os.kill(first.pid, signal.SIGKILL)
+        first.stdout.read()  # its end of the pipe has closed; nobody has waited for it yet
+        assert store.acquire(run_id).token == 2
+
+
+def test_a_holder_that_was_overtaken_writes_nothing(folder: Path, run_id: str) -> None:
+    with Store.open(folder) as store:
+        old = store.acquire(run_id)
+        with store._database.writing() as connection:
+            connection.execute(update(lease_table).values(pid=2**22 + 1))  # beyond any pid: the holder is dead
+        new = store.acquire(run_id)
+        assert new.token == old.token + 1
+        with pytest.raises(RunOwnedError, match="no longer owns"):
+            store.add_individuals(old, [newborn(run_id, "0/0")])
+        assert store.individuals(run_id) == []
+        store.add_individuals(new, [newborn(run_id, "0/0")])
+
+
+def test_of_many_that_start_at_once_one_works(folder: Path, run_id: str) -> None:
+    with ExitStack() as stack:
+        processes = [stack.enter_context(coordinator(folder, run_id, "hold")) for _ in range(4)]
+        answers = []
+        for process in processes:
+            assert process.stdout is not None
+            answers.append(process.stdout.readline())
+        assert sorted(answers) == ["", "", "", "held 1\n"]
+
+
+# Owners that cannot be judged by pid
+
+
+def _pretend(store: Store, run_id: str, **columns: Any) -> None:
+    with store._database.writing() as connection:
+        connection.execute(update(lease_table).where(lease_table.c.run_id == run_id).values(**columns))
+
+
+def test_an_owner_before_the_last_boot_is_dead_on_a_local_disk(folder: Path, run_id: str) -> None:
+    with Store.open(folder) as store:
+        store.acquire(run_id)
+        _pretend(store, run_id, boot="another boot")
+        assert store.acquire(run_id).token == 2
+
+
+def test_an_owner_with_a_reused_pid_is_dead(folder: Path, run_id: str) -> None:
+    with Store.open(folder) as store:
+        store.acquire(run_id)
+        _pretend(store, run_id, start=1)
+        assert store.acquire(run_id).token == 2
+
+
+@pytest.mark.parametrize("elsewhere", ["container", "machine"])
+def test_an_owner_elsewhere_is_judged_by_its_heartbeat(
+    folder: Path, run_id: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "GLANCE_SECONDS", 0.01)
+    with Store.open(folder) as store, Store.open(folder) as other:
+        lease = store.acquire(run_id)
+        if elsewhere == "container":
+            _pretend(store, run_id, namespace="pid:[1]")
+        else:
+            other._one_kernel = False
+            _pretend(store, run_id, boot="another machine")
+        stop = threading.Event()
+
+        def beat() -> None:
+            while not stop.wait(0.005):
+                store.heartbeat(lease)
+
+        thread = threading.Thread(target=beat)
+        thread.start()
+        try:
+            with pytest.raises(RunOwnedError):
+                other.acquire(run_id, patience=5.0)
+        finally:
+            stop.set()
+            thread.join()
+        assert other.acquire(run_id, patience=0.05).token == lease.token + 1
+
+
+def test_this_process_lives_and_another_start_time_does_not() -> None:
+    me = liveness.this_process()
+    assert me == liveness.this_process()
+    assert liveness.is_alive(me, one_kernel=True) is True
+    assert liveness.is_alive(replace(me, start=me.start + 1), one_kernel=True) is False
+    assert liveness.is_alive(replace(me, pid=2**22 + 1), one_kernel=True) is False
+    assert liveness.is_alive(replace(me, boot="x"), one_kernel=False) is None
+    assert liveness.is_alive(replace(me, namespace="x"), one_kernel=True) is None
+
+
+# Readers beside a writer
+
+
+def test_readers_see_one_moment_while_a_writer_writes(folder: Path, run_id: str) -> None:
+    with coordinator(folder, run_id, "write") as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        with Store.open(folder, "ro") as store:
+            seen = 0
+            for _ in range(50):
+                events = [event for event in store.events(run_id) if event.type == "tick"]
+                assert [event.subject for event in events] == [str(number) for number in range(len(events))]
+                assert len(events) >= seen
+                seen = len(events)
+            assert seen > 1
+            with pytest.raises(UsageError, match="reading only"):
+                store.create_run("evolve", "r", {}, 0)
+        writer.kill()
+        writer.wait()
+    # A crashed store, its WAL not yet folded in, opens for reading and loses nothing that was seen.
+    with Store.open(folder, "ro") as store:
+        assert len([event for event in store.events(run_id) if event.type == "tick"]) >= seen
+        assert store.check(deep=True).ok
+
+
+# Kill points
+
+FULL = [f"{generation}/{slot}" for generation in range(3) for slot in range(3)]
+
+
+def _kill_and_look(folder: Path, run_id: str, failpoint: str) -> list[str]:
+    with coordinator(folder, run_id, "search", failpoint) as process:
+        out, error = process.communicate(timeout=120)
+        assert process.returncode == -signal.SIGKILL, (out, error)
+    with Store.open(folder, "ro") as store:
+        store.check(deep=True).require()
+        finished = {row.individual_id for row in store.evaluations(run_id, state="done")}
+        told = [line.split()[1] for line in out.splitlines() if line.startswith("finished")]
+        assert set(told) <= finished
+        births = [row.birth for row in store.individuals(run_id)]
+        assert len(births) % 3 == 0  # a generation is there whole or not at all
+        assert births == FULL[: len(births)]
+        return told
+
+
+@pytest.mark.parametrize("point", failpoints.POINTS)
+def test_a_kill_at_any_point_loses_nothing_and_the_search_goes_on_to_the_same_end(
+    folder: Path, run_id: str, point: str
+) -> None:
+    for count in (1, 2):
+        # The second process resumes what the first left, and is killed in its turn.
+        with Store.open(folder, "ro") as store:
+            if len(store.evaluations(run_id, state="done")) < 9:
+                _kill_and_look(folder, run_id, f"{point}:kill@{count}")
+    with coordinator(folder, run_id, "search") as process:
+        out, error = process.communicate(timeout=120)
+        assert process.returncode == 0, error
+        assert out.endswith("end\n")
+    with Store.open(folder) as store:
+        store.check(deep=True).require()
+        done = store.evaluations(run_id, state="done")
+        rows = store.individuals(run_id)
+        assert [row.birth for row in rows] == FULL
+        assert sorted(row.individual_id for row in done) == sorted(row.id for row in rows)
+        assert [store.blobs.get(row.blobs["weights"]) for row in done] == [
+            store.individual(row.individual_id).birth.encode() * 50_000 for row in done
+        ]
+        generations = [event.subject for event in store.events(run_id) if event.type == "generation"]
+        assert generations == ["0", "1", "2"]
+        # What a kill left half-made is only litter, and gc knows it.
+        store.gc(grace_seconds=0)
+        assert not list((folder / "blobs" / "temporary").iterdir())
+        assert len(list(store.blobs.digests())) == 9
+        assert store.check(deep=True).ok
+
+
+def test_a_row_before_its_blob_would_be_caught(folder: Path, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The tests above would be worthless if check could not fail: here the wrong order is made on purpose.
+    with Store.open(folder) as store:
+        lease = store.acquire(run_id)
+        store.add_individuals(lease, [newborn(run_id, "0/0")])
+        monkeypatch.setattr(store.blobs, "size", lambda digest: 5)
+        one = store.individuals(run_id)[0].id
+        store.finish_evaluation(lease, Evaluation(one, "quick", 0, blobs={"weights": sha256(b"never")}))
+        monkeypatch.undo()
+        assert [problem.message for problem in store.check().problems] == ["the file is missing"]
+
+
+def test_a_failpoint_can_only_kill_and_says_what_it_wants() -> None:
+    code = "from evodevo.storage.failpoints import failpoint; failpoint('after_individuals'); print('passed')"
+    for value, answer in [
+        ("", "passed"),
+        ("after_individuals:kill@2", "passed"),
+        ("after_blob_rename:kill@1", "passed"),
+        ("after_individuals:exec@1", "UsageError"),
+        ("after_individuals:kill@0", "UsageError"),
+        ("after_individual:kill@1", "Did you mean 'after_individuals'"),
+    ]:
+        environment = {**os.environ, failpoints.VARIABLE: value}
+        if not value:
+            del environment[failpoints.VARIABLE]
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+        )
+        assert answer in done.stdout + done.stderr, json.dumps([value, done.stdout, done.stderr])
