@@ -35,6 +35,8 @@ def convolve(x: Tensor, kernel: Tensor) -> Tensor:
     Always float32 or better: half precision transforms lose the tail of long filters.
     """
     tokens, precise = x.shape[1], torch.promote_types(x.dtype, torch.float32)
+    if tokens == 0:
+        return x
     size = 1 << (tokens + kernel.shape[1] - 1).bit_length()
     signal = torch.fft.rfft(x.to(precise).transpose(1, 2), n=size)
     product = signal * torch.fft.rfft(kernel.to(precise), n=size)
@@ -44,11 +46,10 @@ def convolve(x: Tensor, kernel: Tensor) -> Tensor:
 
 def convolve_after(x: Tensor, past: Tensor, kernel: Tensor) -> Tensor:
     """Causal convolution of x (B, T, C) that also sees ``past`` (B, S, C); kernel (C, K)."""
-    tokens = x.shape[1]
-    extended = torch.cat([past.to(x.dtype), x], 1)
+    extended, seen = torch.cat([past.to(x.dtype), x], 1), past.shape[1]
     if kernel.shape[1] <= DIRECT_TAPS:
-        return causal_taps(extended, kernel.t())[:, -tokens:]
-    return convolve(extended, kernel)[:, -tokens:]
+        return causal_taps(extended.to(kernel.dtype), kernel.t())[:, seen:].to(x.dtype)
+    return convolve(extended, kernel)[:, seen:]
 
 
 class GatedConvolution(LIV):

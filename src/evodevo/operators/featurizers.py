@@ -164,7 +164,7 @@ class ModalFilter(FeatureGroup):
         λ^(block q + r) = λ^(block q) λ^r turns most exponentials into one matrix product.
         """
         device = self.log_rates.device
-        block = min(self.block, length)
+        block = max(1, min(self.block, length))
         coarse = self.powers(torch.arange(0, length, block, device=device)) * self.residues.unsqueeze(-1)
         fine = self.powers(torch.arange(block, device=device))
         kernel = (coarse.transpose(1, 2) @ fine).flatten(1)[:, :length]
