@@ -31,7 +31,7 @@ class LanguageSettings(Settings):
     data: str | None = Field(default=None, description="a file or folder of text; none is Python's standard library")
     field: str = Field(default="text", min_length=1, description="the JSON key or parquet column that holds the text")
     tokenizer: str = Field(
-        "bytes", description="'bytes', 'bpe' (trained on the corpus), or the path of a tokenizer.json"
+        default="bytes", description="'bytes', 'bpe' (trained on the corpus), or the path of a tokenizer.json"
     )
     vocabulary: int = Field(default=4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
     context_length: int = Field(default=256, ge=1, le=2**20, description="tokens that a window predicts")

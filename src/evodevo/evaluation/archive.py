@@ -1,0 +1,45 @@
+"""Fronts and their hypervolume over individuals that may have failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evodevo.evaluation.base import Goal, Outcome
+from evodevo.evolution import dominance
+
+MARGIN = 0.1
+
+Point = tuple[float, ...]
+
+
+def feasible_points(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...]) -> list[tuple[int, Point]]:
+    """(place, values to minimise) of everyone who has values and breaks no constraint."""
+    found = []
+    for place, outcome in enumerate(outcomes):
+        values = None if outcome is None or outcome.violation > 0 else outcome.values(goals)
+        if values is not None:
+            found.append((place, values))
+    return found
+
+
+def front_places(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...]) -> list[int]:
+    """Places of the non-dominated, ascending."""
+    points = feasible_points(outcomes, goals)
+    if not points:
+        return []
+    return [points[int(place)][0] for place in dominance.front([values for _, values in points])]
+
+
+def reference_point(points: Sequence[Point]) -> Point:
+    """The worst value of each goal and a tenth of its range more, so that the extremes of a front count too."""
+    corner = []
+    for values in zip(*points, strict=True):
+        worst, best = max(values), min(values)
+        corner.append(worst + MARGIN * ((worst - best) or abs(worst) or 1.0))
+    return tuple(corner)
+
+
+def hypervolume(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...], reference: Point) -> float:
+    """The volume that everyone together dominates, bounded by the reference point."""
+    points = [values for _, values in feasible_points(outcomes, goals)]
+    return dominance.hypervolume(points, reference) if points else 0.0

@@ -1,0 +1,185 @@
+"""What a worker does with one backbone genome: build, train, score; numbers or a reason."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.evaluation.base import write_numbers
+from evodevo.evaluation.settings import EvaluationSettings
+from evodevo.execution.base import Report
+from evodevo.models.backbone import Backbone
+from evodevo.models.build import build_backbone
+from evodevo.models.settings import LanguageModelSettings
+from evodevo.objectives.base import Subject, parse_objectives
+from evodevo.settings import validate
+from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.language import LanguageTask
+from evodevo.training import checkpoints, held_out
+from evodevo.training.loop import Progress, Snapshot, TrainingResult, train
+from evodevo.training.precision import decide
+
+
+def evaluate_backbone(payload: bytes, report: Report) -> bytes:
+    """See ``BackboneProblem.payload`` and ``BackboneProblem.read`` for both ends.
+
+    Live messages: {"step", "tokens", "share", "loss"}, and {"checkpoint": digest} where checkpoints were asked for.
+    """
+    return canonical.dumps(_Evaluation(canonical.loads(payload, what="an evaluation"), report).run()).encode()
+
+
+class _Evaluation:
+    def __init__(self, data: dict[str, Any], report: Report) -> None:
+        self.data = data
+        self.report = report
+        self.settings = validate(EvaluationSettings, data["settings"], what="evaluation settings")
+        self.space = BackboneSpace(validate(BackboneSettings, data["space"], what="space settings"))
+        self.genome = self.space.from_json(data["genome"])
+        folder = data["cache_folder"]
+        self.task = LanguageTask.open(
+            self.settings.language, None if folder is None else Path(folder), data["task_key"]
+        )
+        self.pool = None if data["blobs"] is None else FolderPool(Path(data["blobs"]))
+        self.precision = decide(self.settings.training.device, self.settings.training.precision)
+        model = LanguageModelSettings(vocabulary=self.task.vocabulary, tied=self.settings.tied)
+        self.model = build_backbone(self.space, self.genome, model, data["seed"])
+
+    def run(self) -> dict[str, Any]:
+        begin = time.perf_counter()
+        result = self._train()
+        reason = None if result.state == "finished" else result.state
+        windows = self.task.evaluation_windows("validation", self.settings.validation_tokens)
+        scores: dict[str, float] = {}
+        spreads: dict[str, float] = {}
+        extra: dict[str, Any] = {
+            "train_loss": result.final_loss,
+            "steps": result.steps,
+            "tokens": result.tokens,
+            "training_seconds": result.seconds,
+            "device": str(self.precision.device),
+        }
+        if reason is None:
+            measured = held_out.evaluate(
+                self.model,
+                windows,
+                predicted_bytes=self.task.predicted_bytes("validation", windows),
+                batch_size=self.settings.training.batch_size,
+                precision=self.precision,
+            )
+            extra |= {"loss": measured.loss, "perplexity": measured.perplexity, "bits_per_byte": measured.bits_per_byte}
+            scores, spreads = self._scores(measured)
+            if not all(math.isfinite(value) for value in scores.values()):
+                reason = "nan"
+        extra["spreads"] = spreads
+        blobs = {}
+        if self.pool is not None and self.settings.keep_weights and reason is None:
+            blobs["weights"] = self._save(self.pool)
+        cost = self.space.cost(
+            self.genome,
+            length=self.settings.cost_length,
+            convention=self.settings.convention,
+            vocabulary=self.task.vocabulary,
+            tied=self.settings.tied,
+        )
+        return {
+            "reason": reason,
+            "detail": result.reason,
+            "scores": write_numbers(scores),
+            "cost": cost.to_json(),
+            "extra": extra,
+            "blobs": blobs,
+            "series": {"train_loss": [[tokens, loss] for tokens, loss in result.curve]},
+            "seconds": time.perf_counter() - begin,
+        }
+
+    def _train(self) -> TrainingResult:
+        training = self.settings.training
+        size, length = training.batch_size, self.task.context_length
+        resume = None
+        if self.data["resume"] is not None:
+            if self.pool is None:
+                raise UsageError("a checkpoint to go on from needs the store it lies in.")
+            kept = checkpoints.load(self.pool, self.data["resume"])
+            kept.restore(self.model)
+            self.model.to(self.precision.device)
+            resume = kept.snapshot(self.model)
+        return train(
+            self.model,
+            training,
+            batch_at=lambda step: self.task.batch("train", self.data["seed"], step, size),
+            tokens_per_step=size * length,
+            seed=self.data["seed"],
+            uniform_loss=math.log(self.task.vocabulary),
+            resume=resume,
+            report=self._progress,
+            checkpoint=self._checkpoint if self.data["checkpoints"] and self.pool is not None else None,
+            precision=self.precision,
+        )
+
+    def _progress(self, progress: Progress) -> None:
+        self.report({"step": progress.step, "tokens": progress.tokens, "share": progress.share, "loss": progress.loss})
+
+    def _checkpoint(self, snapshot: Snapshot) -> None:
+        assert self.pool is not None, "asked for only where there is one"
+        self.report({"checkpoint": self._save(self.pool, snapshot), "tokens": snapshot.cursor.tokens})
+
+    def _save(self, pool: FolderPool, snapshot: Snapshot | None = None) -> str:
+        return checkpoints.save(
+            pool,
+            self.model,
+            snapshot=snapshot,
+            genome=self.space.to_json(self.genome),
+            input_specification=input_specification(self.task, self.settings, self.space),
+            attachments={"tokenizer": self.task.tokenizer.to_bytes()},
+        )
+
+    def _scores(self, measured: held_out.HeldOut) -> tuple[dict[str, float], dict[str, float]]:
+        subject = Subject(
+            space=self.space,
+            genome=self.genome,
+            length=self.settings.cost_length,
+            vocabulary=self.task.vocabulary,
+            convention=self.settings.convention,
+            model=self.model,
+            held_out=measured,
+        )
+        scores, spreads = {}, {}
+        for objective in parse_objectives(self.settings.objectives):
+            measurement = objective.measure(subject)
+            scores[objective.name] = measurement.value
+            if measurement.spread is not None:
+                spreads[objective.name] = measurement.spread
+        return scores, spreads
+
+
+def input_specification(task: LanguageTask, settings: EvaluationSettings, space: BackboneSpace) -> dict[str, Any]:
+    """What the model reads and how it is put together again: JSON, kept with the weights."""
+    return {
+        "modality": "text",
+        "tokenizer": task.tokenizer.describe(),
+        "context_length": task.context_length,
+        "model": {"vocabulary": task.vocabulary, "tied": settings.tied},
+        "space": space.settings.model_dump(mode="json"),
+    }
+
+
+def load_backbone(pool: checkpoints.BlobStore, digest: str) -> tuple[Backbone, bytes]:
+    """The model of a checkpoint with its weights, on the CPU, and its tokenizer's bytes.
+
+    Raises:
+        UnsafeFileError: not exactly such a checkpoint.
+        StoreDamagedError: a blob is not what was written.
+    """
+    kept = checkpoints.load(pool, digest)
+    specification = kept.manifest.input
+    space = BackboneSpace(validate(BackboneSettings, specification["space"], what="the model's space"))
+    genome = space.from_json(kept.manifest.genome)
+    settings = validate(LanguageModelSettings, specification["model"], what="the model's settings")
+    model = build_backbone(space, genome, settings, seed=0)
+    kept.restore(model)
+    return model.eval(), kept.attachment("tokenizer")

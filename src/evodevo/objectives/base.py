@@ -1,0 +1,116 @@
+"""What an objective is: a number with a name, a unit and a direction, and what it has to look at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast, get_args
+
+from evodevo.errors import UsageError
+from evodevo.registry import Registry, table
+
+Direction = Literal["minimise", "maximise"]
+Needs = Literal["genome", "model", "trained"]
+
+OBJECTIVES: Registry[Objective] = table("objective", "evodevo.objectives")
+OBJECTIVES.add("quality", "evodevo.objectives.quality:QUALITY")
+OBJECTIVES.add("perplexity", "evodevo.objectives.quality:PERPLEXITY")
+OBJECTIVES.add("parameters", "evodevo.objectives.parameters:PARAMETERS")
+OBJECTIVES.add("cache", "evodevo.objectives.cache:CACHE")
+OBJECTIVES.add("flops", "evodevo.objectives.flops:FLOPS")
+OBJECTIVES.add("prefill_latency", "evodevo.objectives.latency:PREFILL_LATENCY")
+OBJECTIVES.add("decode_latency", "evodevo.objectives.latency:DECODE_LATENCY")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is judged.
+
+    Attributes:
+        space: of the genome; its ``cost`` needs no model.
+        genome: the architecture.
+        length: tokens in the context for cache, FLOPs and latency.
+        vocabulary: tokens; embedding and head count in FLOPs only.
+        convention: of the cost model.
+        model: the built network, where an objective needs it.
+        held_out: what was measured on validation data, where an objective needs a trained one.
+    """
+
+    space: Any
+    genome: Any
+    length: int
+    vocabulary: int
+    convention: Literal["star", "actual"] = "actual"
+    model: Any = None
+    held_out: Any = None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A value (NaN where there is none) and, for what is timed, the spread between repetitions in the same unit."""
+
+    value: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One objective.
+
+    Attributes:
+        name: in tables, settings and files.
+        unit: of the value.
+        direction: which values are better.
+        needs: the genome, the built model, or the trained model.
+        summary: one line for people.
+        measure: the value of a subject.
+        timed: it is measured with a clock, so that equal runs give unequal values.
+    """
+
+    name: str
+    unit: str
+    direction: Direction
+    needs: Needs
+    summary: str
+    measure: Callable[[Subject], Measurement]
+    timed: bool = False
+
+    def to_minimise(self, value: float) -> float:
+        """The value as a number to minimise, and back again."""
+        return value if self.direction == "minimise" else -value
+
+
+def parse_objective(text: str) -> Objective:
+    """``name`` or ``name:minimise`` or ``name:maximise``.
+
+    Raises:
+        UsageError: an unknown name or direction.
+    """
+    name, colon, direction = text.partition(":")
+    objective = OBJECTIVES.get(name)
+    if not colon:
+        return objective
+    if direction not in get_args(Direction):
+        raise UsageError(f"objective {text!r}: the direction is {direction!r}; it must be minimise or maximise.")
+    return replace(objective, direction=cast(Direction, direction))
+
+
+def parse_objectives(texts: Sequence[str]) -> tuple[Objective, ...]:
+    """All of them.
+
+    Raises:
+        UsageError: none, an unknown one, or one twice.
+    """
+    objectives = tuple(parse_objective(text) for text in texts)
+    names = [objective.name for objective in objectives]
+    if not names:
+        raise UsageError("at least one objective is wanted, for example quality.")
+    if len(set(names)) != len(names):
+        raise UsageError(f"an objective stands twice: {', '.join(names)}.")
+    return objectives
+
+
+def number(value: float | None) -> Measurement:
+    """A measurement of a number that may be missing."""
+    return Measurement(math.nan if value is None else float(value))
