@@ -15,6 +15,7 @@ import pytest
 from evodevo.errors import EvodevoError, UsageError
 from evodevo.execution import connection
 from evodevo.execution.base import EVALUATORS, EXECUTORS, Executor, Job, Progress
+from evodevo.execution.family import descendants
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.testing.executors import (
     IsolatedExecutorTests,
@@ -81,7 +82,8 @@ def coordinator(code: str) -> subprocess.Popen[str]:
     head = """
         import json, os, sys, time
         from evodevo.execution.base import Job, Progress
-        from evodevo.execution.processes import ProcessExecutor
+        from evodevo.execution.family import descendants
+from evodevo.execution.processes import ProcessExecutor
         executor = ProcessExecutor(2, preload=())
     """
     return subprocess.Popen(
@@ -162,7 +164,7 @@ def test_ctrl_c_in_the_terminal_reaches_the_coordinator_alone() -> None:
 def test_a_worker_that_stands_still_is_ended_by_the_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "GRACE_SECONDS", 0.5)
     with make() as executor:
-        executor.submit(Job("a", "testing.hang", seconds=2.0))
+        executor.submit(Job("a", "testing.hang", seconds=1.0))
         seen = first_message(executor).payload
         os.kill(seen["parent"], signal.SIGSTOP)
         result = drain(executor, {"a"})[0]["a"]
@@ -265,13 +267,14 @@ def test_live_messages_come_before_the_evaluation_ends() -> None:
 
 def test_messages_wait_for_a_coordinator_that_does_not_poll() -> None:
     with make() as executor:
-        executor.submit(Job("a", "testing.progress", b"100000"))
+        executor.submit(Job("a", "testing.progress", b"30000"))
         while not executor.poll(1.0):
             pass
-        time.sleep(1.0)
+        time.sleep(2.0)  # more than enough to finish, if nothing held it back
+        assert len(descendants(executor.pids()[0])) == 3  # guard, warm process, and the evaluation in its report
         results, progress = drain(executor, {"a"})
     assert results["a"].payload == b"done"
-    assert [message.payload["step"] for message in progress] == list(range(100_000))[-len(progress) :]
+    assert [message.payload["step"] for message in progress] == list(range(30_000))[-len(progress) :]
 
 
 def test_nonsense_from_a_worker_loses_its_job_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
