@@ -287,13 +287,17 @@ class FolderPool(BlobPool):
     @contextmanager
     def _opened(self, digest: str) -> Iterator[BufferedReader]:
         try:
-            descriptor = os.open(self._path(digest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            file = open(self._path(digest), "rb", opener=_open_no_link)  # noqa: SIM115
         except FileNotFoundError:
             raise _missing(digest) from None
         except OSError as error:
             raise _damaged(digest, f"it cannot be opened ({error.strerror})") from None
-        with os.fdopen(descriptor, "rb") as file:
+        with file:
             yield file
+
+
+def _open_no_link(name: str, flags: int) -> int:
+    return os.open(name, flags | os.O_NOFOLLOW)
 
 
 def _make(folder: Path) -> None:
