@@ -85,7 +85,8 @@ class Scale:
                     stride = math.ceil(len(inside) / (wanted + 2))
                     return inside[::stride]
         # Three at least, as far as round numbers allow: one tick is no scale.
-        return next((found for more in range(4) if len(found := self._even_ticks(wanted + more)) >= 3), found)
+        tries = [self._even_ticks(wanted + more) for more in range(4)]
+        return next((found for found in tries if len(found) >= 3), tries[-1])
 
     def _even_ticks(self, wanted: int) -> list[float]:
         rough = (self.high / wanted) - (self.low / wanted)

@@ -177,7 +177,7 @@ def line_chart(
         more: dict[str, str | float] = {"stroke_dasharray": dash} if dash else {}
         for piece in found:
             places = [(frame.x(x), frame.y(y)) for x, y in piece]
-            drawing.path(polyline(places), f"line hollow stroke-{role}", stroke_width=2, **more)
+            drawing.path(polyline(places), f"line hollow stroke-{role}", "", stroke_width=2, **more)
             for (x, y), (place, value) in zip(places, piece, strict=True):
                 words = f"{item.name}\n{x_axis.name} {show(place, x_axis.unit)}: {show(value, y_axis.unit)}"
                 drawing.element("circle", f"fill-{role}", words, cx=x, cy=y, r=3)

@@ -20,6 +20,7 @@ from evodevo.diagrams.palette import generation_role
 
 State = Literal["front", "dominated", "failed"]
 _STRIP = 22.0
+_MOST_LABELS = 30  # a front of more is a line, and its points have tooltips
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def front_chart(
         return empty("No individual has been scored yet.", width)
     everyone: list[FrontPoint | BaselinePoint] = [*points, *baselines]
     # A number counts for the scale only where both are known, or a failed giant would press all others together.
-    whole = [p for p in everyone if finite(p.x) is not None and finite(p.y) is not None]
+    whole = [p for p in everyone if _is_whole(p)]
     sampled = whole or everyone
     xs = [v for p in sampled for v in (p.x, *(p.x_spread or ()))]
     ys = [v for p in sampled for v in (p.y, *(p.y_spread or ()))]
@@ -103,7 +104,7 @@ def front_chart(
     if step_line and front:
         taken += _draw_steps(drawing, frame, front, x_axis, y_axis)
     order = {"failed": 0, "dominated": 1, "front": 2}
-    drawn = sorted((p for p in points if p in whole), key=lambda p: (order[p.state], p.generation, p.id))
+    drawn = sorted((p for p in points if _is_whole(p)), key=lambda p: (order[p.state], p.generation, p.id))
     for point in drawn:
         x, y = frame.x(finite(point.x) or 0.0), frame.y(finite(point.y) or 0.0)
         role = "failed" if point.state == "failed" else generation_role(point.generation, last)
@@ -112,7 +113,7 @@ def front_chart(
             _draw_marker(drawing, point.state, x, y, role)
         reach = 7.0 if point.state == "front" else 4.5
         taken.append(_Placed(x - reach, y - reach, x + reach, y + reach))
-    for baseline in (b for b in baselines if b in whole):
+    for baseline in (b for b in baselines if _is_whole(b)):
         x, y = frame.x(finite(baseline.x) or 0.0), frame.y(finite(baseline.y) or 0.0)
         with drawing.group("point baseline", title=_words(baseline, x_axis, y_axis)):
             taken += _draw_spread(drawing, frame, baseline, x, y, "ink")
@@ -126,12 +127,18 @@ def front_chart(
         drawing.text(
             LEFT_MARGIN, height - 8, shorten(one_line(text), width - LEFT_MARGIN - 20, 10.5), "fill-failed", size=10.5
         )
-    for baseline in (b for b in baselines if b in whole):
+    for baseline in (b for b in baselines if _is_whole(b)):
         _draw_label(drawing, frame, taken, baseline, one_line(baseline.name, 60), 11, "fill-ink strong", always=True)
-    for point in (p for p in drawn if p.state == "front" and p.label):
+    labelled = [p for p in drawn if p.state == "front" and p.label]
+    for point in labelled if len(labelled) <= _MOST_LABELS else ():
         _draw_label(drawing, frame, taken, point, one_line(point.label, 24), 9.5, "fill-muted", always=False)
     _draw_legend(drawing, points, bool(baselines), last, width)
     return drawing.svg()
+
+
+def _is_whole(point: FrontPoint | BaselinePoint) -> bool:
+    """Whether the point has a place in the plane."""
+    return finite(point.x) is not None and finite(point.y) is not None
 
 
 def _name(point: FrontPoint | BaselinePoint) -> str:

@@ -170,7 +170,7 @@ def _draw_node(drawing: Drawing, node: LineageNode, x: float, y: float, last: in
         if node.label:
             shown = shorten(one_line(node.label, 40), 56, 9, mono=True)
             # Above the marker: edges arrive and leave beside it.
-            drawing.text(x, y - 8, shown, "fill-muted mono", 8.5, "middle")
+            drawing.text(x, y - (12 if target else 8), shown, "fill-muted mono", 8.5, "middle")
 
 
 def _draw_legend(drawing: Drawing, operations: set[str], width: float) -> None:

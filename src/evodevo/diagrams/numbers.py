@@ -33,25 +33,36 @@ def symbol_for(unit: str, exponent: int) -> str:
     return _PREFIXES[exponent] + _UNITS[unit][0] if unit in _UNITS else unit
 
 
-def plain(value: float, digits: int = 4) -> str:
-    """``value`` to ``digits`` significant digits, without an exponent where a person would not write one."""
+def says_its_unit(unit: str) -> bool:
+    """Whether ``show`` writes ``unit`` beside the number, so that a heading need not name it."""
+    return unit in _UNITS
+
+
+def plain(value: float, digits: int = 4, padded: bool = False) -> str:
+    """``value`` to ``digits`` significant digits, without an exponent where a person would not write one.
+
+    ``padded`` keeps the zeros at the end, so that the numbers of a column are equally exact.
+    """
     if value == 0:
         return "0"
     if not 1e-4 <= abs(value) < 1e7:
         return f"{value:.{max(digits - 2, 0)}e}".replace("e+0", "e").replace("e-0", "e-").replace("e+", "e")
     decimals = max(digits - 1 - math.floor(math.log10(abs(value))), 0)
     shown = f"{value:,.{decimals}f}"
+    if padded:
+        return shown
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
-def show(value: float | int | None, unit: str = "", digits: int = 4) -> str:
+def show(value: float | int | None, unit: str = "", digits: int = 4, padded: bool = False) -> str:
     """One number with its unit (``151 MB``, ``84.93 M``, ``1.832``); a dash for what is missing or not finite."""
     given = finite(value)
     if given is None:
         return MISSING
     exponent = exponent_for(given, unit)
     symbol = symbol_for(unit, exponent) if unit in _UNITS else ""
-    shown = plain(given / 10.0**exponent, digits)
+    whole = exponent == 0 and isinstance(value, int)  # counts have no decimals
+    shown = plain(given / 10.0**exponent, digits, padded and not whole)
     return f"{shown} {symbol}".rstrip()
 
 

@@ -67,11 +67,11 @@ def population_strips(rows: Sequence[StripRow], note_heading: str = "") -> str:
     """Strips below each other. Cells of a sharing group are tinted; one path per family and row keeps it small."""
     if not rows:
         return empty("No genomes to show.")
-    notes = [shorten(one_line(row.note, 80), 130, 10) for row in rows]
+    notes = [shorten(one_line(row.note, 120), 240, 10) for row in rows]
     labels = [shorten(one_line(row.label, 80), 110, 10, mono=True) for row in rows]
     left = max(text_width(label, 10, mono=True) for label in labels) + 18
     cells = max(len(row.livs) for row in rows)
-    heading = shorten(one_line(note_heading, 80), 130, 10)
+    heading = shorten(one_line(note_heading, 120), 240, 10)
     right = max(text_width(note, 10) for note in [*notes, heading]) + 20
     pitch, cell, top = 16.0, 13.0, 30.0
     drawing = Drawing(left + cells * cell + right, top + pitch * len(rows) + 8, f"{len(rows)} genomes, one per row")

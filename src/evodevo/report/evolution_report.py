@@ -9,7 +9,7 @@ from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
 from evodevo.diagrams.base import finite
-from evodevo.diagrams.numbers import show
+from evodevo.diagrams.numbers import says_its_unit, show
 from evodevo.report.course_sections import curve_section, lineage_section, progress_section
 from evodevo.report.evolution_data import EvolutionReport
 from evodevo.report.front_sections import dominance_words, front_section, reference_section
@@ -61,7 +61,7 @@ def _summary(view: View) -> Element:
         known = [v for i in view.individuals if (v := finite(i.scores.get(objective.name))) is not None]
         if known:
             best = min(known) if objective.minimise else max(known)
-            unit = f" ({cut(objective.unit, 40)})" if show(1, objective.unit) == "1" and objective.unit else ""
+            unit = f" ({cut(objective.unit, 40)})" if objective.unit and not says_its_unit(objective.unit) else ""
             items.append((show(best, objective.unit), f"best {cut(objective.name, 40)}{unit}"))
     volumes = [value for _, given in view.data.hypervolume if (value := finite(given)) is not None]
     if len(volumes) > 1:

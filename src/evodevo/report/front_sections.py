@@ -10,7 +10,7 @@ from evodevo.diagrams import Axis, BaselinePoint, FrontPoint, front_chart
 from evodevo.diagrams.base import finite
 from evodevo.diagrams.numbers import MISSING, show
 from evodevo.report.evolution_data import Baseline, Individual, Objective
-from evodevo.report.html import Content, element, figure, paragraph, section, table
+from evodevo.report.html import Content, details, element, figure, paragraph, section, table
 from evodevo.report.view import LISTED, View, cut, short
 
 
@@ -20,9 +20,11 @@ def front_section(view: View) -> Element | None:
     content: list[Element] = []
     if len(view.objectives) == 1:
         content.append(_single_objective_figure(view))
-    for x, y in list(combinations(view.objectives[:4], 2))[:6]:
-        # Quality, the first objective by custom, goes upwards.
-        content.append(_scatter(view, y, x))
+    # Quality, the first objective by custom, goes upwards and against every other; the rest is folded away.
+    first, others = view.objectives[0], view.objectives[1:4]
+    content += [_scatter(view, other, first) for other in others]
+    pairs = [_scatter(view, x, y) for y, x in combinations(others, 2)]
+    content += [details("Other pairs of objectives", *pairs)] if pairs else []
     rows = [view.score_row(short(i.id), i.scores, i.spreads, view.birth(i)) for i in view.front]
     rows += [
         view.score_row(cut(b.name), b.scores, b.spreads, f"baseline, {b.seeds} seed{'s' * (b.seeds != 1)}")
@@ -88,7 +90,9 @@ def reference_section(view: View) -> Element | None:
         else:
             verdict = element("span", "does not beat it", classes="bad")
         gain = MISSING if bar is None or value is None else f"{bar - value:+.3f}"
-        rows.append([element("code", cut(result.name)), show(value), gain, verdict, cut(result.note, 300)])
+        rows.append(
+            [element("code", cut(result.name, 40)), show(value, padded=True), gain, verdict, cut(result.note, 300)]
+        )
     words = f"{cut(reference.name)} reaches {show(bar)} {cut(reference.unit)} on the same split"
     words += f"; {beaten} of {len(rows)} models beat it." if rows else "."
     content = [paragraph(words)]

@@ -18,6 +18,7 @@ from evodevo.diagrams import (
     population_strips,
 )
 from evodevo.diagrams.base import clean
+from evodevo.diagrams.numbers import show
 from evodevo.report.evolution_data import Backbone
 from evodevo.report.html import details, element, figure, paragraph, section, table
 from evodevo.report.view import View, cut, short
@@ -101,14 +102,16 @@ def _borrowers(arcs: Sequence[Arc]) -> int:
 
 def strip_section(view: View) -> Element | None:
     having = sorted((i for i in view.individuals if i.backbone and i.state != "failed"), key=view.order)
-    rows = []
+    rows, objectives = [], view.objectives[:3]
     for individual in having[: view.detail.strips]:
         backbone = individual.backbone
         if backbone and len(backbone.livs) <= view.detail.livs:
             arcs = [*backbone.feature_arcs, *backbone.featurizer_arcs]
-            note = view.caption(individual.scores)
+            values = (show(individual.scores.get(o.name), o.unit, padded=True) for o in objectives)
             mark = "◆ " if individual.state == "front" else ""
-            rows.append(StripRow(mark + short(individual.id), backbone.livs, arcs, note, view.birth(individual)))
+            rows.append(
+                StripRow(mark + short(individual.id), backbone.livs, arcs, " · ".join(values), view.birth(individual))
+            )
     if not rows:
         return None
     caption = (
@@ -116,4 +119,8 @@ def strip_section(view: View) -> Element | None:
         "● recurrence, ▲ convolution, ▬ memoryless, hollow for differential forms; cells of one tint in a row "
         "share feature groups or featurizers; ◆ is on the front."
     )
-    return section("population", "Population", figure(population_strips(rows), caption, classes=""))
+    return section(
+        "population",
+        "Population",
+        figure(population_strips(rows, " · ".join(cut(o.name, 40) for o in objectives)), caption, classes=""),
+    )

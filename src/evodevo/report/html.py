@@ -48,6 +48,8 @@ table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-num
 th,td{padding:4px 12px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line);
 overflow-wrap:anywhere;min-width:56px;max-width:460px}
 th{font-weight:600}
+td details{margin:0}
+tbody th{white-space:nowrap}
 thead th{color:var(--muted);white-space:nowrap}
 .number{text-align:right}
 td.number,.nowrap{white-space:nowrap}
@@ -62,6 +64,7 @@ details{margin:6px 0}
 summary{cursor:pointer;color:var(--link)}
 .genomes{display:grid;grid-template-columns:repeat(auto-fill,minmax(330px,1fr));gap:18px;align-items:start}
 .genome{border:1px solid var(--line);border-radius:8px;padding:10px;overflow-x:auto}
+.genome svg.diagram{margin:0 auto}
 .genome p{font-size:13.5px}
 .fits svg.diagram{max-width:100%;height:auto}
 @media print{body{background:#fff}section{break-inside:avoid-page;border:0}}

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evodevo.diagrams.base import finite, one_line
-from evodevo.diagrams.numbers import show
+from evodevo.diagrams.numbers import says_its_unit, show
 from evodevo.report.evolution_data import EvolutionReport, Individual, Objective
 from evodevo.report.html import Content, element
 
 LISTED = 60
 """Baselines, notes, objectives, facts: more than this many are cut."""
+_SYMBOLS = ("bytes", "flops", "seconds")  # units that stand beside the number as a symbol
 _ID = 8  # letters of an id that the page shows
 
 
@@ -61,7 +62,7 @@ class View:
 
     def heading(self, objective: Objective) -> str:
         """The objective with its unit, and an arrow towards better values."""
-        unit = f" ({cut(objective.unit, 40)})" if objective.unit else ""
+        unit = f" ({cut(objective.unit, 40)})" if objective.unit and not says_its_unit(objective.unit) else ""
         return f"{cut(objective.name, 60)}{unit} {'↓' if objective.minimise else '↑'}"
 
     def score_row(
@@ -72,17 +73,18 @@ class View:
         origin: str,
     ) -> list[Content]:
         """One row of a table of models: name, every objective, origin."""
-        return [element("code", name), *(self.score(o, scores, spreads) for o in self.objectives), origin]
+        return [element("code", cut(name, 40)), *(self.score(o, scores, spreads) for o in self.objectives), origin]
 
     def score(
         self, objective: Objective, scores: Mapping[str, float | None], spreads: Mapping[str, tuple[float, float]]
     ) -> str:
         """The value, with the lowest and highest seed where there are several."""
-        value = show(scores.get(objective.name), objective.unit)
+        value = show(scores.get(objective.name), objective.unit, padded=True)
         spread = spreads.get(objective.name)
         if not spread:
             return value
-        return f"{value} ({show(spread[0], objective.unit)} to {show(spread[1], objective.unit)})"
+        low, high = (show(end, objective.unit, padded=True) for end in spread)
+        return f"{value} ({low} to {high})"
 
     def birth(self, individual: Individual) -> str:
         """How the individual came to be: ``crossover of 1f3a… and 77b0…, generation 4``."""
@@ -101,6 +103,6 @@ class View:
         parts = []
         for objective in self.objectives[:3]:
             value = show(scores.get(objective.name), objective.unit)
-            named = show(1, objective.unit) == "1"
-            parts.append(f"{value} {cut(objective.unit, 30) or cut(objective.name, 30)}" if named else value)
+            word = cut(objective.unit, 30) or cut(objective.name, 30)
+            parts.append(value if objective.unit in _SYMBOLS else f"{value} {word}")
         return ", ".join(parts)

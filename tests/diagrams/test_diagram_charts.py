@@ -1,0 +1,297 @@
+"""Charts: nothing is lost, nothing breaks on bad numbers, and positions mean what the axes say."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evodevo.diagrams import (
+    Axis,
+    BaselinePoint,
+    Composition,
+    FrontPoint,
+    LineageNode,
+    Series,
+    TrainingCurve,
+    ancestors,
+    composition_chart,
+    front_chart,
+    hypervolume_chart,
+    line_chart,
+    lineage_chart,
+    lineage_layout,
+    stability_words,
+    training_curves,
+)
+from evodevo.diagrams.axes import Scale
+from evodevo.diagrams.curves import spread_apart, thin
+from evodevo.diagrams.numbers import show, tick_texts
+
+SVG = "{http://www.w3.org/2000/svg}"
+NUMBERS = st.one_of(st.none(), st.floats(), st.integers(), st.sampled_from([10**400, -(10**400), 5e-324, 1.7e308]))
+X, Y = Axis("cache", "bytes", minimise=True), Axis("quality", "bits per byte", minimise=True)
+
+
+def groups(svg: str, kind: str) -> list[ElementTree.Element]:
+    return [g for g in ElementTree.fromstring(svg).iter(f"{SVG}g") if kind in g.get("class", "").split()]
+
+
+def corners(svg: str) -> list[tuple[float, float]]:
+    (line,) = (p for p in ElementTree.fromstring(svg).iter(f"{SVG}path") if "front-line" in p.get("class", ""))
+    return [(float(x), float(y)) for x, y in re.findall(r"(-?[\d.]+),(-?[\d.]+)", line.get("d", ""))]
+
+
+# Numbers and scales
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (150994944, "bytes", "151 MB"),
+        (84934656, "parameters", "84.93 M"),
+        (0.0021, "seconds", "2.1 ms"),
+        (75, "seconds", "75 s"),
+        (1.83214, "bits per byte", "1.832"),
+        (0, "bytes", "0 B"),
+        (-2500, "bytes", "-2.5 kB"),
+        (None, "bytes", "–"),
+        (math.nan, "", "–"),
+        (-math.inf, "", "–"),
+        (10**400, "bytes", "–"),
+        (123456.0, "", "123,456"),
+    ],
+)
+def test_numbers_are_shown_as_people_read_them(value, unit: str, shown: str) -> None:
+    assert show(value, unit) == shown
+
+
+def test_padded_numbers_of_a_column_are_equally_exact() -> None:
+    assert [show(v, "bits per byte", padded=True) for v in (1.79, 1.644)] == ["1.790", "1.644"]
+    assert show(12, padded=True) == "12"
+
+
+@given(st.lists(NUMBERS, max_size=8), st.sampled_from([None, True, False]))
+@settings(max_examples=300)
+def test_a_scale_holds_every_number_and_has_ticks_inside(values, logarithmic) -> None:
+    scale = Scale.fit(values, 10, 110, logarithmic)
+    ticks = scale.ticks()
+    assert len(ticks) <= 24
+    assert ticks == sorted(ticks)
+    assert all(scale.low <= tick <= scale.high for tick in ticks)
+    for value in [v for v in values if v is not None]:
+        try:
+            place = scale(float(value))
+        except OverflowError:
+            continue
+        if not math.isnan(float(value)):
+            assert 10 <= place <= 110
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_a_linear_scale_is_linear_and_has_at_least_two_ticks(low: float, span: float) -> None:
+    scale = Scale.fit([low, low + span], 0, 100, False, padding=0.0)
+    assert scale(low + span / 4) == pytest.approx(25, abs=1e-4)
+    assert len(scale.ticks()) >= 2
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 3.0), (1.0, 40.0), (1e3, 1e9), (0.02, 0.9), (101.0, 102.0)])
+def test_a_logarithmic_scale_has_readable_ticks(low: float, high: float) -> None:
+    scale = Scale.fit([low, high], 0, 100, True)
+    assert 3 <= len(scale.ticks()) <= 9
+    assert scale(math.sqrt(low * high)) == pytest.approx(50)
+
+
+def test_tick_texts_tell_ticks_apart_in_one_unit() -> None:
+    assert tick_texts([25e6, 50e6, 75e6], "bytes") == (["25", "50", "75"], "MB")
+    assert tick_texts([0.725, 0.75, 0.775], "") == (["0.725", "0.750", "0.775"], "")
+    assert tick_texts([0.8], "") == (["0.8"], "")
+
+
+# Front
+
+
+def test_every_individual_is_on_the_chart_also_without_numbers() -> None:
+    points = [
+        FrontPoint("a", 1e6, 1.9, state="front"),
+        FrontPoint("b", 2e6, 1.8, state="front"),
+        FrontPoint("c", 2e6, 2.0),
+        FrontPoint("d", 3e6, math.nan, state="failed"),
+        FrontPoint("e", None, 1.7, state="failed"),
+        FrontPoint("f", math.inf, None, state="failed"),
+    ]
+    svg = front_chart(
+        points, X, Y, [BaselinePoint("base", 4e6, 1.85, None, (1.8, 1.9)), BaselinePoint("lost", 4e6, None)]
+    )
+    assert len(groups(svg, "point")) == 3 + 2 + 2  # in the plane, in margins, baselines
+    assert len(groups(svg, "front")) == 2
+    assert len(groups(svg, "baseline")) == 1
+    assert "1 without either number: f" in svg
+    assert svg.count("margin-strip") == 2
+    assert sum("spread" in (p.get("class") or "").split() for p in ElementTree.fromstring(svg).iter(f"{SVG}path")) == 1
+
+
+def test_the_step_line_is_the_edge_of_what_the_front_dominates() -> None:
+    points = [FrontPoint(str(x), x, y, state="front") for x, y in ((1, 5), (2, 3), (4, 1), (3, 4))]
+    path = corners(front_chart(points, Axis("x"), Axis("y")))
+    # up from the first, then right and down in turn, then to the worst x; (3, 4) is dominated here by (2, 3)
+    assert len(path) == 1 + 2 * 3
+    assert all(x1 == x2 or y1 == y2 for (x1, y1), (x2, y2) in pairwise(path))
+    assert [x for x, _ in path] == sorted(x for x, _ in path)
+    assert [y for _, y in path] == sorted(y for _, y in path)
+
+
+def test_the_step_line_turns_with_the_direction() -> None:
+    points = [FrontPoint(str(x), x, y, state="front") for x, y in ((1, 1), (2, 3), (3, 2))]
+    path = corners(front_chart(points, Axis("x", minimise=False), Axis("y", minimise=False)))
+    assert len(path) == 1 + 2 * 2
+    assert [x for x, _ in path] == sorted((x for x, _ in path), reverse=True)
+    assert [y for _, y in path] == sorted((y for _, y in path), reverse=True)
+
+
+@given(
+    st.lists(st.tuples(NUMBERS, NUMBERS, st.sampled_from(["front", "dominated", "failed"])), max_size=8),
+    st.lists(st.tuples(NUMBERS, NUMBERS), max_size=3),
+)
+@settings(max_examples=100, deadline=None)
+def test_any_numbers_give_a_chart(points, spreads) -> None:
+    made = [FrontPoint(str(i), x, y, i, state, label="label") for i, (x, y, state) in enumerate(points)]
+    baselines = [BaselinePoint("b", 1.0, 2.0, spread, spread) for spread in spreads]
+    svg = front_chart(made, X, Y, baselines)
+    ElementTree.fromstring(svg)
+    assert not re.search(r'="[^"]*\b(nan|inf)\b', svg)
+
+
+# Curves
+
+
+def test_curves_are_drawn_and_the_share_of_stable_runs_is_said() -> None:
+    curves = [TrainingCurve(str(i), [(0, 5.0), (1, 3.0), (2, 2.0)]) for i in range(19)]
+    curves.append(TrainingCurve("bad", [(0, 5.0), (1, 90.0), (2, math.nan)], "diverged"))
+    svg = training_curves(curves, Axis("step"), Axis("loss"))
+    assert stability_words(curves) == "19 of 20 runs stable (95 %)"
+    assert "19 of 20 runs stable (95 %)" in svg
+    assert len(groups(svg, "stable")) == 19
+    assert len(groups(svg, "diverged")) == 1
+    assert "1 run leaves the scale" in svg
+
+
+def test_a_gap_of_nan_is_not_bridged() -> None:
+    svg = training_curves([TrainingCurve("a", [(0, 5.0), (1, 4.0), (2, None), (3, 3.0), (4, 2.0)])], X, Y)
+    (curve,) = groups(svg, "curve")
+    path = curve.find(f"{SVG}path")
+    assert path is not None
+    assert path.get("d", "").count("M") == 2
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), NUMBERS), max_size=60), st.integers(1, 30))
+def test_thinning_keeps_ends_order_and_extremes(points, limit: int) -> None:
+    points = [(float(i), y) for i, (_, y) in enumerate(points)]
+    kept = thin(points, limit)
+    assert len(kept) <= max(limit, 4)
+    assert [x for x, _ in kept] == sorted({x for x, _ in kept})
+    if points:
+        assert (kept[0], kept[-1]) == (points[0], points[-1])
+    known = [y for _, y in points if y is not None and abs(y) < 1e300]
+    if known:
+        assert {max(known), min(known)} <= {y for _, y in kept}
+
+
+@given(st.lists(st.floats(-50, 250), max_size=12), st.floats(0, 40))
+def test_labels_at_the_edge_are_spread_apart(places, least: float) -> None:
+    moved = spread_apart(places, least, 0, 200)
+    apart = min(least, 200 / max(len(places) - 1, 1))
+    ordered = sorted(moved)
+    assert all(b - a >= apart - 1e-6 for a, b in pairwise(ordered))
+    assert all(-1e-6 <= place <= 200 + 1e-6 for place in moved)
+
+
+def test_lines_and_hypervolume_survive_one_point_and_none() -> None:
+    for values in ([], [(0, 0.4)], [(0, None), (1, math.nan)], [(0, 0.4), (1, 0.4)]):
+        ElementTree.fromstring(hypervolume_chart(values, [Series("random", values)]))
+    svg = line_chart([Series("a", [(0, 1.0), (1, 2.0)]), Series("b", [(0, 1.0), (1, 2.0)])], X, Y)
+    assert len(list(ElementTree.fromstring(svg).iter(f"{SVG}circle"))) == 4
+
+
+# Lineage
+
+
+def test_ancestors_follow_both_parents_and_end_at_strangers(sample) -> None:
+    nodes = [
+        LineageNode("a", 0),
+        LineageNode("b", 0),
+        LineageNode("c", 1, ("a", "b")),
+        LineageNode("d", 1, ("elsewhere",)),
+        LineageNode("e", 2, ("c", "d")),
+    ]
+    assert ancestors(nodes, "e") == {"a", "b", "c", "d", "e"}
+    assert ancestors(nodes, "c") == {"a", "b", "c"}
+    assert ancestors(nodes, "nobody") == set()
+
+
+def test_a_circle_of_parents_ends() -> None:
+    nodes = [LineageNode("a", 0, ("b",)), LineageNode("b", 0, ("a",)), LineageNode("c", 1, ("c",))]
+    assert ancestors(nodes, "a") == {"a", "b"}
+    ElementTree.fromstring(lineage_chart(nodes, "a"))
+
+
+def test_lineage_columns_are_generations_and_places_are_unique(sample) -> None:
+    nodes = sample.nodes()
+    layout = lineage_layout(nodes)
+    assert layout == lineage_layout(nodes)
+    assert len(set(layout.values())) == len(nodes)
+    assert all(layout[node.id][0] == node.generation for node in nodes)
+
+
+def test_lineage_order_crosses_less_than_order_of_birth(sample) -> None:
+    nodes = sample.nodes()
+
+    def crossings(row: dict[str, int]) -> int:
+        column = {node.id: node.generation for node in nodes}
+        edges = [(p, n.id) for n in nodes for p in n.parents if column[p] == n.generation - 1]
+        return sum(
+            column[a] == column[c] and (row[a] - row[c]) * (row[b] - row[d]) < 0
+            for index, (a, b) in enumerate(edges)
+            for c, d in edges[index + 1 :]
+        )
+
+    born = {node.id: index % 10 for index, node in enumerate(nodes)}
+    assert crossings({name: row for name, (_, row) in lineage_layout(nodes).items()}) < 0.8 * crossings(born)
+
+
+def test_every_parent_is_one_edge_and_ancestry_is_strong(sample) -> None:
+    nodes = sample.nodes()
+    target = nodes[-1].id
+    root = ElementTree.fromstring(lineage_chart(nodes, target))
+    edges = [path for path in root.iter(f"{SVG}path") if "edge" in path.get("class", "").split()]
+    assert len(edges) == sum(len(node.parents) for node in nodes)
+    line = ancestors(nodes, target)
+    strong = [edge for edge in edges if edge.get("stroke-width") == "2.4"]
+    assert len(strong) == sum(len(node.parents) for node in nodes if node.id in line)
+    assert sum(g.get("opacity") is None for g in root.iter(f"{SVG}g") if "node" in g.get("class", "")) == len(line)
+
+
+# Composition
+
+
+def test_bars_add_up_to_the_depth() -> None:
+    rows = [Composition(g, {"SA-1": 4.0 + g, "GMemless": 8.0 - g}) for g in range(4)]
+    root = ElementTree.fromstring(composition_chart(rows, {"SA-1": "attention", "GMemless": "memoryless"}))
+    bars = [rect for rect in root.iter(f"{SVG}rect") if "bar" in rect.get("class", "").split()]
+    assert len(bars) == 8
+    heights: dict[str, float] = {}
+    for bar in bars:
+        heights[bar.get("x", "")] = heights.get(bar.get("x", ""), 0.0) + float(bar.get("height", ""))
+    assert max(heights.values()) - min(heights.values()) < 0.3
+
+
+def test_empty_things_say_so() -> None:
+    assert "No individual has been scored" in front_chart([], X, Y)
+    assert "No training curve" in training_curves([TrainingCurve("a", [])], X, Y)
+    assert "no ancestry" in lineage_chart([])
+    assert "No genomes" in composition_chart([Composition(0, {"SA-1": math.nan})])

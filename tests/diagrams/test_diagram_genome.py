@@ -1,0 +1,155 @@
+"""Backbones, strips: every arc of the genome is one arc of the drawing, on its side, between its two LIVs."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evodevo.diagrams import (
+    Arc,
+    LivMark,
+    StripRow,
+    backbone_diagram,
+    genome_strip,
+    population_strips,
+    sharing_groups,
+    text_strip,
+)
+
+SVG = "{http://www.w3.org/2000/svg}"
+FAMILIES = ("attention", "recurrence", "convolution", "memoryless", "something new")
+
+
+def arcs_of(root: ElementTree.Element, kind: str) -> list[ElementTree.Element]:
+    return [path for path in root.iter(f"{SVG}path") if kind in path.get("class", "").split()]
+
+
+def ends(path: ElementTree.Element) -> tuple[int, int]:
+    return int(path.get("data-owner", "")), int(path.get("data-borrower", ""))
+
+
+@st.composite
+def drawn_genomes(draw: st.DrawFn) -> tuple[list[LivMark], list[Arc], list[Arc], list[Arc]]:
+    count = draw(st.integers(1, 30))
+    livs = [
+        LivMark(
+            draw(st.text(max_size=12)), draw(st.sampled_from(FAMILIES)), draw(st.booleans()), draw(st.text(max_size=12))
+        )
+        for _ in range(count)
+    ]
+
+    def arcs(label: st.SearchStrategy[str]) -> list[Arc]:
+        pairs = st.sets(st.integers(0, count - 1), min_size=2, max_size=2).map(sorted)
+        chosen = draw(st.lists(pairs, max_size=20)) if count > 1 else []
+        return [Arc(owner, borrower, draw(label)) for owner, borrower in chosen]
+
+    return livs, arcs(st.sampled_from(["K", "V", "K, V"])), arcs(st.just("")), arcs(st.just(""))
+
+
+@given(drawn_genomes())
+@settings(max_examples=60, deadline=None)
+def test_every_arc_is_drawn_once_between_its_livs_and_on_its_side(genome) -> None:
+    livs, feature, featurizer, residual = genome
+    root = ElementTree.fromstring(backbone_diagram(livs, feature, featurizer, residual))
+    boxes = [rect for rect in root.iter(f"{SVG}rect") if rect.get("height") and "twin" not in rect.get("class", "")]
+    first_box = next(group for group in root.iter(f"{SVG}g") if group.get("class") == "liv").findall(f"{SVG}rect")[-1]
+    centre = float(first_box.get("x", "")) + float(first_box.get("width", "")) / 2
+    assert boxes
+    for kind, arcs in (("feature-arc", feature), ("featurizer-arc", featurizer), ("residual-arc", residual)):
+        found = arcs_of(root, kind)
+        assert Counter(map(ends, found)) == Counter((arc.owner, arc.borrower) for arc in arcs)
+        for path in found:
+            turns = [float(x) for x in re.findall(r"[QH](-?[\d.]+)", path.get("d", ""))]
+            outermost = min(turns) if kind == "feature-arc" else max(turns)
+            assert outermost < centre if kind == "feature-arc" else outermost > centre
+            assert bool(path.get("stroke-dasharray")) == (kind != "featurizer-arc")
+
+
+@given(drawn_genomes())
+@settings(max_examples=30, deadline=None)
+def test_arc_ends_lie_within_their_boxes(genome) -> None:
+    livs, feature, featurizer, _ = genome
+    root = ElementTree.fromstring(backbone_diagram(livs, feature, featurizer))
+    boxes = [group.findall(f"{SVG}rect")[-1] for group in root.iter(f"{SVG}g") if group.get("class") == "liv"]
+    assert len(boxes) == len(livs)
+    spans = [(float(box.get("y", "")), float(box.get("y", "")) + float(box.get("height", ""))) for box in boxes]
+    for path in [*arcs_of(root, "feature-arc"), *arcs_of(root, "featurizer-arc")]:
+        data = path.get("d", "")
+        owner, borrower = ends(path)
+        start = float(re.match(r"M-?[\d.]+,(-?[\d.]+)", data).group(1))  # type: ignore[union-attr]
+        end = float(re.findall(r"Q\S+,(-?[\d.]+) ", data)[-1])
+        assert spans[owner][0] <= start <= spans[owner][1]
+        assert spans[borrower][0] <= end <= spans[borrower][1]
+
+
+def test_trees_of_different_owners_that_overlap_are_on_different_lanes(sample) -> None:
+    livs, feature, featurizer = sample.genome(4, 48)
+    root = ElementTree.fromstring(backbone_diagram(livs, feature, featurizer))
+    for kind in ("feature-arc", "featurizer-arc"):
+        lanes: dict[int, set[str]] = {}
+        spans: dict[int, int] = {}
+        for path in arcs_of(root, kind):
+            owner, borrower = ends(path)
+            lanes.setdefault(owner, set()).add(re.findall(r"Q(-?[\d.]+),", path.get("d", ""))[0])
+            spans[owner] = max(spans.get(owner, 0), borrower)
+        assert all(len(used) == 1 for used in lanes.values())
+        for a in spans:
+            for b in spans:
+                if a < b <= spans[a]:
+                    assert lanes[a] != lanes[b]
+
+
+def test_what_is_shared_stands_at_the_borrower() -> None:
+    livs = [LivMark("SA-1", "attention") for _ in range(4)]
+    svg = backbone_diagram(livs, [Arc(0, 2, "K"), Arc(1, 2, "V"), Arc(0, 3, "K, V")])
+    texts = [text.text for text in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    assert {"K", "V", "K, V"} <= set(texts)
+
+
+@pytest.mark.parametrize("arc", [Arc(1, 1), Arc(2, 1), Arc(0, 3), Arc(-1, 1)])
+def test_an_arc_that_cannot_be_is_refused(arc: Arc) -> None:
+    livs = [LivMark("SA-1", "attention")] * 3
+    with pytest.raises(ValueError, match="owner first"):
+        backbone_diagram(livs, [arc])
+    with pytest.raises(ValueError, match="owner first"):
+        genome_strip(livs, [arc])
+
+
+def test_no_livs() -> None:
+    for svg in (backbone_diagram([]), genome_strip([]), population_strips([])):
+        ElementTree.fromstring(svg)
+    assert text_strip([]) == ""
+
+
+def test_sharing_groups_are_connected_components() -> None:
+    assert sharing_groups(7, [Arc(1, 4), Arc(0, 3), Arc(4, 6)]) == [0, 1, None, 0, 1, None, 1]
+
+
+def test_text_strip_has_one_safe_character_per_liv(sample) -> None:
+    livs = [LivMark("\x1b[31mSA", family, differential) for family in FAMILIES for differential in (False, True)]
+    assert text_strip(livs, ascii_only=True) == "AaRrCcMmXx"
+    shown = text_strip(livs)
+    assert len(set(shown)) == len(livs) == len(shown)
+    assert shown.isprintable()
+
+
+def test_strip_tints_and_letters_follow_the_groups() -> None:
+    livs = [LivMark("SA-1", "attention") for _ in range(5)]
+    root = ElementTree.fromstring(genome_strip(livs, [Arc(0, 2), Arc(1, 4)]))
+    letters = [text.text for text in root.iter(f"{SVG}text")]
+    assert letters == ["a", "b", "a", "b"]
+
+
+def test_population_strips_draw_every_row_and_cell(sample) -> None:
+    rows = [StripRow(f"id{seed}", *(lambda g: (g[0], [*g[1], *g[2]]))(sample.genome(seed))) for seed in range(12)]
+    root = ElementTree.fromstring(population_strips(rows))
+    strips = [group for group in root.iter(f"{SVG}g") if group.get("class") == "strip"]
+    assert len(strips) == 12
+    for strip, row in zip(strips, rows, strict=True):
+        tints = [path for path in strip.iter(f"{SVG}path") if "stroke-width" not in path.attrib]
+        assert sum(path.get("d", "").count("M") for path in tints) == len(row.livs)

@@ -1,0 +1,206 @@
+"""Text stays text, drawings stand alone, labels stay inside, colours exist."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+
+import pytest
+
+from evodevo.diagrams import (
+    Arc,
+    Axis,
+    BaselinePoint,
+    Composition,
+    FrontPoint,
+    LineageNode,
+    LivMark,
+    Series,
+    StripRow,
+    TrainingCurve,
+    backbone_diagram,
+    composition_chart,
+    front_chart,
+    genome_strip,
+    hypervolume_chart,
+    lineage_chart,
+    population_strips,
+    training_curves,
+)
+from evodevo.diagrams.base import clean, one_line, shorten, text_width
+from evodevo.diagrams.palette import FAMILIES, roles
+
+SVG = "{http://www.w3.org/2000/svg}"
+ALLOWED = {"svg", "style", "g", "rect", "line", "path", "circle", "text", "title"}
+
+
+def every_drawing(text: str) -> dict[str, str]:
+    """All drawings with ``text`` in every field that takes text."""
+    livs = [LivMark(text, family, bool(n % 2), text, text) for n, family in enumerate([*FAMILIES, text])]
+    arcs = [Arc(0, 2, text, text), Arc(1, 3, text, text)]
+    points = [
+        FrontPoint(text, 1.0, 2.0, 0, "front", (0, 2), (1, 3), text, text),
+        FrontPoint(text, 1.0, None, 1, "failed"),
+    ]
+    points += [FrontPoint(text, None, 2.0, 1, "failed"), FrontPoint(text, None, None, 1, "failed")]
+    axis, other = Axis(text, text), Axis(text, "bytes", minimise=True)
+    nodes = [LineageNode(text + "a", 0, label=text), LineageNode(text, 1, (text + "a",), text, "front", text, text)]
+    return {
+        "backbone": backbone_diagram(livs, arcs, arcs, [Arc(0, 3, text, text)], text, text),
+        "strip": genome_strip(livs, arcs, text),
+        "population": population_strips([StripRow(text, livs, arcs, text, text)], text),
+        "front": front_chart(points, axis, other, [BaselinePoint(text, 1.5, 2.5, title=text)]),
+        "curves": training_curves([TrainingCurve(text, [(0, 1), (1, 2)], "stable", True, text)], axis, other),
+        "hypervolume": hypervolume_chart([(0, 1.0)], [Series(text, [(0, 2.0)])]),
+        "lineage": lineage_chart(nodes, text),
+        "composition": composition_chart([Composition(0, {text: 2.0, "SA-1": 1.0})], {text: "attention"}),
+    }
+
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    "</text><script>alert(1)</script>",
+    "</title></svg><img src=x onerror=alert(1)>",
+    '"><script>alert(1)</script>',
+    "' onload='alert(1)",
+    '" onmouseover="alert(1)',
+    "<img src=x onerror=alert(1)>",
+    "<svg/onload=alert(1)>",
+    "javascript:alert(1)",
+    "<a href=javascript:alert(1)>x</a>",
+    "<iframe srcdoc='<script>alert(1)</script>'>",
+    "]]><script>alert(1)</script>",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "<!--<script>alert(1)</script>-->",
+    "--><script>alert(1)</script>",
+    "&lt;script&gt;alert(1)&lt;/script&gt;",
+    "&#60;script&#62;alert(1)&#60;/script&#62;",
+    "<style>*{background:url(//evil.example)}</style>",
+    "</style><script>alert(1)</script>",
+    "<foreignObject><body onload=alert(1)></foreignObject>",
+    "<use href='data:image/svg+xml,<svg onload=alert(1)>'/>",
+    "<animate onbegin=alert(1) attributeName=x dur=1s>",
+    "<math><mtext></mtext><script>alert(1)</script></math>",
+    "<base href=//evil.example>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<form action=//evil.example><button>x</button></form>",
+    "<!DOCTYPE x [<!ENTITY y SYSTEM 'file:///etc/passwd'>]>&y;",
+    "{{constructor.constructor('alert(1)')()}}",
+    "\x00<script>\x00alert(1)</script>",
+    "\u202e<script>alert(1)</script>\ud800\ufffe",
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_text_becomes_markup(payload: str) -> None:
+    plain = every_drawing("x")
+    for name, svg in every_drawing(payload).items():
+        root = ElementTree.fromstring(svg)
+        for part in root.iter():
+            assert part.tag.removeprefix(SVG) in ALLOWED, name
+            assert not any(attribute.lower().startswith(("on", "href", "style", "xlink")) for attribute in part.attrib)
+        # The same elements as with a harmless text, apart from labels that did not find room.
+        shapes = [part.tag for part in root.iter() if part.tag != f"{SVG}text"]
+        assert len(shapes) == pytest.approx(
+            len([p for p in ElementTree.fromstring(plain[name]).iter() if p.tag != f"{SVG}text"]), abs=6
+        )
+
+
+@pytest.mark.parametrize(
+    "text", ["\x1b]52;c;aGk=\x07", "\x1b[31mred", "a\rb", "\x9b31m", "\x7f", "\u202eabc", "\u2066x\u2069"]
+)
+def test_control_characters_are_made_visible(text: str) -> None:
+    for name, svg in every_drawing(text).items():
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", svg), name
+    assert "\\x" in clean(text) or "\\u" in clean(text)
+
+
+def test_clean_keeps_ordinary_text_and_cuts_long_text() -> None:
+    assert clean("naïve 模型 µ\n\tline") == "naïve 模型 µ\n\tline"
+    assert one_line("a\n\t b  c") == "a b c"
+    assert len(clean("x" * 5000)) == 2000
+    assert clean("x" * 5000).endswith("…")
+
+
+def test_drawings_refer_to_nothing_outside_or_by_id() -> None:
+    for name, svg in every_drawing("plain").items():
+        assert "url(" not in svg, name
+        assert set(re.findall(r"https?://[^\"']*", svg)) == {"http://www.w3.org/2000/svg"}, name
+        assert not re.search(r"\s(id|style|href)=", svg), name
+
+
+def test_every_class_has_a_colour() -> None:
+    known = {f"{use}-{role}" for role in roles() for use in ("fill", "stroke")}
+    for svg in every_drawing("plain").values():
+        for part in ElementTree.fromstring(svg).iter():
+            for name in part.get("class", "").split():
+                if name.startswith(("fill-", "stroke-")):
+                    assert name in known
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a: str, b: str) -> float:
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("shade", [0, 1])
+def test_text_is_readable_in_light_and_dark(shade: int) -> None:
+    """WCAG AA: 4.5 for text on the ground that it is written on."""
+    palette = {role: pair[shade] for role, pair in roles().items()}
+    for role in ("ink", "muted", "failed", *FAMILIES):
+        assert contrast(palette[role], palette["paper"]) >= 4.5, role
+    for family in FAMILIES:
+        assert contrast(palette["ink"], palette[f"{family}-soft"]) >= 7
+        assert contrast(palette["muted"], palette[f"{family}-soft"]) >= 4.5
+    for group in range(8):
+        assert contrast(palette["ink"], palette[f"group-{group}"]) >= 4.5
+
+
+def inside(svg: str) -> None:
+    root = ElementTree.fromstring(svg)
+    _, _, width, height = (float(part) for part in root.get("viewBox", "").split())
+    for text in root.iter(f"{SVG}text"):
+        size, x, y = (float(text.get(name, "")) for name in ("font-size", "x", "y"))
+        wide = text_width(text.text or "", size, "mono" in text.get("class", ""))
+        before = {"start": 0.0, "middle": wide / 2, "end": wide}[text.get("text-anchor", "start")]
+        if text.get("transform"):  # turned a quarter: it reads upwards
+            left, right, top, bottom = x - size, x + 0.3 * size, y - (wide - before), y + before
+        else:
+            left, right, top, bottom = x - before, x - before + wide, y - size, y + 0.3 * size
+        assert left >= -1, text.text
+        assert top >= -1, text.text
+        assert right <= width + 1, text.text
+        assert bottom <= height + 1, text.text
+
+
+@pytest.mark.parametrize("text", ["K", "SA-1", "a rather long name of something", "W" * 300, "模型" * 90])
+def test_labels_stay_within_the_view_box(text: str) -> None:
+    for svg in every_drawing(text).values():
+        inside(svg)
+
+
+def test_labels_of_realistic_drawings_stay_within_the_view_box(sample) -> None:
+    for seed in range(12):
+        livs, feature, featurizer = sample.genome(seed, 24 + 24 * (seed % 2))
+        inside(backbone_diagram(livs, feature, featurizer, [], "a3f29bc1", "1.712 bits per byte"))
+    inside(lineage_chart(sample.nodes(), sample.nodes()[-1].id))
+    values = [sample.scores(index, index // 10) for index in range(60)]
+    points = [FrontPoint(str(i), size, quality, i // 10, "dominated") for i, (quality, size, _) in enumerate(values)]
+    inside(front_chart(points, Axis("cache", "bytes"), Axis("quality", "bits per byte")))
+
+
+@pytest.mark.parametrize("mono", [False, True])
+def test_shorten_fits(mono: bool) -> None:
+    cases: list[Callable[[], str]] = [lambda: "abc", lambda: "W" * 50, lambda: "模" * 40, lambda: "i" * 200]
+    for case in cases:
+        for width in (20.0, 60.0, 500.0):
+            cut = shorten(case(), width, 10, mono)
+            assert text_width(cut, 10, mono) <= width
+            assert cut == case() or cut.endswith("…")
