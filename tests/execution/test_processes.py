@@ -82,8 +82,7 @@ def coordinator(code: str) -> subprocess.Popen[str]:
     head = """
         import json, os, sys, time
         from evodevo.execution.base import Job, Progress
-        from evodevo.execution.family import descendants
-from evodevo.execution.processes import ProcessExecutor
+        from evodevo.execution.processes import ProcessExecutor
         executor = ProcessExecutor(2, preload=())
     """
     return subprocess.Popen(
