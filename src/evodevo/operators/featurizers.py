@@ -163,6 +163,10 @@ class ModalFilter(FeatureGroup):
 
         λ^(block q + r) = λ^(block q) λ^r turns most exponentials into one matrix product.
         """
+        with _full_precision(self.log_rates.device):
+            return self._kernel(length)
+
+    def _kernel(self, length: int) -> Tensor:
         device = self.log_rates.device
         block = max(1, min(self.block, length))
         coarse = self.powers(torch.arange(0, length, block, device=device)) * self.residues.unsqueeze(-1)
@@ -191,8 +195,9 @@ class ModalFilter(FeatureGroup):
             y = (now * self.residues).sum(-1) + self.direct * inputs[:, 0]
             return y.unsqueeze(1).to(x.dtype), now
         powers = self.powers(torch.arange(tokens + 1, device=x.device))
-        carried = torch.einsum("bdn,dn,dnt->btd", modes, self.residues, powers[..., 1:])
-        end = modes * powers[..., tokens] + torch.einsum("btd,dnt->bdn", inputs, powers[..., :tokens].flip(-1))
+        with _full_precision(x.device):
+            carried = torch.einsum("bdn,dn,dnt->btd", modes, self.residues, powers[..., 1:])
+            end = modes * powers[..., tokens] + torch.einsum("btd,dnt->bdn", inputs, powers[..., :tokens].flip(-1))
         return (convolve(inputs, self.kernel(tokens)) + carried).to(x.dtype), end
 
 
@@ -218,6 +223,10 @@ class ImplicitFilter(FeatureGroup):
 
     def kernel(self, length: int) -> Tensor:
         """h_0 … h_{length-1}: (D, length)."""
+        with _full_precision(self.first.device):
+            return self._kernel(length)
+
+    def _kernel(self, length: int) -> Tensor:
         precise = torch.promote_types(self.first.dtype, torch.float32)
         time = torch.arange(length, device=self.first.device, dtype=precise)
         phase = 2 * math.pi * time / self.max_length
@@ -233,6 +242,11 @@ class ImplicitFilter(FeatureGroup):
         # From fast to slow decay over the channels; scaled so that each channel's filter has about unit energy.
         rates = torch.logspace(-3, 0, channels, dtype=time.dtype, device=time.device).unsqueeze(1)
         return torch.exp(-rates * time) * (-torch.expm1(-2 * rates)).sqrt()
+
+
+def _full_precision(device: torch.device) -> torch.autocast:
+    """Filters are made as precisely as they are applied: a transform of a rounded filter is not the step's filter."""
+    return torch.autocast(device.type, enabled=False)
 
 
 def activate(x: Tensor, code: int) -> Tensor:
