@@ -227,6 +227,7 @@ def test_failures_without_a_reason_are_counted() -> None:
     assert "unknown 2" in Page(evolution_report(data)).text
 
 
+@pytest.mark.slow
 def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(sample_report: EvolutionReport) -> None:
     many = []
     for copy in range(40):

@@ -46,13 +46,15 @@ caption{padding-bottom:6px}
 .card span{font-size:13px;color:var(--muted)}
 table{border-collapse:collapse;font-size:13.5px;font-variant-numeric:tabular-nums}
 th,td{padding:4px 12px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line);
-overflow-wrap:anywhere;min-width:56px;max-width:460px}
+overflow-wrap:break-word;min-width:56px;max-width:460px}
+td:last-child:not(.number){min-width:190px}
 th{font-weight:600}
 td details{margin:0}
+td code{overflow-wrap:break-word}
 tbody th{white-space:nowrap}
 thead th{color:var(--muted);white-space:nowrap}
 .number{text-align:right}
-td.number,.nowrap{white-space:nowrap}
+td.number{white-space:nowrap}
 code,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12.5px;
 overflow-wrap:anywhere}
 pre{white-space:pre-wrap;background:var(--soft);border:1px solid var(--line);border-radius:6px;padding:10px;

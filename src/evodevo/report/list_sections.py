@@ -45,20 +45,18 @@ def individual_section(view: View) -> Element | None:
         return None
     rows: list[list[Content]] = []
     for individual in view.individuals[: view.detail.rows]:
-        backbone = individual.backbone
-        strip = None
-        if backbone and len(rows) < view.detail.strips and len(backbone.livs) <= min(view.detail.livs, 64):
-            strip = element("code", clean(backbone.text, 400)) if backbone.text else None
+        text = individual.backbone.text if individual.backbone and len(rows) < view.detail.strips else ""
+        genome = details("as text", element("code", clean(text, 1000))) if text else None
         state = f"{individual.state}: {cut(individual.reason, 40)}" if individual.reason else individual.state
         rows.append(
             [
-                element("code", short(individual.id), classes="nowrap"),
+                element("code", short(individual.id)),
                 str(individual.generation),
                 state,
                 *(view.score(o, individual.scores, individual.spreads) for o in view.objectives),
                 cut(individual.operation, 60),
                 element("code", " ".join(short(parent) for parent in individual.parents[:4])),
-                strip,
+                genome,
             ]
         )
     headings = [
