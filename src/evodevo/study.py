@@ -121,6 +121,7 @@ class Study:
         settings: of the search.
         store: where it is recorded; in memory if left out.
         executor: where evaluations run; in this process if left out. The caller closes what it gives.
+        algorithm: instead of the one that the settings name.
         run: id of a recorded run to go on with.
         record: kind, recipe and settings to record with a new run.
         listener: told what happens.
@@ -135,6 +136,7 @@ class Study:
         settings: StudySettings | None = None,
         store: Store | None = None,
         executor: Executor | None = None,
+        algorithm: Algorithm | None = None,
         run: str | None = None,
         record: Mapping[str, Any] | None = None,
         listener: Listener | None = None,
@@ -143,7 +145,7 @@ class Study:
         self.problem = evaluate if isinstance(evaluate, Problem) else FunctionProblem(space, evaluate, named)
         self.space = space
         self.settings = settings or StudySettings()
-        self.algorithm = self.settings.create()
+        self.algorithm = algorithm or self.settings.create()
         self.store = store if store is not None else Store.memory()
         self.listener = listener or (lambda kind, facts: None)
         self.members: dict[str, Member] = {}
@@ -157,6 +159,7 @@ class Study:
         self._closed: dict[int, dict[str, Any]] = {}
         self._told: list[Member] = []
         self._decided: list[Finished] = []
+        self._checkpoints: dict[str, str] = {}
         self._beat = 0.0
         self._waited = 0.0
         self.run_id = run or self._create(record or {})
@@ -256,7 +259,7 @@ class Study:
         recorded = [member for member in self.members.values() if member.generation == generation]
         if recorded:
             return sorted(recorded, key=lambda member: member.slot), self._was_exhausted(generation)
-        count = self.algorithm.offspring if generation else self.settings.population
+        count = self.algorithm.offspring if generation else self.algorithm.settings.population
         draw = partial(self._draw, generation)
         exhausted = False
         try:
@@ -379,6 +382,7 @@ class Study:
             known = evaluation.individual_id in self.members and evaluation.seed in numbers
             if known and evaluation.fidelity == self.problem.fidelity and is_final(evaluation):
                 self.members[evaluation.individual_id].outcomes[numbers[evaluation.seed]] = to_outcome(evaluation)
+        self._checkpoints = self.store.run_blobs(self.run_id)
         for event in self.store.events(self.run_id):
             if event.type == "generation":
                 self._closed[int(event.subject)] = event.payload
@@ -423,7 +427,8 @@ class Study:
         if refused is not None:
             self._decided.append(Finished(ticket, refused))
             return
-        self._dispatcher.submit(ticket, self.problem.payload(member.genome, seed))
+        resume = self._checkpoints.get(_role(ticket))
+        self._dispatcher.submit(ticket, self.problem.payload(member.genome, seed, resume))
         self.listener("started", {"id": member.id, "seed": number, "attempt": attempt})
 
     def _poll(self) -> list[Member]:
@@ -435,6 +440,8 @@ class Study:
         self._waited += time.monotonic() - before
         for event in events:
             if not isinstance(event, Finished):
+                if "checkpoint" in event.payload:
+                    self.store.attach_blobs(self.lease, {_role(event.ticket): str(event.payload["checkpoint"])})
                 self.listener("progress", {"id": event.ticket.individual, "seed": event.ticket.seed, **event.payload})
                 continue
             self._record(event)
@@ -519,6 +526,11 @@ class Study:
         """Where the time went, for ``docs/results.md``: waiting for evaluations, and everything else."""
         wall = self._last_score - self._first_proposal
         return {"wall_seconds": wall, "waited_seconds": self._waited}
+
+
+def _role(ticket: Ticket) -> str:
+    """Under which name the run holds the last checkpoint of an evaluation."""
+    return f"checkpoint/{ticket.individual}/{ticket.seed}"
 
 
 def _front(members: Sequence[Member], goals: tuple[Goal, ...]) -> list[Member]:

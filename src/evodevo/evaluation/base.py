@@ -84,8 +84,14 @@ class Problem(ABC):
         return None
 
     @abstractmethod
-    def payload(self, genome: Any, seed: int) -> bytes:
-        """What the evaluator gets."""
+    def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
+        """What the evaluator gets.
+
+        Args:
+            genome: to be evaluated.
+            seed: of the evaluation.
+            resume: digest of the last checkpoint that it reported before it was cut short, if any.
+        """
 
     @abstractmethod
     def read(self, payload: bytes) -> Outcome:
@@ -120,7 +126,7 @@ class FunctionProblem(Problem):
         self.goals = goals
         self.fidelity = "function"
 
-    def payload(self, genome: Any, seed: int) -> bytes:
+    def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
         return canonical.dumps(self.space.to_json(genome)).encode()
 
     def read(self, payload: bytes) -> Outcome:

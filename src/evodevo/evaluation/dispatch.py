@@ -73,9 +73,9 @@ class Dispatcher:
 
     def cancel_all(self) -> None:
         """Stop everything; what was stopped is forgotten, not failed."""
-        jobs, self._open = list(self._open), {}
-        for job in jobs:
-            self.executor.cancel(job.rpartition("#")[0] or job)
+        opened, self._open = self._open, {}
+        for job, (_, _, lost) in opened.items():
+            self.executor.cancel(_name(job, lost))
 
     def poll(self, timeout: float) -> list[Finished | Message]:
         """What happened; waits at most ``timeout`` seconds."""
@@ -97,9 +97,8 @@ class Dispatcher:
 
     def _send(self, job: str) -> None:
         _, payload, lost = self._open[job]
-        name = f"{job}#{lost}" if lost else job
         problem = self.problem
-        self.executor.submit(Job(name, problem.entry, payload, problem.seconds, problem.memory_bytes))
+        self.executor.submit(Job(_name(job, lost), problem.entry, payload, problem.seconds, problem.memory_bytes))
 
     def _outcome(self, result: Result) -> Outcome:
         extra = {"log": result.log[-LOG_KEPT:]} if result.log else {}
@@ -113,3 +112,8 @@ class Dispatcher:
             # What an evaluator answers is data from outside; a wrong answer is a failure of that individual.
             return Outcome(reason="exception", detail=f"the answer cannot be read: {error}", seconds=result.seconds)
         return Outcome(**{**outcome.__dict__, "seconds": outcome.seconds or result.seconds})
+
+
+def _name(job: str, lost: int) -> str:
+    """What the executor calls a job that was lost so often: ids are never used twice."""
+    return f"{job}#{lost}" if lost else job

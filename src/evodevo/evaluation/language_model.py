@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evodevo import canonical
-from evodevo.errors import UsageError
+from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
 from evodevo.evaluation.base import write_numbers
 from evodevo.evaluation.settings import EvaluationSettings
 from evodevo.execution.base import Report
@@ -28,7 +28,8 @@ from evodevo.training.precision import decide
 def evaluate_backbone(payload: bytes, report: Report) -> bytes:
     """See ``BackboneProblem.payload`` and ``BackboneProblem.read`` for both ends.
 
-    Live messages: {"step", "tokens", "share", "loss"}, and {"checkpoint": digest} where checkpoints were asked for.
+    Live messages: {"step", "tokens", "share", "loss"}; {"checkpoint": digest} where the training's settings ask for
+    checkpoints; {"restarted": why} where one could not be used.
     """
     return canonical.dumps(_Evaluation(canonical.loads(payload, what="an evaluation"), report).run()).encode()
 
@@ -100,14 +101,6 @@ class _Evaluation:
     def _train(self) -> TrainingResult:
         training = self.settings.training
         size, length = training.batch_size, self.task.context_length
-        resume = None
-        if self.data["resume"] is not None:
-            if self.pool is None:
-                raise UsageError("a checkpoint to go on from needs the store it lies in.")
-            kept = checkpoints.load(self.pool, self.data["resume"])
-            kept.restore(self.model)
-            self.model.to(self.precision.device)
-            resume = kept.snapshot(self.model)
         return train(
             self.model,
             training,
@@ -115,11 +108,24 @@ class _Evaluation:
             tokens_per_step=size * length,
             seed=self.data["seed"],
             uniform_loss=math.log(self.task.vocabulary),
-            resume=resume,
+            resume=self._recall(),
             report=self._progress,
-            checkpoint=self._checkpoint if self.data["checkpoints"] and self.pool is not None else None,
+            checkpoint=None if self.pool is None else self._checkpoint,
             precision=self.precision,
         )
+
+    def _recall(self) -> Snapshot | None:
+        """The training to go on with; a checkpoint that is damaged or gone costs its work, not the evaluation."""
+        if self.data["resume"] is None or self.pool is None:
+            return None
+        try:
+            kept = checkpoints.load(self.pool, self.data["resume"])
+            kept.restore(self.model)
+            self.model.to(self.precision.device)
+            return kept.snapshot(self.model)
+        except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
+            self.report({"restarted": str(error)})
+            return None
 
     def _progress(self, progress: Progress) -> None:
         self.report({"step": progress.step, "tokens": progress.tokens, "share": progress.share, "loss": progress.loss})

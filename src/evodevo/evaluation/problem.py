@@ -93,17 +93,8 @@ class BackboneProblem(Problem):
         )
         return cost.to_json()
 
-    def payload(
-        self, genome: BackboneGenome, seed: int, *, resume: str | None = None, checkpoints: bool = False
-    ) -> bytes:
-        """What ``evaluation.language_model`` gets.
-
-        Args:
-            genome: what to build.
-            seed: of initialisation and data order.
-            resume: digest of a checkpoint to go on from.
-            checkpoints: write one now and then, and report its digest.
-        """
+    def payload(self, genome: BackboneGenome, seed: int, resume: str | None = None) -> bytes:
+        """What ``evaluation.language_model`` gets; the seed is that of initialisation and data order."""
         return canonical.dumps(
             {
                 "space": self.space.settings.model_dump(mode="json"),
@@ -114,7 +105,6 @@ class BackboneProblem(Problem):
                 "blobs": None if self._blobs is None else str(self._blobs),
                 "seed": seed,
                 "resume": resume,
-                "checkpoints": checkpoints,
             }
         ).encode()
 

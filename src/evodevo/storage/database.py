@@ -94,6 +94,11 @@ class Store:
         """The absolute folder; None in memory."""
         return self._layout.folder if self._layout else None
 
+    @property
+    def blobs_folder(self) -> Path | None:
+        """Where workers put blobs; None in memory."""
+        return self._layout.blobs if self._layout else None
+
     def close(self) -> None:
         """Release this object's leases and let go of the files."""
         try:

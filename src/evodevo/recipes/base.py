@@ -1,0 +1,91 @@
+"""What a recipe is: a Python function that returns a run's whole settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from evodevo.errors import UsageError
+from evodevo.evaluation.settings import EvaluationSettings
+from evodevo.registry import Registry, table
+from evodevo.settings import Settings, merge, validate
+from evodevo.spaces.backbone import BackboneSettings
+from evodevo.study import StudySettings
+
+Size = Literal["quick", "full"]
+Driver = Literal["evolve", "train"]
+
+RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
+RECIPES.add("backbone.demo", "evodevo.recipes.backbone:DEMO")
+RECIPES.add("backbone.small", "evodevo.recipes.backbone:SMALL")
+
+
+class ExecutionSettings(Settings):
+    """Where evaluations run.
+
+    Attributes:
+        executor: processes (isolated, the default) or serial (in this process, for debugging).
+        workers: evaluations at a time.
+        threads: per evaluation; scores may depend on it in the last bits, so it belongs to the run.
+        packages: installed packages whose operators, objectives, … are enabled, by name.
+    """
+
+    executor: Literal["processes", "serial"] = "processes"
+    workers: int = 2
+    threads: int = 1
+    packages: tuple[str, ...] = ()
+
+
+class EvolveSettings(Settings):
+    """All settings of a run of ``evolve``.
+
+    Attributes:
+        space: the genomes.
+        evaluation: how one gets its scores.
+        study: the search.
+        execution: where evaluations run.
+    """
+
+    space: BackboneSettings
+    evaluation: EvaluationSettings
+    study: StudySettings
+    execution: ExecutionSettings = ExecutionSettings()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A row of the table of recipes.
+
+    Attributes:
+        name: ``slice.name``.
+        summary: one line for people.
+        drivers: the commands that it serves.
+        settings: size -> all settings.
+    """
+
+    name: str
+    summary: str
+    drivers: tuple[Driver, ...]
+    settings: Callable[[Size], EvolveSettings]
+
+
+def resolve(name: str, *, size: str = "quick", driver: Driver = "evolve", overrides: dict[str, Any]) -> EvolveSettings:
+    """The settings of a recipe with what the user changed.
+
+    Args:
+        name: of the recipe.
+        size: quick (minutes on 2 cores) or full.
+        driver: what is about to run.
+        overrides: nested plain data, from files, ``--set`` and flags, merged over the recipe's.
+
+    Raises:
+        UsageError: an unknown recipe, size or setting, a wrong value, or a recipe of another driver.
+    """
+    recipe = RECIPES.get(name)
+    if size not in get_args(Size):
+        raise UsageError(f"size {size!r}: it must be {' or '.join(get_args(Size))}.")
+    if driver not in recipe.drivers:
+        raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
+    values = merge(recipe.settings(size).model_dump(mode="json"), overrides)  # type: ignore[arg-type]
+    return validate(EvolveSettings, values, what=f"settings of {name}")

@@ -1,0 +1,12 @@
+"""Runs as Python objects: the same verbs as the command line.
+
+from evodevo import evolve, open
+run = evolve("backbone.demo")
+print(run.front())
+"""
+
+from evodevo.runs.archive import Archive, Individual, Run, open_archive
+from evodevo.runs.evolve import evolve, resume
+from evodevo.runs.training import train
+
+__all__ = ["Archive", "Individual", "Run", "evolve", "open_archive", "resume", "train"]

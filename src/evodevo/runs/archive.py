@@ -1,0 +1,373 @@
+"""What a store holds, as objects: runs, individuals, their scores, their models. Nothing here writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.evaluation.archive import front_places
+from evodevo.evaluation.base import Goal, Outcome
+from evodevo.evaluation.record import is_final, to_outcome
+from evodevo.models.settings import SamplingSettings
+from evodevo.objectives.base import parse_objectives
+from evodevo.randomness import integer_seed
+from evodevo.recipes.base import EvolveSettings
+from evodevo.settings import validate
+from evodevo.spaces.backbone import BackboneSpace
+from evodevo.spaces.backbone_genome import BackboneGenome, LIVPlan
+from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Store
+from evodevo.study import BASELINE
+
+MAX_PROMPT_BYTES = 1 << 20
+
+
+class Archive:
+    """A store opened for reading; it may be in use, and it may be of a run that was killed.
+
+    Args:
+        folder: of the store.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+
+    def __init__(self, folder: str | Path = "runs") -> None:
+        self.folder = Path(folder)
+        self.store = Store.open(folder, "ro", create=False)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.store.close()
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        return [Run(self, row) for row in self.store.runs()]
+
+    def run(self, prefix: str) -> Run:
+        """The run whose id begins so; ``last`` is the newest one.
+
+        Raises:
+            NotFoundError: none.
+            UsageError: more than one.
+        """
+        if prefix == "last":
+            rows = self.store.runs()
+            if not rows:
+                raise NotFoundError(f"the store {self.folder} holds no run yet; begin one with: evodevo evolve")
+            return Run(self, rows[-1])
+        found = self.store.find(prefix)
+        if found.kind != "run":
+            raise NotFoundError(f"{prefix!r} is an individual; a run is wanted here. See: evodevo status")
+        return Run(self, self.store.run(found.id))
+
+    def individual(self, prefix: str) -> Individual:
+        """The individual whose id begins so.
+
+        Raises:
+            NotFoundError: none.
+            UsageError: more than one.
+        """
+        found = self.store.find(prefix)
+        if found.kind != "individual":
+            raise NotFoundError(f"{prefix!r} is a run; an individual is wanted here. See: evodevo front {prefix}")
+        row = self.store.individual(found.id)
+        return Run(self, self.store.run(row.run_id)).individual(found.id)
+
+
+@contextmanager
+def open_archive(folder: str | Path = "runs") -> Iterator[Archive]:
+    """An ``Archive`` that is closed at the end of the ``with``."""
+    archive = Archive(folder)
+    try:
+        yield archive
+    finally:
+        archive.close()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One goal of one individual over seeds.
+
+    Attributes:
+        mean: over the fresh seeds if there are any, else the search's own value.
+        low, high: over the same values.
+        seeds: how many values.
+        fresh: whether seeds are meant that played no part in the search.
+    """
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+    fresh: bool
+
+
+class Run:
+    """One recorded run of ``evolve`` or ``train``."""
+
+    def __init__(self, archive: Archive, row: RunRow) -> None:
+        self.archive = archive
+        self.row = row
+        self.id = row.id
+        self.kind = row.kind
+        self.recipe = row.recipe
+        self.state = row.state
+        self.seed = row.seed
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id} {self.recipe} {self.state}>"
+
+    @cached_property
+    def settings(self) -> EvolveSettings:
+        """All settings, as they were resolved."""
+        return validate(EvolveSettings, self.row.settings, what=f"the recorded settings of run {self.id}")
+
+    @cached_property
+    def space(self) -> BackboneSpace:
+        """The space that was searched."""
+        return BackboneSpace(self.settings.space)
+
+    @cached_property
+    def goals(self) -> tuple[Goal, ...]:
+        """What was optimised."""
+        objectives = parse_objectives(self.settings.evaluation.objectives)
+        return tuple(Goal(one.name, one.unit, one.direction) for one in objectives)
+
+    @cached_property
+    def _members(self) -> dict[str, Individual]:
+        evaluations: dict[str, list[EvaluationRow]] = {}
+        for evaluation in self.archive.store.evaluations(self.id):
+            evaluations.setdefault(evaluation.individual_id, []).append(evaluation)
+        rows = self.archive.store.individuals(self.id)
+        return {row.id: Individual(self, row, evaluations.get(row.id, [])) for row in rows}
+
+    def individuals(self) -> list[Individual]:
+        """All of the search's own, in order of birth; no baselines."""
+        return [one for one in self._members.values() if one.operation != BASELINE]
+
+    def individual(self, identity: str) -> Individual:
+        """One of this run by its whole id."""
+        if identity not in self._members:
+            raise NotFoundError(f"run {self.id} has no individual {identity}.")
+        return self._members[identity]
+
+    def baselines(self) -> list[Individual]:
+        """The hand-drawn ones, evaluated under the same budget."""
+        return [one for one in self._members.values() if one.operation == BASELINE]
+
+    def front(self) -> list[Individual]:
+        """The non-dominated that keep all constraints, best first in the first goal."""
+        pool = self.individuals()
+        chosen = [pool[place] for place in front_places([one.outcome for one in pool], self.goals)]
+        return sorted(chosen, key=lambda one: one.key(self.goals[0]))
+
+    def generations(self) -> list[dict[str, Any]]:
+        """Per finished generation: hypervolume, reference point, front, evaluated, failed."""
+        events = [event for event in self.events() if event.type == "generation"]
+        return [{"generation": int(event.subject), **event.payload} for event in events]
+
+    def events(self) -> list[EventRow]:
+        """Everything that was recorded, in order."""
+        return self.archive.store.events(self.id)
+
+    def evaluation_seed(self, number: int) -> int:
+        """The seed of the number-th evaluation of every individual."""
+        return integer_seed(self.settings.study.seed, "evaluation", number)
+
+    def facts(self) -> dict[str, Any]:
+        """What ``evodevo status`` says: JSON."""
+        pool = self.individuals()
+        closed = self.generations()
+        reasons: dict[str, int] = {}
+        for one in pool:
+            if one.reason:
+                reasons[one.reason] = reasons.get(one.reason, 0) + 1
+        return {
+            "run": self.id,
+            "kind": self.kind,
+            "recipe": self.recipe,
+            "state": self.state,
+            "created": self.row.created_at,
+            "individuals": len(pool),
+            "scored": sum(one.outcome is not None and one.reason is None for one in pool),
+            "failed": reasons,
+            "generations": len(closed),
+            "generations_wanted": self.settings.study.generations if self.kind == "evolve" else None,
+            "front": len(self.front()),
+            "hypervolume": closed[-1]["hypervolume"] if closed else None,
+        }
+
+
+class Individual:
+    """One genome in one run, with what is known of it."""
+
+    def __init__(self, run: Run, row: IndividualRow, evaluations: Sequence[EvaluationRow]) -> None:
+        self.run = run
+        self.row = row
+        self.id = row.id
+        self.generation = row.generation
+        self.slot = row.slot
+        self.operation = row.operation
+        self.parents = row.parents
+        self.evaluations = tuple(evaluations)
+
+    def __repr__(self) -> str:
+        return f"<Individual {self.id} {self.operation} {self.text}>"
+
+    @cached_property
+    def genome(self) -> BackboneGenome:
+        """The architecture."""
+        return self.run.space.from_json(self.row.genome_envelope)
+
+    @property
+    def text(self) -> str:
+        """The genome as written."""
+        return self.run.space.print(self.genome)
+
+    @property
+    def name(self) -> str:
+        """A baseline's name, else the id."""
+        return str(self.row.details.get("name", self.id)) if self.operation == BASELINE else self.id
+
+    @cached_property
+    def plan(self) -> tuple[LIVPlan, ...]:
+        """The genome with its connections resolved."""
+        return self.run.space.plan(self.genome)
+
+    @cached_property
+    def _outcomes(self) -> dict[int, EvaluationRow]:
+        """The last final evaluation of each seed."""
+        return {row.seed: row for row in self.evaluations if is_final(row)}
+
+    @cached_property
+    def evaluation(self) -> EvaluationRow | None:
+        """The search's own evaluation, if it has ended."""
+        return self._outcomes.get(self.run.evaluation_seed(0))
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the search was told."""
+        return None if self.evaluation is None else to_outcome(self.evaluation)
+
+    @property
+    def state(self) -> str:
+        """waiting, done or failed."""
+        return "waiting" if self.evaluation is None else self.evaluation.state
+
+    @property
+    def reason(self) -> str:
+        """Why it failed; empty otherwise."""
+        return (self.evaluation.reason or "") if self.evaluation is not None else ""
+
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """Goal -> value of the search's own evaluation; None where there is no finite one."""
+        if self.evaluation is None:
+            return {}
+        return {name: score.value for name, score in self.evaluation.scores.items()}
+
+    def key(self, goal: Goal) -> float:
+        """The value of a goal to sort by, smallest first; infinite where there is none."""
+        value = self.scores.get(goal.name)
+        return float("inf") if value is None else goal.to_minimise(value)
+
+    def values(self, goal: str, *, fresh: bool) -> list[float]:
+        """A goal's values over the fresh seeds, or over the search's own."""
+        own = self.run.evaluation_seed(0)
+        rows = [row for seed, row in self._outcomes.items() if (seed != own) == fresh]
+        found = [row.scores[goal].value for row in rows if goal in row.scores]
+        return [value for value in found if value is not None]
+
+    def summary(self, goal: str) -> Summary | None:
+        """Mean and range: over fresh seeds where there are some, else the search's own value."""
+        for fresh in (True, False):
+            values = self.values(goal, fresh=fresh)
+            if values:
+                return Summary(fmean(values), min(values), max(values), len(values), fresh)
+        return None
+
+    @property
+    def fact(self) -> dict[str, Any]:
+        """Cost and extra facts of the search's own evaluation: JSON."""
+        return {} if self.evaluation is None else {**self.evaluation.cost, **self.evaluation.extra}
+
+    def curve(self) -> list[tuple[float, float]]:
+        """(tokens, training loss in nats) of the search's own evaluation."""
+        if self.evaluation is None:
+            return []
+        return self.run.archive.store.series(self.evaluation.id).get("train_loss", [])
+
+    def weights(self) -> str:
+        """Digest of the checkpoint of its best-trained evaluation.
+
+        Raises:
+            NotFoundError: no weights were kept.
+        """
+        rows = [row for row in self._outcomes.values() if "weights" in row.blobs]
+        if not rows:
+            raise NotFoundError(
+                f"no weights of {self.name} are in the store (state {self.state}"
+                + (f", {self.reason}" if self.reason else "")
+                + f"). Train it with: evodevo train {self.id}"
+            )
+        own = self.run.evaluation_seed(0)
+        return next((row for row in rows if row.seed == own), rows[0]).blobs["weights"]
+
+    def load(self) -> Any:
+        """The trained model, on the CPU, in evaluation mode: a ``torch.nn.Module``."""
+        return self._loaded[0]
+
+    def tokenizer(self) -> Any:
+        """The tokenizer that the model was trained with."""
+        from evodevo.tasks.tokenizers import from_bytes
+
+        return from_bytes(self._loaded[1])
+
+    @cached_property
+    def _loaded(self) -> tuple[Any, bytes]:
+        from evodevo.evaluation.language_model import load_backbone
+
+        return load_backbone(self.run.archive.store.blobs, self.weights())
+
+    def generate(
+        self, prompt: str, count: int = 200, *, sampling: SamplingSettings | None = None, seed: int = 0
+    ) -> str:
+        """Let the trained model continue a text.
+
+        Args:
+            prompt: what it reads.
+            count: tokens to write.
+            sampling: temperature, top-k, top-p.
+            seed: equal seeds give equal text.
+
+        Returns:
+            The new text alone.
+
+        Raises:
+            UsageError: an empty or very long prompt.
+            NotFoundError: no weights were kept.
+        """
+        if not prompt:
+            raise UsageError("the prompt is empty; give at least one character, for example --prompt 'def '.")
+        if len(prompt.encode("utf-8", "surrogatepass")) > MAX_PROMPT_BYTES:
+            raise UsageError(f"the prompt has more than {MAX_PROMPT_BYTES} bytes.")
+        import torch
+
+        from evodevo.models.generation import generate
+
+        model, tokenizer = self.load(), self.tokenizer()
+        ids = torch.from_numpy(tokenizer.encode(prompt)).long().unsqueeze(0)
+        new = generate(model, ids, count, sampling=sampling, seed=seed)
+        return str(tokenizer.decode(new[0].numpy()))
+
+
+def settings_hash(settings: EvolveSettings) -> str:
+    """A name for all settings together."""
+    return canonical.digest(settings.model_dump(mode="json"))[:12]
