@@ -1,3 +1,41 @@
-"""evodevo: neural networks that design themselves."""
+"""evodevo: neural networks that design themselves.
+
+The names below load what they need on first use, so that ``import evodevo`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evodevo.runs import Archive as open
+    from evodevo.runs import Individual, Run, evolve, resume, train
+    from evodevo.study import Study
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Individual": "evodevo.runs:Individual",
+    "Run": "evodevo.runs:Run",
+    "Study": "evodevo.study:Study",
+    "evolve": "evodevo.runs:evolve",
+    "open": "evodevo.runs:Archive",
+    "resume": "evodevo.runs:resume",
+    "train": "evodevo.runs:train",
+}
+
+__all__ = ["Individual", "Run", "Study", "__version__", "evolve", "open", "resume", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has: {', '.join(__all__)}")
+    module, _, attribute = _HOMES[name].partition(":")
+    value = getattr(importlib.import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,80 @@
+"""The table of commands, and ``main``: arguments in, exit code out.
+
+The modules of the commands import nothing heavy; each command imports what it needs when it is called, so that
+``evodevo --help`` stays quick.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from evodevo import __version__
+from evodevo.cli import output
+from evodevo.cli.cost import cost
+from evodevo.cli.doctor import doctor
+from evodevo.cli.failures import TerminatedError, explain
+from evodevo.cli.repair import repair
+from evodevo.errors import ExitCode
+
+app = typer.Typer(
+    name="evodevo",
+    help="Neural networks that design themselves.",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for _command in (doctor, cost, repair):
+    app.command()(_command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        output.line(f"evodevo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def evodevo(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Neural networks that design themselves: evolve language-model backbones, look at them, use them."""
+
+
+def run(arguments: list[str]) -> int:
+    """Carry out one command line.
+
+    Returns:
+        The exit code. Errors were explained on stderr.
+    """
+    try:
+        # Without arguments a person wants to know what there is; that is no mistake.
+        answer = typer.main.get_command(app).main(arguments or ["--help"], "evodevo", standalone_mode=False)
+        output.close_quietly()
+    except output.ReaderGoneError:
+        return ExitCode.SUCCESS
+    except typer.Abort:
+        return explain(KeyboardInterrupt(), arguments)
+    except typer.TyperException as error:
+        context = getattr(error, "ctx", None)
+        where = context.command_path if context else "evodevo"
+        output.words(f"evodevo: {output.one_line(error.format_message()).rstrip('.')}. See: {where} --help")
+        return error.exit_code
+    except (Exception, KeyboardInterrupt, TerminatedError) as error:
+        return explain(error, arguments)
+    return answer if isinstance(answer, int) else ExitCode.SUCCESS  # typer turns Ctrl-C into the answer 130
+
+
+def main() -> None:
+    """The console script."""
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(run(sys.argv[1:]))
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise TerminatedError

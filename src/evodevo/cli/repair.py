@@ -1,0 +1,56 @@
+"""``evodevo repair``: look for damage in a store, and mend what can be mended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+from evodevo.errors import ExitCode
+
+if TYPE_CHECKING:
+    from evodevo.storage.base import Problem
+
+
+def repair(
+    store: StoreFolder = DEFAULT_STORE,
+    check: Annotated[bool, typer.Option("--check", help="Only look; change nothing.")] = False,
+    json: Json = False,
+) -> None:
+    """Find damage in a store, and mend it: set damaged blobs aside, and let resume redo what lost them.
+
+    Every stored byte is hashed. Exit code 7 where damage remains.
+    """
+    from evodevo.storage import Store
+
+    with Store.open(Path(store), "ro" if check else "rw", create=False) as opened:
+        if check:
+            found = opened.check(deep=True)
+            remaining: tuple[Problem, ...] = found.problems
+            quarantined: tuple[str, ...] = ()
+            lost: tuple[str, ...] = ()
+        else:
+            done = opened.repair()
+            remaining, quarantined, lost = done.remaining, done.quarantined, done.lost_evaluations
+    if json:
+        data = {
+            "checked_only": check,
+            "quarantined_blobs": list(quarantined),
+            "evaluations_to_redo": list(lost),
+            "problems": [{"kind": p.kind, "subject": p.subject, "message": p.message} for p in remaining],
+        }
+        output.document("evodevo.repair/1", data)
+    else:
+        for digest in quarantined:
+            output.line(f"set aside   blob {digest}")
+        for evaluation in lost:
+            output.line(f"to be redone   evaluation {evaluation}")
+        for problem in remaining:
+            output.line(f"{'found' if check else 'remains'}   {problem.kind} {problem.subject}: {problem.message}")
+    if remaining:
+        output.words("damage remains." if not check else "the store is damaged. Next: evodevo repair")
+        raise typer.Exit(ExitCode.STORE_DAMAGED)
+    output.words("every evaluation that lost its blobs is done again by: evodevo resume RUN" if lost else "no damage.")

@@ -1,0 +1,102 @@
+"""``evodevo cost``: the integers of the paper, through the command line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from evodevo.cli.application import run
+from evodevo.errors import ExitCode
+from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
+from evodevo.spaces.operator import Dimensions
+
+
+def cost(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["cost", *arguments, "--json"]) == ExitCode.SUCCESS
+    answer = json.loads(capsys.readouterr().out)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_the_paper_s_integers(capsys: pytest.CaptureFixture[str]) -> None:
+    command = "transformer++ --depth 24 --width 768 --length 4096 --convention star --json"
+    assert run(["cost", *command.split()]) == ExitCode.SUCCESS
+    begin = '{"schema": "evodevo.cost/1", "parameters": 84934656, "cache_bytes": 150994944, '
+    assert capsys.readouterr().out.startswith(begin)
+    mamba = cost(capsys, "striped-mamba")
+    assert mamba["cache_bytes"] == 25_657_344
+    assert mamba["parameters"] == pytest.approx(79.7e6, rel=1e-3)
+    assert cost(capsys, "transformer++", "--depth", "48", "--width", "2048")["cache_bytes"] == 805_306_368
+    assert cost(capsys, "striped-mamba", "--depth", "48", "--width", "2048")["cache_bytes"] == 136_839_168
+
+
+def test_every_option_reaches_the_space(capsys: pytest.CaptureFixture[str]) -> None:
+    options = "--depth 6 --width 128 --head-size 32 --length 77 --batch 3 --mode decode --convention actual"
+    answer = cost(capsys, "transformer++", *options.split(), "--vocabulary", "256", "--untied", "--element-bytes", "2")
+    space = BackboneSpace(BackboneSettings(depth=6, dimensions=Dimensions(width=128, head_size=32)))
+    record = space.cost(
+        space.named("transformer++"),
+        length=77,
+        batch=3,
+        mode="decode",
+        convention="actual",
+        vocabulary=256,
+        tied=False,
+        element_bytes=2,
+    )
+    assert {key: answer[key] for key in record.to_json()} == record.to_json()
+    assert answer["embedding_parameters"] == 2 * 256 * 128
+
+
+def test_texts_of_one_genome_cost_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    spaced = cost(capsys, "11111 91111", "--width", "64")
+    hyphened = cost(capsys, "11111-91111", "--width", "64")
+    residual = cost(capsys, "111111 911112", "--width", "64")
+    assert spaced == hyphened
+    assert spaced["depth"] == 2
+    assert residual["parameters"] == spaced["parameters"]
+    assert residual["genome"] == "111111 911112"
+
+
+def test_sharing_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    alone = cost(capsys, "11111 91111 12121 92121", "--width", "64")
+    shared = cost(capsys, "11211 91111 11221 92121", "--width", "64")
+    assert shared["parameters"] < alone["parameters"]
+
+
+def test_people_see_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cost", "transformer++"]) == ExitCode.SUCCESS
+    shown = capsys.readouterr().out
+    assert "84,934,656" in shown
+    assert "150,994,944" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["transfromer++"], "Did you mean 'transformer++'?"),
+        ([""], "Known: striped-hyena"),
+        (["11111 9111"], "segment 2"),
+        (["11111 91119"], "segment 2"),
+        (["11111 9111x"], "'9111x'"),
+        (["transformer++", "--depth", "7"], "even number"),
+        (["transformer++", "--depth", "0"], "depth"),
+        (["transformer++", "--depth", "513"], "512"),
+        (["11111 91111", "--depth", "3"], "2 LIVs"),
+        (["transformer++", "--width", "100"], "multiple of 16"),
+        (["transformer++", "--width", "-64"], "width"),
+        (["transformer++", "--head-size", "7"], "head size 7"),
+        (["transformer++", "--length", "-1"], "length is -1"),
+        (["transformer++", "--batch", "0"], "batch is 0"),
+        (["transformer++", "--vocabulary", "-5"], "vocabulary is -5"),
+        ([" ".join(["11111"] * 513)], "at most 512"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["cost", *arguments]) == ExitCode.USAGE
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert seen.err.count("\n") == 1
+    assert wanted in seen.err
