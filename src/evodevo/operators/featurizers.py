@@ -202,7 +202,7 @@ class ModalFilter(FeatureGroup):
 
 
 class ImplicitFilter(FeatureGroup):
-    """A sine network over positions times an exponential window (Hyena); ends at ``max_length``, with a growing state."""
+    """A sine network over positions times an exponential window (Hyena): ends at ``max_length``, its state grows."""
 
     first: nn.Parameter
     first_bias: nn.Parameter

@@ -39,10 +39,10 @@ class Rotary:
         table = self._table
         if table is None or table[0].shape[0] < stop or table[0].dtype != like.dtype or table[0].device != like.device:
             size = max(128, 1 << (stop - 1).bit_length() if stop > 1 else 1)
-            inverse = BASE ** -(
-                torch.arange(0, self.head_size, 2, device=like.device, dtype=torch.float64) / self.head_size
-            )
-            angles = torch.outer(torch.arange(size, device=like.device, dtype=torch.float64), inverse).repeat(1, 2)
-            table = angles.cos().to(like.dtype), angles.sin().to(like.dtype)
+            with torch.inference_mode(False):  # a table made while generating must serve training later
+                even = torch.arange(0, self.head_size, 2, device=like.device, dtype=torch.float64)
+                places = torch.arange(size, device=like.device, dtype=torch.float64)
+                angles = torch.outer(places, BASE ** -(even / self.head_size)).repeat(1, 2)
+                table = angles.cos().to(like.dtype), angles.sin().to(like.dtype)
             self._table = table
         return table
