@@ -27,7 +27,7 @@ def generator(seed: int, *key: Key) -> np.random.Generator:
         key: what the draws are for, for example ``(generation, slot, "mutation")``.
     """
     words = np.frombuffer(_digest(seed, key), dtype=np.uint32)
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words.tolist())))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
 
 def integer_seed(seed: int, *key: Key) -> int:
