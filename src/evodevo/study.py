@@ -187,6 +187,7 @@ class Study:
         self._lease = self.store.acquire(self.run_id)
         try:
             self._recall()
+            self._describe()
             exhausted = self._search()
             finished = self._stop == "no"
             if finished:
@@ -249,7 +250,7 @@ class Study:
             if any(0 not in member.outcomes for member in members):
                 return False  # stopped
             state = self._tell(state, members)
-            self._close_generation(generation, self._told)
+            self._close_generation(generation, self._told, state)
             if exhausted or self._stop != "no":
                 return exhausted
         return False
@@ -285,7 +286,7 @@ class Study:
         born, exhausted = len(self._told) + len(waiting), False
         while True:
             for generation in range(len(self._hypervolumes), len(self._told) // population):
-                self._close_generation(generation, self._told[: (generation + 1) * population])
+                self._close_generation(generation, self._told[: (generation + 1) * population], state)
             while self._stop == "no" and self._dispatcher.free:
                 if not waiting and born < total and not exhausted:
                     waiting, exhausted = self._children(state, born)
@@ -323,6 +324,13 @@ class Study:
                 self._evaluate(chosen, number)
 
     # Individuals
+
+    def _describe(self) -> None:
+        """Record once what the problem says of its data."""
+        if not any(event.type == "task" for event in self.store.events(self.run_id)):
+            facts = self.problem.describe()
+            if facts:
+                self.store.add_event(self.lease, "task", self.problem.fidelity, facts)
 
     def _draw(self, moment: int, slot: int, purpose: str) -> np.random.Generator:
         return generator(self.settings.seed, moment, slot, purpose)
@@ -474,11 +482,12 @@ class Study:
         self._told += members
         return self.algorithm.tell(state, [self._scored(member) for member in members])
 
-    def _close_generation(self, generation: int, told: Sequence[Member]) -> None:
+    def _close_generation(self, generation: int, told: Sequence[Member], state: State) -> None:
         """Fix the reference point once, measure the hypervolume of all that was told, and record both."""
         closed = self._closed.get(generation)
         if closed is None:
             closed = self._measure(generation, told)
+            closed["population"] = [one.id for one in state.population]
             failpoint("before_generation_event")
             self.store.add_event(self.lease, "generation", str(generation), closed)
             failpoint("after_generation_event")

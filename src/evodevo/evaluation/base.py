@@ -101,6 +101,10 @@ class Problem(ABC):
         """Hand-drawn genomes to compare with, by name."""
         return {}
 
+    def describe(self) -> dict[str, Any]:
+        """What is recorded of the data when a run begins: JSON."""
+        return {}
+
     def local_evaluators(self) -> Mapping[str, Evaluator] | None:
         """Evaluators that only this process has; None where ``entry`` is registered."""
         return None

@@ -1,0 +1,165 @@
+"""Choosing one individual of a front, with the reason and the comparison with the baselines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evodevo.errors import NotFoundError, UsageError, unknown_name
+from evodevo.evaluation.base import Goal
+from evodevo.runs.archive import Individual, Run, Summary
+
+_CONDITION = re.compile(r"([a-z_]{1,40})\s*(<=|>=|<|>)\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kKMG]?)")
+_FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One goal of the chosen one beside a baseline.
+
+    Attributes:
+        goal: its name.
+        ours, theirs: summaries over the same kind of seeds.
+        better: whether ours is better on average.
+        clear: whether the ranges over seeds do not touch; with one seed each, nothing is clear unless the value is
+            exact (``ours`` and ``theirs`` do not vary by seed).
+    """
+
+    goal: str
+    ours: Summary
+    theirs: Summary
+    better: bool
+    clear: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The chosen one beside one baseline."""
+
+    baseline: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def dominates(self) -> bool:
+        """Better in at least one goal and worse in none, on average."""
+        worse = [v for v in self.verdicts if not v.better and v.ours.mean != v.theirs.mean]
+        return not worse and any(v.better for v in self.verdicts)
+
+    @property
+    def clear(self) -> bool:
+        """It dominates, and each goal that is better is so beyond the spread."""
+        return self.dominates and all(verdict.clear for verdict in self.verdicts if verdict.better)
+
+
+@dataclass(frozen=True)
+class Pick:
+    """The chosen individual.
+
+    Attributes:
+        individual: of the front.
+        reason: in words.
+        comparisons: with every baseline of the run.
+    """
+
+    individual: Individual
+    reason: str
+    comparisons: tuple[Comparison, ...]
+
+
+def pick(run: Run, rule: str = "knee", where: Sequence[str] = ()) -> Pick:
+    """Choose from a run's front.
+
+    Args:
+        run: with at least one scored individual.
+        rule: ``knee``, or ``best:GOAL``.
+        where: conditions such as ``cache<700K`` that the chosen one must keep.
+
+    Raises:
+        UsageError: an unknown rule, goal or condition.
+        NotFoundError: nobody on the front keeps the conditions.
+    """
+    front = run.front()
+    if not front:
+        raise NotFoundError(f"run {run.id} has no scored individual to pick. See: evodevo status {run.id}")
+    kept = [one for one in front if all(_keeps(one, condition, run.goals) for condition in where)]
+    if not kept:
+        raise NotFoundError(
+            f"nobody of the {len(front)} on the front keeps {' and '.join(where)}. See: evodevo front {run.id}"
+        )
+    among = f"{len(kept)} on the front" + (f" with {' and '.join(where)}" if where else "")
+    if rule == "knee":
+        chosen = knee(kept, run.goals)
+        reason = f"the knee among {among}: farthest from the line between the extremes, goals scaled to [0, 1]"
+    elif rule.startswith("best:"):
+        goal = _goal(rule.removeprefix("best:"), run.goals)
+        chosen = min(kept, key=lambda one: one.key(goal))
+        reason = f"best {goal.name} among {among}"
+    else:
+        raise UsageError(f"rule {rule[:40]!r}: it must be knee, or best:GOAL with one of {_names(run.goals)}.")
+    return Pick(chosen, reason, compare(chosen, run))
+
+
+def knee(front: Sequence[Individual], goals: Sequence[Goal]) -> Individual:
+    """The one farthest below the plane through the extremes: smallest sum of goals scaled to [0, 1] over the front."""
+    ranges = []
+    for goal in goals:
+        values = [one.key(goal) for one in front]
+        ranges.append((min(values), max(values)))
+
+    def total(one: Individual) -> float:
+        shares = [
+            (one.key(goal) - low) / (high - low) for goal, (low, high) in zip(goals, ranges, strict=True) if high > low
+        ]
+        return sum(shares)
+
+    return min(front, key=total)
+
+
+def compare(individual: Individual, run: Run) -> tuple[Comparison, ...]:
+    """The individual beside every baseline that has scores; over fresh seeds where both have some."""
+    found = []
+    for baseline in run.baselines():
+        verdicts = []
+        for goal in run.goals:
+            ours, theirs = individual.summary(goal.name), baseline.summary(goal.name)
+            if ours is None or theirs is None:
+                continue
+            verdicts.append(_verdict(goal, ours, theirs))
+        if len(verdicts) == len(run.goals):
+            found.append(Comparison(baseline.name, tuple(verdicts)))
+    return tuple(found)
+
+
+def _verdict(goal: Goal, ours: Summary, theirs: Summary) -> Verdict:
+    sign = 1.0 if goal.direction == "minimise" else -1.0
+    better = sign * ours.mean < sign * theirs.mean
+    apart = ours.high < theirs.low or ours.low > theirs.high
+    # What a genome's shape decides alone (its cost) has no spread over several seeds and is exact.
+    several = min(ours.seeds, theirs.seeds) > 1
+    return Verdict(goal.name, ours, theirs, better, apart and several)
+
+
+def _keeps(individual: Individual, condition: str, goals: Sequence[Goal]) -> bool:
+    match = _CONDITION.fullmatch(condition.strip())
+    if match is None:
+        raise UsageError(f"condition {condition[:60]!r}: it must look like cache<700K or quality<=2.5.")
+    name, sign, digits, unit = match.groups()
+    known = {**{k: v for k, v in individual.fact.items() if isinstance(v, int | float)}, **individual.scores}
+    if name not in known:
+        raise unknown_name("goal", name, [goal.name for goal in goals] + sorted(known))
+    value, limit = known[name], float(digits) * _FACTORS[unit]
+    if value is None:
+        return False
+    return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit}[sign]
+
+
+def _goal(name: str, goals: Sequence[Goal]) -> Goal:
+    for goal in goals:
+        if goal.name == name:
+            return goal
+    raise unknown_name("goal", name, [goal.name for goal in goals])
+
+
+def _names(goals: Sequence[Goal]) -> str:
+    return ", ".join(goal.name for goal in goals)
