@@ -10,11 +10,11 @@ from evodevo.testing.algorithms import AlgorithmTests
 
 # A change here makes recorded runs impossible to resume: say so in the changelog.
 PERMANENCE = {
-    "firefly": "ae6d5153b54c99f84db047cb0e8e33eb289aa4e103eaa5c61e9261109fc246c8",
-    "genetic": "02116b914f4b4924e5b0f8898d87b7c00d32da7ebf7d861983705e00e6e31358",
-    "nsga2": "e034987e8e1cc3acda7faddf795ee59e0df832b43bf08a40bb249c0c4ba347eb",
+    "firefly": "e093354dc970e2d0b6469f063758265a7e3ba78af04902ec55b4b115db4cf94e",
+    "genetic": "f327603b5b01207c7b0e5edaea7caac577f160a4a7c4c98756081ab592d68308",
+    "nsga2": "c447c03be52fe1b5d0d148455189f5c316b043c9a539e47681066f10164a716f",
     "random": "6ccc4f89a2ebf08f18687a60a11caea1d7e32f333f527a2d23d1f481948fb8db",
-    "regularized": "a6cb11c1a275c74cd8a570d656d26cc2ab54cc02b6cd403670633e2ce8b091bc",
+    "regularized": "246a17981c1b9babc1f65952b434555bfad169fb26a6864505ff5beebfb66b8f",
 }
 
 
@@ -31,14 +31,14 @@ for _name in ALGORITHMS.names():
 
 
 class TestNSGA2WithElites(AlgorithmTests):
-    permanence = "3e588b870c735777b959d0f243aac072b98f84f85ebf6653c09787d8c8b24736"
+    permanence = "f3c023b8a16ae5ce48d9e913bc1ae8016fb81ca94c7abe9709273eeddfe20419"
 
     def make_algorithm(self) -> Algorithm:
         return create("nsga2", {"survival": "elites"})
 
 
 class TestTheSmallestPopulation(AlgorithmTests):
-    permanence = "e49e3528362bc2c70879be4133a15df1a05936337d3baab5d0a37aba54bf3a19"
+    permanence = "2be74772ee2f910566195b4c3e10a3e132e97dd42e2a05546ce9454ee3662960"
 
     def make_algorithm(self) -> Algorithm:
         return create("nsga2", {"population": 2, "tournament_size": 5})

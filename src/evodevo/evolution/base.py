@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,7 +72,7 @@ class Proposal:
         parents: ids, in the order of their roles.
         operation: "initial", "sample", "mutation", "crossover", "crossover+mutation", "attraction" or
             "attraction+mutation".
-        details: JSON-able; ``redraws`` counts the duplicates that were thrown away before this genome.
+        details: JSON-able; ``redraws`` counts the draws that gave nothing new before this one.
     """
 
     genome: Any
@@ -158,8 +159,8 @@ class AlgorithmSettings(Settings):
     population: int = Field(default=16, ge=2, description="individuals that live at a time")
 
 
-Breed = Callable[[int, np.random.Generator], tuple[Proposal, ...]]
-"""``breed(slot, rng)``: the children of one mating, ``Algorithm.brood`` of them."""
+Breed = Callable[[int, np.random.Generator], Iterator[Proposal]]
+"""``breed(slot, rng)``: the children of one mating, ``Algorithm.brood`` of them, each made when it is asked for."""
 
 
 class Algorithm(ABC):
@@ -212,10 +213,11 @@ class Algorithm(ABC):
         litter = Litter(space, draw, known)
         if state.population:
             breed = self._breeder(state, space, count)
-            for first in range(0, count, self.brood):
-                brood = breed(first, draw(first, "child/0"))
-                for slot in range(first, min(first + self.brood, count)):
-                    litter.add(slot, partial(self._child, breed, brood, draw, slot))
+            matings = (breed(first, draw(first, "child/0")) for first in range(0, count, self.brood))
+            # All children first, then all hashes: the same work takes a tenth longer in turns.
+            children = list(islice(chain.from_iterable(matings), count))
+            for slot, child in enumerate(children):
+                litter.add(slot, partial(_child, breed, draw, slot, child))
         else:
             designed = (count + 1) // 2 if state.told == 0 else 0
             for slot in range(count):
@@ -242,11 +244,6 @@ class Algorithm(ABC):
             raise UsageError("individuals of one run have one number of objectives.")
         population, standings = self._survive(state.population, children)
         return replace(state, population=population, standings=standings, told=told)
-
-    def _child(self, breed: Breed, brood: tuple[Proposal, ...], draw: Draw, slot: int, attempt: int) -> Proposal:
-        if attempt > 0:
-            brood = breed(slot, draw(slot, f"child/{attempt}"))
-        return brood[slot % self.brood]
 
     @abstractmethod
     def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
@@ -282,21 +279,22 @@ class Litter:
         self._known = known
         self._hashes: set[str] = set()
 
-    def add(self, slot: int, attempt: Callable[[int], Proposal | None]) -> None:
-        """Take the first new one of ``attempt(0)``, ``attempt(1)``, …; a sample where none is new or it gives None.
+    def add(self, slot: int, attempt: Callable[[int], Iterable[Proposal]]) -> None:
+        """Take the first new proposal of ``attempt(0)``, ``attempt(1)``, …; a sample where there is none.
 
         Raises:
             SpaceExhausted: no sample was new either.
         """
         for redraws in range(self.MAX_REDRAWS + 1):
-            proposal = attempt(redraws)
-            if proposal is None:
+            proposal = None
+            for proposal in attempt(redraws):
+                if self._admit(proposal.genome):
+                    if redraws:
+                        proposal = replace(proposal, details=proposal.details | {"redraws": redraws})
+                    self.proposals.append(proposal)
+                    return
+            if proposal is None:  # nothing to redraw: a space without designs
                 break
-            if self._admit(proposal.genome):
-                if redraws:
-                    proposal = replace(proposal, details=proposal.details | {"redraws": redraws})
-                self.proposals.append(proposal)
-                return
         self.add_sample(slot, {"redraws": redraws} if redraws else {})
 
     def add_sample(self, slot: int, details: dict[str, Any]) -> None:
@@ -323,9 +321,14 @@ class Litter:
         return True
 
 
-def _design(space: Space[Any], draw: Draw, slot: int, attempt: int) -> Proposal | None:
+def _child(breed: Breed, draw: Draw, slot: int, child: Proposal, attempt: int) -> Iterable[Proposal]:
+    # A slot that is redrawn has a mating of its own, and either child of it will do.
+    return breed(slot, draw(slot, f"child/{attempt}")) if attempt else (child,)
+
+
+def _design(space: Space[Any], draw: Draw, slot: int, attempt: int) -> Iterable[Proposal]:
     genome = space.initial(draw(slot, f"initial/{attempt}"))
-    return None if genome is None else Proposal(genome, (), "initial", {})
+    return () if genome is None else (Proposal(genome, (), "initial", {}),)
 
 
 ALGORITHMS.add("nsga2", "evodevo.evolution.nsga2:NSGA2")

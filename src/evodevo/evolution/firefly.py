@@ -8,6 +8,7 @@ standings by s stand for it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Firefly(Algorithm):
     def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
         population, standings, settings = state.population, state.standings, self.settings
 
-        def breed(slot: int, rng: np.random.Generator) -> tuple[Proposal, ...]:
+        def breed(slot: int, rng: np.random.Generator) -> Iterator[Proposal]:
             # The population is ordered best first, so the slots of a generation walk over all but the elites; an
             # event of steady state has one slot only and moves anybody.
             size = len(population)
@@ -49,8 +50,9 @@ class Firefly(Algorithm):
             if size > 1:
                 other = tournament(standings, settings.tournament_size, rng, excluded=position)
                 if standings[other] < standings[position]:
-                    return (self._approach(firefly, population[other], space, rng),)
-            return (Proposal(space.mutate(firefly.genome, rng), (firefly.id,), "mutation", {}),)
+                    yield self._approach(firefly, population[other], space, rng)
+                    return
+            yield Proposal(space.mutate(firefly.genome, rng), (firefly.id,), "mutation", {})
 
         return breed
 

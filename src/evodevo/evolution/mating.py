@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,19 @@ def pair_breeder(state: State, space: Space[Any], tournament_size: int) -> Breed
     """
     population, standings = state.population, state.standings
 
-    def breed(_: int, rng: np.random.Generator) -> tuple[Proposal, ...]:
+    def breed(_: int, rng: np.random.Generator) -> Iterator[Proposal]:
         if len(population) == 1:
             only = population[0]
-            return tuple(Proposal(space.mutate(only.genome, rng), (only.id,), "mutation", {}) for _ in range(2))
+            for _ in range(2):
+                yield Proposal(space.mutate(only.genome, rng), (only.id,), "mutation", {})
+            return
         first = tournament(standings, tournament_size, rng)
         second = tournament(standings, tournament_size, rng, excluded=first)
         a, b = population[first], population[second]
         parents = (a.id, b.id)
-        children = []
         for crossed in space.crossover(a.genome, b.genome, rng):
             mutant = space.mutate(crossed, rng)
             operation = "crossover" if mutant == crossed else "crossover+mutation"
-            children.append(Proposal(mutant, parents, operation, {}))
-        return tuple(children)
+            yield Proposal(mutant, parents, operation, {})
 
     return breed

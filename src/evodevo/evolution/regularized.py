@@ -6,6 +6,7 @@ With several objectives the score is that of our genetic algorithm, ΣU(objectiv
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ class RegularizedEvolution(Algorithm):
     settings: RegularizedEvolutionSettings
 
     def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
-        def breed(_: int, rng: np.random.Generator) -> tuple[Proposal, ...]:
+        def breed(_: int, rng: np.random.Generator) -> Iterator[Proposal]:
             parent = state.population[tournament(state.standings, self.settings.tournament_size, rng)]
-            return (Proposal(space.mutate(parent.genome, rng), (parent.id,), "mutation", {}),)
+            yield Proposal(space.mutate(parent.genome, rng), (parent.id,), "mutation", {})
 
         return breed
 

@@ -89,13 +89,14 @@ def tournament(standings: Sequence[int], size: int, rng: np.random.Generator, ex
         rng: for the draws.
         excluded: a position that is not drawn; not the only one.
     """
-    drawn = [] if excluded is None else [excluded]
+    taken = [] if excluded is None else [excluded]
     best = -1
-    for _ in range(min(size, len(standings) - len(drawn))):
-        position = int(rng.integers(len(standings) - len(drawn)))
-        for earlier in sorted(drawn):
+    # One call for all draws: a call of ``integers`` for each costs more than all the rest of a mating.
+    for chance in rng.random(min(size, len(standings) - len(taken))).tolist():
+        position = int(chance * (len(standings) - len(taken)))
+        for earlier in sorted(taken):
             position += position >= earlier
-        drawn.append(position)
+        taken.append(position)
         if best < 0 or standings[position] < standings[best]:
             best = position
     return best
