@@ -196,7 +196,7 @@ class Run:
             "state": self.state,
             "created": self.row.created_at,
             "individuals": len(pool),
-            "scored": sum(one.outcome is not None and one.reason is None for one in pool),
+            "scored": sum(one.state == "done" for one in pool),
             "failed": reasons,
             "generations": len(closed),
             "generations_wanted": self.settings.study.generations if self.kind == "evolve" else None,
