@@ -114,6 +114,30 @@ def test_of_many_that_start_at_once_one_works(folder: Path, run_id: str) -> None
         assert sorted(answers) == ["", "", "", "held 1\n"]
 
 
+def test_writers_of_many_runs_wait_for_each_other(folder: Path) -> None:
+    # Each of these reads before it writes: with a plain BEGIN, SQLite refuses some of them at once.
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with Store.open(folder) as store:
+                for _ in range(25):
+                    lease = store.acquire(new_run(store))
+                    store.change_settings(lease, {"x": 1})
+                    store.release(lease)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    with Store.open(folder, "ro") as store:
+        assert [run.settings for run in store.runs()] == [{"x": 1}] * 100
+
+
 # Owners that cannot be judged by pid
 
 

@@ -291,6 +291,12 @@ class StoreTests:
             (1, "stale", {}),
         ]
 
+    def test_an_attempt_before_the_last_one_comes_too_late(self, store: Store) -> None:
+        lease, (one, *_) = grown(store)
+        assert store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, attempt=3))
+        assert not store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, attempt=2))
+        assert [row.attempt for row in store.evaluations(lease.run_id)] == [3]
+
     def test_an_evaluation_with_a_blob_that_is_not_there_leaves_nothing(self, store: Store) -> None:
         lease, (one, *_) = grown(store)
         with pytest.raises(NotFoundError, match="not in the pool"):
@@ -414,6 +420,24 @@ class StoreTests:
         store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 1, blobs={"weights": shared}))
         assert store.gc(grace_seconds=0).blobs == ()
         assert store.check(deep=True).ok
+
+    def test_repair_leaves_a_run_that_is_open_as_it_is(self, store: Store) -> None:
+        holdings = [grown(store, 1) for _ in range(2)]
+        closed, opened = sorted(holdings, key=lambda holding: holding[0].run_id)
+        digest = store.blobs.put_bytes(b"shared by two runs")
+        for lease, (one,) in holdings:
+            store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 0, blobs={"weights": digest}))
+        store.release(closed[0])
+        store.blobs.remove(digest)
+        before = store.events(opened[0].run_id)
+        with pytest.raises(RunOwnedError, match=opened[0].run_id):
+            store.repair()
+        assert [row.state for row in store.evaluations(closed[0].run_id)] == ["failed"]
+        assert [row.state for row in store.evaluations(opened[0].run_id)] == ["done"]
+        assert store.events(opened[0].run_id) == before
+        store.release(opened[0])
+        assert len(store.repair().lost_evaluations) == 1
+        assert store.check().ok
 
     def test_a_lost_blob_marks_its_evaluations_and_nothing_else(self, store: Store) -> None:
         lease, (one, two, three, *_) = grown(store)
