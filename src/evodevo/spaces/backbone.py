@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, pairwise
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from evodevo.errors import GenomeError, UsageError
+from evodevo.errors import GenomeError, UsageError, quoted_list, unknown_name
 from evodevo.settings import Settings
 from evodevo.spaces.backbone_cost import backbone_cost
 from evodevo.spaces.backbone_genome import (
@@ -354,11 +355,15 @@ class BackboneSpace(Space[BackboneGenome]):
         Raises:
             GenomeError: with position, value and what is allowed.
         """
-        name, _, depth = text.strip().partition("@")
+        name, at, depth = text.strip().partition("@")
         if name in NAMED_BACKBONES:
-            if depth and not (depth.isascii() and depth.isdigit() and len(depth) < 6):
+            if at and not (depth.isascii() and depth.isdigit() and len(depth) < 6):
                 raise GenomeError(f"{text.strip()[:60]!r}: after @ the depth is wanted, for example {name}@24.")
-            return self.named(name, int(depth) if depth else self.settings.depth)
+            return self.named(name, int(depth) if at else None)
+        if len(name) < 60 and (near := difflib.get_close_matches(name, NAMED_BACKBONES, n=1)):
+            raise GenomeError(
+                f"unknown backbone {name!r}. Did you mean {near[0]!r}? Known: {quoted_list(NAMED_BACKBONES)}."
+            )
         genome = parse_segments(text, self.genes, what="backbone genome", most=MAX_LIVS)
         self.check(genome)
         return genome
@@ -375,10 +380,8 @@ class BackboneSpace(Space[BackboneGenome]):
             GenomeError: the name does not exist at this depth or width.
         """
         if name not in NAMED_BACKBONES:
-            from evodevo.errors import unknown_name
-
             raise unknown_name("backbone", name, NAMED_BACKBONES)
-        genome = unconnected(NAMED_BACKBONES[name](depth or self.settings.depth), self.genes)
+        genome = unconnected(NAMED_BACKBONES[name](self.settings.depth if depth is None else depth), self.genes)
         self.check(genome)
         return genome
 

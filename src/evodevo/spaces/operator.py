@@ -206,6 +206,12 @@ class OperatorSpec:
                 f"width {dims.width} has {dims.heads} heads of {dims.head}, which {self.repeat} does not divide. "
                 "Choose another width or head_size, or leave the class out."
             )
+        short = self.structure == "toeplitz" and self.groups["filter"].parametrisation == genes.EXPLICIT
+        if self.banded and short and dims.band < FILTER_TAPS:
+            raise GenomeError(
+                f"the operator {''.join(map(str, self.operator))} has a filter of {FILTER_TAPS} taps, and a band of "
+                f"{dims.band} does not hold it; band must be at least {FILTER_TAPS}."
+            )
 
     # Shapes
 
