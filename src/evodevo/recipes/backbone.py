@@ -20,15 +20,15 @@ def demo(size: Size) -> EvolveSettings:
             objectives=("quality", "cache"),
             language=LanguageSettings(context_length=128),
             training=TrainingSettings(
-                budget=Budget(tokens=2_000_000 if full else 300_000),
-                optimizer=OptimizerSettings(learning_rate=4e-3, warmup=0.1),
-                batch_size=8,
+                budget=Budget(tokens=2_000_000 if full else 250_000),
+                optimizer=OptimizerSettings(learning_rate=5e-3, warmup=0.1),
+                batch_size=4,
             ),
             validation_tokens=65_536,
             seconds=3600.0 if full else 600.0,
             memory_bytes=4 * 2**30,
         ),
-        study=StudySettings(population=8 if not full else 16, generations=4 if not full else 12, confirmations=2),
+        study=StudySettings(population=16 if full else 8, generations=12 if full else 4, confirmations=2),
     )
 
 
@@ -42,8 +42,8 @@ def small(size: Size) -> EvolveSettings:
             language=LanguageSettings(context_length=256),
             training=TrainingSettings(
                 budget=Budget(tokens=8_000_000 if full else 400_000),
-                optimizer=OptimizerSettings(learning_rate=4e-3, warmup=0.1),
-                batch_size=8,
+                optimizer=OptimizerSettings(learning_rate=5e-3, warmup=0.1),
+                batch_size=4,
             ),
             validation_tokens=131_072,
             seconds=4 * 3600.0 if full else 1200.0,
