@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def space_of(**settings: Any) -> BackboneSpace:
 
 
 class BackboneTests(SpaceTests):
-    options: dict[str, Any] = {}
+    options: ClassVar[dict[str, Any]] = {}
 
     def make_space(self) -> BackboneSpace:
         return space_of(**self.options)
@@ -75,35 +75,35 @@ class TestPaper(BackboneTests):
 
 
 class TestEveryClass(BackboneTests):
-    options = {"classes": EVERY_CLASS, "depth": 24}
+    options: ClassVar[dict[str, Any]] = {"classes": EVERY_CLASS, "depth": 24}
 
 
 class TestOneClass(BackboneTests):
-    options = {"classes": ("Rec-1",), "depth": 5}
+    options: ClassVar[dict[str, Any]] = {"classes": ("Rec-1",), "depth": 5}
 
 
 class TestOneLIV(BackboneTests):
-    options = {"depth": 1, "residuals": True}
+    options: ClassVar[dict[str, Any]] = {"depth": 1, "residuals": True}
 
 
 class TestResiduals(BackboneTests):
-    options = {"residuals": True}
+    options: ClassVar[dict[str, Any]] = {"residuals": True}
 
 
 class TestQueries(BackboneTests):
-    options = {"share_queries": True, "classes": ("SA-1", "SA-3", "SA-1-DiffV2")}
+    options: ClassVar[dict[str, Any]] = {"share_queries": True, "classes": ("SA-1", "SA-3", "SA-1-DiffV2")}
 
 
 class TestPartialFeaturizers(BackboneTests):
-    options = {"partial_featurizers": True}
+    options: ClassVar[dict[str, Any]] = {"partial_featurizers": True}
 
 
 class TestVariableDepth(BackboneTests):
-    options = {"depth_range": (1, 9), "mutation_probability": 0.5}
+    options: ClassVar[dict[str, Any]] = {"depth_range": (1, 9), "mutation_probability": 0.5}
 
 
 class TestEverything(BackboneTests):
-    options = {
+    options: ClassVar[dict[str, Any]] = {
         "depth_range": (3, 12),
         "residuals": True,
         "share_queries": True,
@@ -268,7 +268,7 @@ def test_more_than_512_livs_are_refused() -> None:
     assert len(space.parse(most)) == 512
     for refused in (
         lambda: space.parse(most + " 91111"),
-        lambda: space.check(space.parse(most) + ((9, 1, 1, 1, 1),)),
+        lambda: space.check((*space.parse(most), (9, 1, 1, 1, 1))),
         lambda: space.from_json({"space": "backbone", "version": 1, "genes": [[9, 1, 1, 1, 1]] * 513}),
         lambda: space.named("transformer++", 514),
     ):
@@ -296,7 +296,7 @@ def test_six_integers_only_with_the_residual_extension() -> None:
     for space, text in ((space_of(), "111111"), (space_of(residuals=True), "11111")):
         with pytest.raises(GenomeError, match=f"{space.genes} are wanted"):
             space.parse(text)
-    with pytest.raises(GenomeError, match="residual value.* as in the segment before"):
+    with pytest.raises(GenomeError, match=r"residual value.* as in the segment before"):
         space_of(residuals=True).parse("111111 911111")
     with pytest.raises(GenomeError, match=r"integer 6 \(residual value\) is 3; allowed: 1 to 2"):
         space_of(residuals=True).parse("111111 911113")

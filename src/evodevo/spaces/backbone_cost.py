@@ -44,7 +44,7 @@ def backbone_cost(
         UsageError: length, batch or vocabulary is out of range.
     """
     _check(length, batch, vocabulary, element_bytes)
-    if dims.long_filter == "mlp" and length > dims.max_length and any("filter" in plan.origin for plan in plans):
+    if length > dims.max_length and any(plan.spec.ends(dims) for plan in plans):
         raise UsageError(f"length {length} is beyond the {dims.max_length} positions of the long filters (max_length).")
     star = convention == "star"
     bytes_each = element_bytes or (STAR_BYTES if star else 4)

@@ -184,6 +184,11 @@ class OperatorSpec:
         """Low rank with a cache of keys and values; without it, linear attention with a matrix state."""
         return self.structure == "low_rank" and (self.nonlinearity != genes.LINEAR or self.banded)
 
+    def ends(self, dims: Dimensions) -> bool:
+        """Whether it sees at most ``max_length`` tokens: its filter is a function of that many positions."""
+        implicit = self.structure == "toeplitz" and self.groups["filter"].parametrisation == genes.IMPLICIT
+        return implicit and not self.banded and dims.long_filter == "mlp"
+
     def query_heads(self, dims: Dimensions) -> int:
         """Query heads: H, or 2H where every head has a second one to subtract."""
         return dims.heads * (2 if self.differential == "v2" else 1)

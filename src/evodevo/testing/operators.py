@@ -75,14 +75,13 @@ def liv_case(row: LIVClass, dims: Dimensions) -> OperatorCase:
 
     spec = row.spec
     long_filter = spec.structure == "toeplitz" and spec.groups["filter"].parametrisation == 3
-    ends = long_filter and dims.long_filter == "mlp" and not spec.banded
     return OperatorCase(
         build=lambda: build_operator(spec, dims),
         width=dims.width,
         parameters=backbone_cost(plans, dims, length=1, convention="actual").parameters - norms,
         state_bytes=state_bytes,
         leak=1e-12 if long_filter else 0.0,
-        longest=dims.max_length if ends else None,
+        longest=dims.max_length if spec.ends(dims) else None,
     )
 
 
