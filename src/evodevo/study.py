@@ -16,9 +16,18 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from evodevo.errors import EvaluationsFailedError
+from evodevo.errors import DiskFullError, EvaluationsFailedError
 from evodevo.evaluation.archive import feasible_points, front_places, hypervolume, reference_point
-from evodevo.evaluation.base import INFEASIBLE, FunctionProblem, Goal, Outcome, Problem, Scores, write_numbers
+from evodevo.evaluation.base import (
+    DISK_FULL,
+    INFEASIBLE,
+    FunctionProblem,
+    Goal,
+    Outcome,
+    Problem,
+    Scores,
+    write_numbers,
+)
 from evodevo.evaluation.dispatch import Dispatcher, Finished, Ticket
 from evodevo.evaluation.record import is_final, to_evaluation, to_outcome
 from evodevo.evolution.base import Algorithm, Proposal, Scored, SpaceExhausted, State, create
@@ -186,6 +195,8 @@ class Study:
         """
         self._lease = self.store.acquire(self.run_id)
         try:
+            if self.store.run(self.run_id).state != "running":
+                self.store.finish_run(self.lease, "running")
             self._recall()
             self._describe()
             exhausted = self._search()
@@ -464,6 +475,9 @@ class Study:
 
     def _record(self, event: Finished) -> None:
         ticket, outcome = event.ticket, event.outcome
+        if outcome.reason == DISK_FULL:
+            # The disk's fault, not the genome's: nothing is recorded, and a resume does it again.
+            raise DiskFullError(f"{outcome.detail} What was finished is safe; free some space and resume.")
         fidelity, seed = self.problem.fidelity, self.seed(ticket.seed)
         row = to_evaluation(ticket.individual, fidelity, seed, ticket.attempt, outcome)
         self.store.finish_evaluation(self.lease, row)

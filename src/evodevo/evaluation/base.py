@@ -14,6 +14,7 @@ from evodevo.execution.base import Evaluator, Report
 from evodevo.objectives.base import Direction
 
 INFEASIBLE = "infeasible"
+DISK_FULL = "disk_full"
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,8 @@ class Run:
         self.id = row.id
         self.kind = row.kind
         self.recipe = row.recipe
-        self.state = row.state
+        killed = row.state == "running" and archive.store.owner(row.id) is None
+        self.state = "interrupted" if killed else row.state
         self.seed = row.seed
 
     def __repr__(self) -> str:
