@@ -21,6 +21,7 @@ from evodevo.models.settings import LanguageModelSettings
 from evodevo.operators.base import select_rows, used_bytes
 from evodevo.operators.block import Block
 from evodevo.operators.compiled import build_operator
+from evodevo.operators.dense import linear
 from evodevo.operators.differential import Differential
 from evodevo.operators.featurizers import FeatureGroup, build_group
 from evodevo.operators.liv import LIV, NORM_EPSILON, STATE
@@ -152,7 +153,7 @@ class Backbone(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, V)."""
-        return F.linear(hidden, self.embedding.weight if self.head is None else self.head.weight)
+        return linear(hidden, self.embedding.weight if self.head is None else self.head.weight)
 
     def loss(self, windows: Tensor) -> Tensor:
         """Mean cross-entropy in nats of predicting each token of windows (B, T+1) from those before it."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evodevo.operators.dense import linear
 from evodevo.operators.taps import causal_taps
 from evodevo.spaces import featurizer as genes
 from evodevo.spaces.operator import Dimensions, OperatorSpec
@@ -77,7 +78,7 @@ class Projection(FeatureGroup):
             features (B, T, C) and the new past.
         """
         if self.dense:
-            x = F.linear(x, self.weight)
+            x = linear(x, self.weight)
         elif not self.convolved:
             x = x * self.gain
         if self.convolved:
@@ -111,7 +112,7 @@ class Decay(FeatureGroup):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(log α, Δ), each (B, T, H), in float32 or better; 0 and 0 at padding, which leaves a state as it is."""
-        logits = F.linear(x, self.weight)
+        logits = linear(x, self.weight)
         precise = torch.promote_types(logits.dtype, torch.float32)
         step = F.softplus(logits.to(precise) + self.bias)
         if mask is not None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.operators.base import Operator, Output, Slab
+from evodevo.operators.dense import linear
 from evodevo.operators.featurizers import FeatureGroup, build_group
 from evodevo.spaces.operator import Dimensions, OperatorSpec
 
@@ -80,7 +81,7 @@ class LIV(Operator):
         mixed, groups, after = self.mix(x, mask, shared or {}, state)
         if after is not None:
             after = {name: value for name, value in after.items() if name in self.state_tensors or name in self.extra}
-        return Output(F.linear(mixed, self.out), groups, after)
+        return Output(linear(mixed, self.out), groups, after)
 
     extra: frozenset[str] = frozenset()
     """Bookkeeping in the state beside the tensors that the specification names."""

@@ -1,0 +1,129 @@
+"""Rec-1 against a plain loop over time, and against the Mamba mixers of transformers. Forward and backward.
+
+Run: python benchmarks/recurrence.py [--json PATH]
+
+The core is the scan alone: values, writes, reads and decays in, outputs out. The whole LIV has projections,
+convolutions, norm and gate. The peers have the same width, state (width x N numbers) and convolution; with
+``expand=2``, their default, they would have twice the state. Without their CUDA packages they run the PyTorch code
+that transformers ships; Mamba2Mixer also at the chunk size that suits it best here, not only at its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from transformers import Mamba2Config, MambaConfig
+from transformers.models.mamba.modeling_mamba import MambaMixer
+from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
+
+from evodevo.operators.compiled import build_operator
+from evodevo.operators.recurrence import scan
+from evodevo.spaces.operator import OPERATORS, Dimensions
+from measuring import Report, Spread, arguments, ratio, take_turns
+
+HEAD = 64
+STATE = 16
+
+
+def time_loop(value: Tensor, write: Tensor, read: Tensor, log_decay: Tensor) -> Tensor:
+    """The recurrence as it is written, one token after another; ``unbind`` keeps its backward pass linear."""
+    decay = log_decay.exp()[..., None, None].unbind(1)
+    values, writes = value.unsqueeze(-2).unbind(1), write.unsqueeze(-1).unbind(1)
+    reads = read.unsqueeze(-2).unbind(1)
+    state = value.new_zeros(value.shape[0], value.shape[2], write.shape[-1], value.shape[3])
+    outputs = []
+    for v, b, c, a in zip(values, writes, reads, decay, strict=True):
+        state = torch.addcmul(b * v, state, a)
+        outputs.append(c @ state)
+    return torch.cat(outputs, 2).transpose(1, 2)
+
+
+def core_inputs(batch: int, length: int, width: int) -> tuple[Tensor, ...]:
+    """Values (B, T, H, P), writes and reads (B, T, 1, N), log decays (B, T, H)."""
+    heads = width // HEAD
+    value = torch.randn(batch, length, heads, HEAD)
+    write, read = torch.randn(2, batch, length, 1, STATE).unbind(0)
+    return value, write.contiguous(), read.contiguous(), -torch.rand(batch, length, heads) * 0.2
+
+
+def training(
+    function: Callable[..., Tensor], inputs: tuple[Tensor, ...], parameters: list[Tensor]
+) -> Callable[[], None]:
+    """One forward and backward pass, gradients of inputs and parameters included."""
+    leaves = [tensor.requires_grad_() for tensor in inputs]
+    gradient = torch.randn_like(function(*leaves))
+
+    def run() -> None:
+        torch.autograd.grad(function(*leaves), [*leaves, *parameters], gradient, allow_unused=True)
+
+    return run
+
+
+def mixers(width: int) -> dict[str, nn.Module]:
+    """Ours and theirs, of equal state."""
+    common = {"hidden_size": width, "state_size": STATE, "expand": 1, "conv_kernel": 4, "num_hidden_layers": 1}
+    made: dict[str, nn.Module] = {
+        "evodevo Rec-1": build_operator(OPERATORS.get("Rec-1").spec, Dimensions(width=width, head_size=HEAD)),
+        "MambaMixer": MambaMixer(MambaConfig(**common), 0),
+    }
+    for chunk in (256, 64, 32, 16):
+        config = Mamba2Config(**common, num_heads=width // HEAD, head_dim=HEAD, n_groups=1, chunk_size=chunk)
+        made[f"Mamba2Mixer, chunk {chunk}"] = Mamba2Mixer(config, 0)
+    return made
+
+
+def main() -> None:
+    """Measure and report."""
+    options = arguments(__doc__, batch=1, length=1024, width=768, rounds=15)
+    report = Report(
+        "Rec-1, forward and backward",
+        settings={"shape": f"B={options.batch} L={options.length} D={options.width} N={STATE}, float32"},
+    )
+    inputs = core_inputs(options.batch, options.length, options.width)
+    with torch.no_grad():
+        torch.testing.assert_close(scan(*inputs)[0], time_loop(*inputs), rtol=1e-4, atol=1e-4)
+    core = {
+        "evodevo scan": training(lambda *x: scan(*x, final=False)[0], inputs, []),
+        "time loop": training(time_loop, inputs, []),
+    }
+    seconds = take_turns(core, options.rounds)
+    gain = ratio(seconds["time loop"], seconds["evodevo scan"])
+    for name, values in seconds.items():
+        report.rows.append(row(name, "core", None, values, ratio(values, seconds["evodevo scan"])))
+    report.at_least("core of Rec-1: times as fast as the time loop", gain.median, 5)
+
+    x = torch.randn(options.batch, options.length, options.width)
+    operators = mixers(options.width)
+
+    def run(module: nn.Module) -> Callable[[], None]:
+        def forward(u: Tensor) -> Tensor:
+            result = module(u)
+            return result if isinstance(result, Tensor) else result.y
+
+        return training(forward, (x.clone(),), list(module.parameters()))
+
+    seconds = take_turns({name: run(module) for name, module in operators.items()}, options.rounds, warmup=1)
+    ours = seconds["evodevo Rec-1"]
+    for name, values in seconds.items():
+        numbers = sum(parameter.numel() for parameter in operators[name].parameters())
+        report.rows.append(row(name, "whole", numbers, values, ratio(values, ours)))
+        if values is not ours:
+            report.at_least(f"whole Rec-1: times as fast as {name}", ratio(values, ours).median, 1)
+    report.finish(options.json)
+
+
+def row(name: str, part: str, parameters: int | None, seconds: list[float], times: Spread) -> dict[str, str]:
+    """A line of the table."""
+    return {
+        "part": part,
+        "who": name,
+        "parameters": f"{parameters:,}" if parameters is not None else "",
+        "ms (quartiles)": Spread.of(seconds).show(1e3),
+        "time / ours": times.show(),
+    }
+
+
+if __name__ == "__main__":
+    main()
