@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Annotated
 
@@ -16,9 +17,22 @@ import typer
 from evodevo import __version__
 from evodevo.cli import output
 from evodevo.cli.cost import cost
+from evodevo.cli.demo import demo
+from evodevo.cli.diff import diff
 from evodevo.cli.doctor import doctor
+from evodevo.cli.evolve import evolve
 from evodevo.cli.failures import TerminatedError, explain
+from evodevo.cli.front import front
+from evodevo.cli.generate import generate
+from evodevo.cli.lineage import lineage
+from evodevo.cli.pick import pick
+from evodevo.cli.recipes import recipes
 from evodevo.cli.repair import repair
+from evodevo.cli.report import report
+from evodevo.cli.resume import resume
+from evodevo.cli.show import show
+from evodevo.cli.status import status
+from evodevo.cli.train import train
 from evodevo.errors import ExitCode
 
 app = typer.Typer(
@@ -27,8 +41,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for _command in (doctor, cost, repair):
-    app.command()(_command)
+PANELS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Begin": (doctor, demo),
+    "Search and train": (evolve, resume, train),
+    "Look": (status, front, pick, show, diff, lineage, report, cost),
+    "Use": (generate,),
+    "Keep": (repair,),
+}
+for _panel, _commands in PANELS.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_panel)(_command)
+app.add_typer(recipes, name="recipes", rich_help_panel="Begin")
 
 
 def _version(wanted: bool) -> None:

@@ -17,6 +17,9 @@ from evodevo.diagrams.base import clean, one_line
 __all__ = ["ReaderGoneError", "clean", "close_quietly", "document", "event", "line", "one_line", "table", "words"]
 
 
+LONGEST = 4_000_000
+
+
 class ReaderGoneError(Exception):
     """Whoever read our stdout has seen enough (``evodevo front RUN | head -1``)."""
 
@@ -32,8 +35,8 @@ def event(data: Mapping[str, Any]) -> None:
 
 
 def line(text: str = "") -> None:
-    """One line of data for people."""
-    _write(sys.stdout, clean(text))
+    """Data for people: one line, or a text with line ends."""
+    _write(sys.stdout, clean(text, LONGEST))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:

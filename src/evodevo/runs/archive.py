@@ -46,6 +46,12 @@ class Archive:
         """Let go of the files."""
         self.store.close()
 
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
         return [Run(self, row) for row in self.store.runs()]

@@ -1,0 +1,61 @@
+"""``evodevo diff``: where two genomes differ, and what that did to the scores."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.listing import print_individuals, record
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+
+if TYPE_CHECKING:
+    from evodevo.runs import Individual
+
+NOTHING = "–"
+
+
+def diff(
+    first: Annotated[str, typer.Argument(metavar="A", help="A beginning of the id of an individual.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Compare two individuals, LIV by LIV."""
+    from evodevo.errors import UsageError
+    from evodevo.runs import open_archive
+
+    with open_archive(store) as archive:
+        a, b = archive.individual(first), archive.individual(second)
+        if a.run.space.name != b.run.space.name or a.run.space.genes != b.run.space.genes:
+            raise UsageError(f"{a.id} and {b.id} are genomes of different spaces; nothing can be compared.")
+        distance, changes = a.run.space.distance(a.genome, b.genome), _differences(a, b)
+        if json:
+            data = {"a": record(a), "b": record(b), "distance": distance, "differences": changes}
+            output.document("evodevo.diff/1", data)
+            return
+        print_individuals([a, b], a.run.goals)
+        output.line(f"{len(changes)} of {max(len(a.genome), len(b.genome))} LIVs differ (distance {distance:.3f})")
+        rows = [(c["position"], c["a"] or NOTHING, c["b"] or NOTHING, ", ".join(c["integers"])) for c in changes]
+        if rows:
+            output.table(("LIV", a.name, b.name, "what differs"), rows, right=("LIV",))
+
+
+def _differences(a: Individual, b: Individual) -> list[dict[str, Any]]:
+    from evodevo.spaces.backbone_genome import PLACES
+    from evodevo.spaces.text import print_segments
+
+    found = []
+    for place, (left, right) in enumerate(zip_longest(a.genome, b.genome)):
+        if left == right:
+            continue
+        shown = []
+        for one, segment in ((a, left), (b, right)):
+            name = one.plan[place].row.name if segment is not None else ""
+            shown.append(f"{name} {print_segments([segment])}" if segment is not None else None)
+        both = left is not None and right is not None
+        integers = [PLACES[n] for n, (x, y) in enumerate(zip(left, right, strict=True)) if x != y] if both else ["all"]
+        found.append({"position": place + 1, "a": shown[0], "b": shown[1], "integers": integers})
+    return found

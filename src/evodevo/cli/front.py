@@ -1,0 +1,43 @@
+"""``evodevo front``: the best trade-offs of a run, beside the baselines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evodevo.cli import output
+from evodevo.cli.listing import goal_records, print_individuals, record, say_seeds
+from evodevo.cli.options import DEFAULT_STORE, Json, RunName, StoreFolder
+
+if TYPE_CHECKING:
+    from evodevo.runs import Run
+
+
+def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
+    """List the best trade-offs of a run (nobody is better in one goal without being worse in another) and baselines."""
+    from evodevo.runs import open_archive
+
+    with open_archive(store) as archive:
+        found = archive.run(run)
+        if not json:
+            show_front(found)
+            return
+        closed = found.generations()
+        data = {
+            "run": found.id,
+            "state": found.state,
+            "goals": goal_records(found),
+            "front": [record(one) for one in found.front()],
+            "baselines": [record(one) for one in found.baselines()],
+            "hypervolume": closed[-1]["hypervolume"] if closed else None,
+            "reference": closed[-1]["reference"] if closed else None,
+        }
+        output.document("evodevo.front/1", data)
+
+
+def show_front(run: Run) -> None:
+    """The table, for people."""
+    members = [*run.front(), *run.baselines()]
+    if not run.front():
+        output.words(f"nobody of run {run.id} has scores yet. See: evodevo status {run.id}")
+    print_individuals(members, run.goals)
+    say_seeds(members, run.goals)

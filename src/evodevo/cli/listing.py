@@ -1,0 +1,99 @@
+"""Individuals as rows for people and as records for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from evodevo.cli import output
+
+if TYPE_CHECKING:
+    from evodevo.evaluation.base import Goal
+    from evodevo.runs import Individual, Run
+
+
+def strip(individual: Individual) -> str:
+    """The genome as one glyph per LIV."""
+    from evodevo.diagrams import text_strip
+    from evodevo.runs.drawing import marks
+
+    return text_strip(marks(individual.plan, individual.genome))
+
+
+def heading(goal: Goal) -> str:
+    """A goal's name, unit and better direction."""
+    from evodevo.diagrams.numbers import says_its_unit
+
+    unit = f" ({goal.unit})" if goal.unit and not says_its_unit(goal.unit) else ""
+    return f"{goal.name}{unit} {'↓' if goal.direction == 'minimise' else '↑'}"
+
+
+def score(individual: Individual, goal: Goal) -> str:
+    """The value; the mean with its range where fresh seeds were trained."""
+    from evodevo.diagrams.numbers import show
+
+    summary = individual.summary(goal.name)
+    if summary is None:
+        return show(None)
+    mean, low, high = (show(value, goal.unit, padded=True) for value in (summary.mean, summary.low, summary.high))
+    return mean if summary.low == summary.high else f"{mean} ({low} to {high})"
+
+
+def print_individuals(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
+    """A table with scores and genomes."""
+    from evodevo.study import BASELINE
+
+    headings = [heading(goal) for goal in goals]
+    rows = [
+        (
+            one.name,
+            "" if one.operation == BASELINE else one.generation,
+            one.operation,
+            *(score(one, goal) for goal in goals),
+            one.reason or one.state,
+            strip(one),
+        )
+        for one in individuals
+    ]
+    output.table(("individual", "born", "operation", *headings, "state", "genome"), rows, right=("born", *headings))
+
+
+def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
+    """Say whether the numbers are of fresh seeds."""
+    summaries = [found for one in individuals for goal in goals if (found := one.summary(goal.name)) is not None]
+    fresh = [summary.seeds for summary in summaries if summary.fresh]
+    if fresh and len(fresh) == len(summaries):
+        output.words(f"scores: mean and range over {max(fresh)} fresh seeds, which played no part in the search.")
+    elif summaries:
+        output.words("scores: of the search's own seed; a front picked by them flatters itself. See: evodevo train")
+
+
+def record(individual: Individual) -> dict[str, Any]:
+    """An individual for ``--json``. A value that is not finite is null, and ``statuses`` says what it was."""
+    evaluation = individual.evaluation
+    summaries = {goal.name: individual.summary(goal.name) for goal in individual.run.goals}
+    statuses = {} if evaluation is None else {name: one.status for name, one in evaluation.scores.items()}
+    return {
+        "id": individual.id,
+        "name": individual.name,
+        "run": individual.run.id,
+        "generation": individual.generation,
+        "slot": individual.slot,
+        "operation": individual.operation,
+        "parents": list(individual.parents),
+        "genome": individual.text,
+        "state": individual.state,
+        "reason": individual.reason or None,
+        "scores": individual.scores,
+        "statuses": statuses,
+        "fresh_seeds": {
+            name: {"mean": summary.mean, "low": summary.low, "high": summary.high, "seeds": summary.seeds}
+            for name, summary in summaries.items()
+            if summary is not None and summary.fresh
+        },
+    }
+
+
+def goal_records(run: Run) -> list[dict[str, str]]:
+    """The goals for ``--json``."""
+    return [{"name": goal.name, "unit": goal.unit, "direction": goal.direction} for goal in run.goals]

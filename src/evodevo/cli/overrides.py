@@ -1,0 +1,41 @@
+"""What a user changes of a recipe: a file, then ``--set``, then flags, each over the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evodevo.errors import UsageError
+
+
+def overrides(config: Path | None, assignments: Sequence[str], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings to be merged over those of a recipe or of a recorded run.
+
+    Args:
+        config: a TOML file with the tables space, evaluation, study and execution.
+        assignments: ``key.sub=value`` each.
+        flags: dotted key to value; None leaves the setting alone.
+
+    Raises:
+        NotFoundError, UsageError: a file that cannot be read, an assignment that is none.
+    """
+    from evodevo.settings import assign, merge, read_toml
+
+    values: dict[str, Any] = read_toml(config) if config is not None else {}
+    for text in assignments:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set wants key=value, for example study.population=8; got {text[:60]!r}.")
+        assign(values, key.strip(), value.strip())
+    for dotted, value in flags.items():
+        if value is not None:
+            values = merge(values, _nested(dotted, value))
+    return values
+
+
+def _nested(dotted: str, value: Any) -> dict[str, Any]:
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    nested: dict[str, Any] = value
+    return nested

@@ -1,0 +1,75 @@
+"""``evodevo pick``: choose one individual of a front, and say why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.listing import print_individuals, record, say_seeds
+from evodevo.cli.options import DEFAULT_STORE, Json, RunName, StoreFolder
+
+if TYPE_CHECKING:
+    from evodevo.runs.pick import Comparison, Pick
+
+
+def pick(
+    run: RunName = "last",
+    rule: Annotated[str, typer.Option(help="knee, or best:GOAL.")] = "knee",
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="CONDITION", help="For example 'cache<700K'; repeatable.")
+    ] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Choose one of the best trade-offs, and compare it with the baselines."""
+    from evodevo.runs import open_archive
+    from evodevo.runs import pick as choosing
+
+    with open_archive(store) as archive:
+        found = archive.run(run)
+        chosen = choosing.pick(found, rule, where or [])
+        if json:
+            output.document("evodevo.pick/1", _record(chosen))
+            return
+        output.line(f"picked {chosen.individual.id}: {chosen.reason}")
+        members = [chosen.individual, *found.baselines()]
+        print_individuals(members, found.goals)
+        for comparison in chosen.comparisons:
+            output.line(_sentence(comparison))
+        say_seeds(members, found.goals)
+
+
+def _sentence(comparison: Comparison) -> str:
+    better = [verdict.goal for verdict in comparison.verdicts if verdict.better]
+    worse = [v.goal for v in comparison.verdicts if not v.better and v.ours.mean != v.theirs.mean]
+    parts = [f"better in {', '.join(better)}" if better else "", f"worse in {', '.join(worse)}" if worse else ""]
+    unclear = [verdict.goal for verdict in comparison.verdicts if verdict.better and not verdict.clear]
+    noise = f" (within the spread over seeds: {', '.join(unclear)})" if unclear else ""
+    verb = "dominates" if comparison.dominates else "against"
+    return f"{verb} {comparison.baseline}: {', '.join(part for part in parts if part) or 'equal'}{noise}"
+
+
+def _record(chosen: Pick) -> dict[str, Any]:
+    return {
+        **record(chosen.individual),
+        "why": chosen.reason,
+        "comparisons": [
+            {
+                "baseline": comparison.baseline,
+                "dominates": comparison.dominates,
+                "clear": comparison.clear,
+                "goals": {
+                    verdict.goal: {
+                        "ours": verdict.ours.mean,
+                        "theirs": verdict.theirs.mean,
+                        "better": verdict.better,
+                        "clear": verdict.clear,
+                    }
+                    for verdict in comparison.verdicts
+                },
+            }
+            for comparison in chosen.comparisons
+        ],
+    }

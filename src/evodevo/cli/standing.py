@@ -1,0 +1,151 @@
+"""How a running search stands, from what the study tells its listener. No terminal here."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evodevo.study import Member, Study
+
+OWN_SEED = 0
+"""The number of the search's own evaluation; higher ones are confirmations."""
+
+
+class Standing:
+    """Counts, shares and times of one search.
+
+    Attributes:
+        study: known once the search has begun.
+        phase: baselines, generations or confirmation.
+        generation: the one that is being evaluated.
+        running: (individual, seed number) -> share of its training that is done.
+        scored: individuals of the search with scores.
+        failed: reason -> how many.
+        hypervolume, gain: after the last closed generation, and against the one before.
+        front: the members of the front.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.study: Study | None = None
+        self.phase = "preparation"
+        self.generation = 0
+        self.running: dict[tuple[str, int], float] = {}
+        self.scored = 0
+        self.failed: Counter[str] = Counter()
+        self.hypervolume: float | None = None
+        self.gain: float | None = None
+        self.front: list[Member] = []
+        self._clock = clock
+        self._begun = clock()
+        self._earlier = 0
+        self._finished = 0
+
+    def begin(self, study: Study) -> None:
+        """The search is about to start."""
+        self.study = study
+        self._begun = self._clock()
+
+    def hear(self, kind: str, facts: dict[str, Any]) -> None:
+        """What the study's listener is told."""
+        if kind == "run":
+            self._recall()
+        elif kind == "phase":
+            self.phase = facts["name"]
+        elif kind == "proposed":
+            self._move_on(max(one["generation"] for one in facts["individuals"]))
+        elif kind == "started":
+            self.running[facts["id"], facts["seed"]] = 0.0
+        elif kind == "progress" and "share" in facts and (facts["id"], facts["seed"]) in self.running:
+            self.running[facts["id"], facts["seed"]] = min(float(facts["share"]), 1.0)
+        elif kind == "evaluated":
+            self.running.pop((facts["id"], facts["seed"]), None)
+            self._finished += 1
+            self._count(facts["id"], facts["seed"], facts["reason"])
+        elif kind == "generation":
+            self._close(facts["generation"], facts["hypervolume"])
+
+    def _recall(self) -> None:
+        """Count what earlier sessions of a resumed run have done."""
+        if self.study is None:
+            return
+        for member in self.study.members.values():
+            self._earlier += len(member.outcomes)
+            if OWN_SEED in member.outcomes:
+                self._count(member.id, OWN_SEED, member.outcomes[OWN_SEED].reason)
+
+    def _count(self, identity: str, seed: int, reason: str | None) -> None:
+        if seed != OWN_SEED or self.study is None or self._is_baseline(identity):
+            return
+        if reason is None:
+            self.scored += 1
+            self.front = self.study.front()
+        else:
+            self.failed[reason] += 1
+
+    def _is_baseline(self, identity: str) -> bool:
+        from evodevo.study import BASELINE
+
+        return self.study is not None and self.study.members[identity].operation == BASELINE
+
+    def _move_on(self, generation: int) -> None:
+        if generation >= 0:  # baselines are of none
+            self.phase, self.generation = "generations", max(self.generation, generation)
+
+    def _close(self, generation: int, hypervolume: float) -> None:
+        self.gain = None if self.hypervolume is None else hypervolume - self.hypervolume
+        self.hypervolume = hypervolume
+        self.generation = max(self.generation, generation)
+
+    @property
+    def generations(self) -> int:
+        """How many there will be."""
+        return 1 if self.study is None else self.study.settings.generations
+
+    @property
+    def wanted(self) -> int:
+        """Evaluations in all, as far as can be known: the final front is not."""
+        if self.study is None:
+            return 0
+        from evodevo.runs.training import Given
+
+        settings, algorithm = self.study.settings, self.study.algorithm
+        baselines = sum(self._is_baseline(one) for one in self.study.members)
+        # Retraining has its given individuals, whatever the population of their search was.
+        first = len(algorithm.proposals) if isinstance(algorithm, Given) else settings.population
+        search = first + (self.generations - 1) * algorithm.offspring
+        return baselines + search + settings.confirmations * (baselines + max(1, len(self.front)))
+
+    @property
+    def done(self) -> int:
+        """Evaluations that have ended, those of earlier sessions included."""
+        return self._earlier + self._finished
+
+    @property
+    def share(self) -> float:
+        """Done and begun work as a share of all, 0 to 1."""
+        wanted = self.wanted
+        return min(1.0, (self.done + sum(self.running.values())) / wanted) if wanted else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the pace of this session; None before there is one."""
+        work = self._finished + sum(self.running.values())
+        elapsed = self._clock() - self._begun
+        if work < 0.25 or elapsed <= 0:
+            return None
+        return max(0.0, self.wanted - self._earlier - work) * elapsed / work
+
+
+def duration(seconds: float | None) -> str:
+    """``4 s``, ``1 min 40 s``, ``2 h 05 min``; a dash where it is not known."""
+    if seconds is None:
+        return "–"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -1,0 +1,103 @@
+"""``evodevo status``: what runs there are, and how one stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+
+if TYPE_CHECKING:
+    from evodevo.runs import Run
+
+
+def status(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="A beginning of its id, or last; all runs if left out.")
+    ] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Say how the runs of a store stand, or one run, generation by generation."""
+    from evodevo.runs import open_archive
+
+    with open_archive(store) as archive:
+        if run is None:
+            every = [_facts(one) for one in archive.runs()]
+            if json:
+                output.document("evodevo.status/1", {"store": str(store), "runs": every})
+            else:
+                _print_runs(every)
+            return
+        found = archive.run(run)
+        facts, closed = _facts(found), found.generations()
+        if json:
+            output.document("evodevo.status/1", {**facts, "course": closed})
+        else:
+            _print_run(facts, closed)
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    facts = run.facts()
+    owner = run.archive.store.owner(run.id)
+    # A run that was killed still says that it runs; nobody holds it then.
+    if facts["state"] == "running" and owner is None:
+        facts["state"] = "stopped"
+    return {**facts, "owner": None if owner is None else str(owner)}
+
+
+def _failed(facts: Mapping[str, Any]) -> str:
+    reasons = facts["failed"]
+    return f"{sum(reasons.values())}" + (f" ({', '.join(f'{n} {r}' for r, n in reasons.items())})" if reasons else "")
+
+
+def _generations(facts: Mapping[str, Any]) -> str:
+    wanted = facts["generations_wanted"]
+    return str(facts["generations"]) + ("" if wanted is None else f" of {wanted}")
+
+
+def _volume(value: float | None) -> str:
+    return "–" if value is None else f"{value:.5g}"
+
+
+def _print_runs(every: list[dict[str, Any]]) -> None:
+    rows = [
+        (
+            facts["run"],
+            facts["kind"],
+            facts["recipe"],
+            facts["state"],
+            _generations(facts),
+            facts["scored"],
+            _failed(facts),
+            facts["front"],
+            _volume(facts["hypervolume"]),
+            facts["created"][:19],
+        )
+        for facts in every
+    ]
+    names = ["run", "kind", "recipe", "state", "generations", "scored", "failed", "front", "hypervolume", "created"]
+    output.table(names, rows, right=("scored", "front", "hypervolume"))
+    if not rows:
+        output.words("no run yet. Begin one with: evodevo evolve backbone.demo")
+
+
+def _print_run(facts: dict[str, Any], closed: list[dict[str, Any]]) -> None:
+    held = f", held by {facts['owner']}" if facts["owner"] else ""
+    output.line(f"run {facts['run']}: {facts['kind']} {facts['recipe']}, {facts['state']}{held}")
+    output.line(
+        f"generations {_generations(facts)}, individuals {facts['individuals']}, scored {facts['scored']}, "
+        f"failed {_failed(facts)}, front {facts['front']}"
+    )
+    if closed:
+        rows = [
+            (row["generation"] + 1, row["evaluated"], row["failed"], len(row["front"]), _volume(row["hypervolume"]))
+            for row in closed
+        ]
+        names = ("generation", "evaluated", "failed", "front", "hypervolume")
+        output.table(names, rows, right=names)
+    if facts["state"] in ("stopped", "interrupted"):
+        output.words(f"go on with: evodevo resume {facts['run']}")
