@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from evodevo.errors import DiskFullError, EvaluationsFailedError
+from evodevo.errors import DiskFullError, EvaluationsFailedError, UsageError
 from evodevo.evaluation.archive import feasible_points, front_places, hypervolume, reference_point
 from evodevo.evaluation.base import (
     DISK_FULL,
@@ -29,7 +29,7 @@ from evodevo.evaluation.base import (
     write_numbers,
 )
 from evodevo.evaluation.dispatch import Dispatcher, Finished, Ticket
-from evodevo.evaluation.record import is_final, to_evaluation, to_outcome
+from evodevo.evaluation.record import REPEATABLE, is_final, to_evaluation, to_outcome
 from evodevo.evolution.base import Algorithm, Proposal, Scored, SpaceExhausted, State, create
 from evodevo.execution.base import Executor
 from evodevo.execution.serial import SerialExecutor
@@ -87,6 +87,7 @@ class Member:
         birth: unique key in the run, ``generation/slot``, ``event/n`` or ``baseline/name``.
         generation: -1 for baselines.
         genome: the architecture.
+        hash: of the genome.
         outcomes: by seed number; 0 is the search's own.
     """
 
@@ -95,6 +96,7 @@ class Member:
     generation: int
     slot: int
     genome: Any
+    hash: str
     operation: str
     outcomes: dict[int, Outcome] = field(default_factory=dict)
 
@@ -134,6 +136,10 @@ class Study:
         run: id of a recorded run to go on with.
         record: kind, recipe and settings to record with a new run.
         listener: told what happens.
+
+    Raises:
+        UsageError: settings that cannot be, or a recorded run of another seed or of other data.
+        NotFoundError: no such run in the store.
     """
 
     def __init__(
@@ -161,7 +167,9 @@ class Study:
         executor = executor or SerialExecutor(evaluators=self.problem.local_evaluators())
         self._dispatcher = Dispatcher(self.problem, executor, self.settings.retries)
         self._births: dict[str, str] = {}
+        self._originals: dict[str, Member] = {}
         self._hashes: set[str] = set()
+        self._attempts: dict[tuple[str, int], int] = {}
         self._stop: Literal["no", "finish", "now"] = "no"
         self._reference: tuple[float, ...] | None = None
         self._hypervolumes: list[float] = []
@@ -171,8 +179,22 @@ class Study:
         self._checkpoints: dict[str, str] = {}
         self._beat = 0.0
         self._waited = 0.0
-        self.run_id = run or self._create(record or {})
         self._lease: Lease | None = None
+        if run is not None:
+            self._check(run)
+        self.run_id = run or self._create(record or {})
+
+    def _check(self, run: str) -> None:
+        """Refuse to go on with a run whose scores would not be comparable with the new ones."""
+        seed = self.store.run(run).seed
+        if seed != self.settings.seed:
+            raise UsageError(f"run {run} was begun with seed {seed}, not {self.settings.seed}; go on with that one.")
+        for event in self.store.events(run):
+            if event.type == "task" and event.subject != self.problem.fidelity:
+                raise UsageError(
+                    f"the data or the training are not those of run {run}: its scores hold for {event.subject}, new "
+                    f"ones would hold for {self.problem.fidelity}. Restore what was changed, or begin a new run."
+                )
 
     def _create(self, record: Mapping[str, Any]) -> str:
         return self.store.create_run(
@@ -187,12 +209,14 @@ class Study:
     # The search
 
     def run(self) -> StudyResult:
-        """Search until the generations are done, or until ``stop``.
+        """Search until the generations are done, or until ``stop``. A study runs once.
 
         Raises:
             EvaluationsFailedError: none succeeded, or more failed than the settings allow.
             RunOwnedError: another process works on this run.
         """
+        if self._lease is not None:
+            raise UsageError(f"this study has run already; go on with a new Study(…, run={self.run_id!r}).")
         self._lease = self.store.acquire(self.run_id)
         try:
             if self.store.run(self.run_id).state != "running":
@@ -239,9 +263,9 @@ class Study:
             exhausted = self._generations()
         else:
             exhausted = self._steady_state()
-        self._last_score = time.monotonic()
         if self.settings.confirmations and self._stop == "no":
             self._confirm()
+        self._last_score = time.monotonic()
         return exhausted
 
     def _baselines(self) -> None:
@@ -261,7 +285,7 @@ class Study:
             if any(0 not in member.outcomes for member in members):
                 return False  # stopped
             state = self._tell(state, members)
-            self._close_generation(generation, self._told, state)
+            self._close_generation(generation, members, state)
             if exhausted or self._stop != "no":
                 return exhausted
         return False
@@ -292,12 +316,10 @@ class Study:
         population, total = self.settings.population, self.settings.generations * self.settings.population
         state = self.algorithm.start()
         for member in self._by_completion():
-            state = self._tell(state, [member])
+            state = self._tell_one(state, member)
         waiting = [m for m in self.members.values() if 0 not in m.outcomes and m.operation != BASELINE]
         born, exhausted = len(self._told) + len(waiting), False
         while True:
-            for generation in range(len(self._hypervolumes), len(self._told) // population):
-                self._close_generation(generation, self._told[: (generation + 1) * population], state)
             while self._stop == "no" and self._dispatcher.free:
                 if not waiting and born < total and not exhausted:
                     waiting, exhausted = self._children(state, born)
@@ -306,9 +328,20 @@ class Study:
                     break
                 self._submit(waiting.pop(0), 0)
             if not self._busy:
-                return exhausted
+                break
             for member in self._poll():
-                state = self._tell(state, [member])
+                state = self._tell_one(state, member)
+        if exhausted and self._stop == "no" and len(self._told) % population:
+            self._close_generation(len(self._hypervolumes), self._told[-(len(self._told) % population) :], state)
+        return exhausted
+
+    def _tell_one(self, state: State, member: Member) -> State:
+        """In steady state a generation is as many results as a population has members, whoever they are of."""
+        population = self.settings.population
+        state = self._tell(state, [member])
+        if len(self._told) % population == 0:
+            self._close_generation(len(self._told) // population - 1, self._told[-population:], state)
+        return state
 
     def _children(self, state: State, born: int) -> tuple[list[Member], bool]:
         """The first population at once, later one child at a time."""
@@ -337,11 +370,9 @@ class Study:
     # Individuals
 
     def _describe(self) -> None:
-        """Record once what the problem says of its data."""
+        """Record once what scores hold for, and what the problem says of its data."""
         if not any(event.type == "task" for event in self.store.events(self.run_id)):
-            facts = self.problem.describe()
-            if facts:
-                self.store.add_event(self.lease, "task", self.problem.fidelity, facts)
+            self.store.add_event(self.lease, "task", self.problem.fidelity, self.problem.describe())
 
     def _draw(self, moment: int, slot: int, purpose: str) -> np.random.Generator:
         return generator(self.settings.seed, moment, slot, purpose)
@@ -373,34 +404,37 @@ class Study:
                     seed=self.seed(0),
                 )
             )
-            member = Member(identity, birth, generation, slot, proposal.genome, proposal.operation)
+            member = Member(identity, birth, generation, slot, proposal.genome, genome_hash, proposal.operation)
             members.append(member)
         if rows:
             self.store.add_individuals(self.lease, rows)
-            for row, member in zip(rows, (m for m in members if m.birth not in self._births), strict=True):
-                self._admit(member, row.genome_hash)
+            for member in members:
+                if member.birth not in self._births:
+                    self._admit(member)
             facts = [{"id": row.id, "operation": row.operation, "generation": row.generation} for row in rows]
             self.listener("proposed", {"individuals": facts})
         return members
 
-    def _admit(self, member: Member, genome_hash: str) -> None:
+    def _admit(self, member: Member) -> None:
         self.members[member.id] = member
         self._births[member.birth] = member.id
+        self._originals.setdefault(member.hash, member)
         # A baseline is no part of the search: a child equal to it is a discovery of its own.
         if member.operation != BASELINE:
-            self._hashes.add(genome_hash)
+            self._hashes.add(member.hash)
 
     def _recall(self) -> None:
         """Read what was recorded."""
         for row in self.store.individuals(self.run_id):
             genome = self.space.from_json(row.genome_envelope)
-            member = Member(row.id, row.birth, row.generation, row.slot, genome, row.operation)
-            self._admit(member, row.genome_hash)
+            self._admit(Member(row.id, row.birth, row.generation, row.slot, genome, row.genome_hash, row.operation))
         numbers = {self.seed(number): number for number in range(self.settings.confirmations + 1)}
         for evaluation in self.store.evaluations(self.run_id):
-            known = evaluation.individual_id in self.members and evaluation.seed in numbers
-            if known and evaluation.fidelity == self.problem.fidelity and is_final(evaluation):
-                self.members[evaluation.individual_id].outcomes[numbers[evaluation.seed]] = to_outcome(evaluation)
+            if evaluation.individual_id in self.members and evaluation.seed in numbers:
+                key = (evaluation.individual_id, numbers[evaluation.seed])
+                self._attempts[key] = max(evaluation.attempt, self._attempts.get(key, 0))
+                if is_final(evaluation):
+                    self.members[key[0]].outcomes[key[1]] = to_outcome(evaluation)
         self._checkpoints = self.store.run_blobs(self.run_id)
         for event in self.store.events(self.run_id):
             if event.type == "generation":
@@ -431,6 +465,11 @@ class Study:
     def _evaluate(self, members: Sequence[Member], number: int = 0) -> None:
         """Evaluate whoever has no outcome of this seed number; returns when all have one, or after ``stop``."""
         pending = [member for member in members if number not in member.outcomes]
+        # A copy of one that is in this list waits until its original has an outcome that it can take.
+        self._work([member for member in pending if self._originals[member.hash] is member], number)
+        self._work([member for member in pending if self._originals[member.hash] is not member], number)
+
+    def _work(self, pending: list[Member], number: int) -> None:
         while True:
             while pending and self._dispatcher.free and self._stop == "no":
                 self._submit(pending.pop(0), number)
@@ -440,15 +479,26 @@ class Study:
 
     def _submit(self, member: Member, number: int) -> None:
         seed = self.seed(number)
-        refused = self.problem.screen(member.genome)
-        attempt = self.store.start_evaluation(self.lease, member.id, self.problem.fidelity, seed)
+        attempt = self._attempts.get((member.id, number), 0) + 1
+        decided = self.problem.screen(member.genome) or self._of_its_original(member, number)
+        # The row of a beginning tells of a crash what was running; of a store in memory nothing would be left to read.
+        if decided is None and self.store.folder is not None:
+            attempt = self.store.start_evaluation(self.lease, member.id, self.problem.fidelity, seed)
+        self._attempts[member.id, number] = attempt
         ticket = Ticket(member.id, number, attempt)
-        if refused is not None:
-            self._decided.append(Finished(ticket, refused))
+        if decided is not None:
+            self._decided.append(Finished(ticket, decided))
             return
-        resume = self._checkpoints.get(_role(ticket))
-        self._dispatcher.submit(ticket, self.problem.payload(member.genome, seed, resume))
+        self._dispatcher.submit(ticket, member.genome, seed, self._checkpoints.get(_role(ticket)))
         self.listener("started", {"id": member.id, "seed": number, "attempt": attempt})
+
+    def _of_its_original(self, member: Member, number: int) -> Outcome | None:
+        """The outcome of an earlier individual with this very genome (a baseline): nothing is evaluated twice."""
+        original = self._originals[member.hash]
+        outcome = original.outcomes.get(number)
+        if original is member or outcome is None or outcome.reason in REPEATABLE:
+            return None
+        return replace(outcome, extra={**outcome.extra, "same_as": original.id}, seconds=0.0)
 
     def _poll(self) -> list[Member]:
         """Record what has finished; gives the members whose search evaluation ended, in the order of recording."""
@@ -496,11 +546,17 @@ class Study:
         self._told += members
         return self.algorithm.tell(state, [self._scored(member) for member in members])
 
-    def _close_generation(self, generation: int, told: Sequence[Member], state: State) -> None:
-        """Fix the reference point once, measure the hypervolume of all that was told, and record both."""
+    def _close_generation(self, generation: int, own: Sequence[Member], state: State) -> None:
+        """Fix the reference point once, measure the hypervolume of all that was told, and record both.
+
+        Args:
+            generation: its number.
+            own: who was told in it.
+            state: after all of them.
+        """
         closed = self._closed.get(generation)
         if closed is None:
-            closed = self._measure(generation, told)
+            closed = self._measure(own)
             closed["population"] = [one.id for one in state.population]
             failpoint("before_generation_event")
             self.store.add_event(self.lease, "generation", str(generation), closed)
@@ -511,19 +567,18 @@ class Study:
         self._hypervolumes.append(closed["hypervolume"])
         self.listener("generation", {"generation": generation, **closed})
 
-    def _measure(self, generation: int, told: Sequence[Member]) -> dict[str, Any]:
+    def _measure(self, own: Sequence[Member]) -> dict[str, Any]:
         goals = self.problem.goals
-        outcomes = [member.outcomes.get(0) for member in told]
+        outcomes = [member.outcomes[0] for member in self._told]
         points = [values for _, values in feasible_points(outcomes, goals)]
         if self._reference is None and points:
             self._reference = reference_point(points)
-        own = [member.outcomes[0] for member in told if member.generation == generation]
         return {
             "hypervolume": 0.0 if self._reference is None else hypervolume(outcomes, goals, self._reference),
             "reference": None if self._reference is None else list(self._reference),
-            "front": [member.id for member in _front(told, goals)],
+            "front": [member.id for member in _front(self._told, goals)],
             "evaluated": len(own),
-            "failed": sum(outcome.reason is not None for outcome in own),
+            "failed": sum(member.outcomes[0].reason is not None for member in own),
         }
 
     def _judge_failures(self) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.base import Evaluator, Report
@@ -152,7 +154,8 @@ class FunctionProblem(Problem):
                     f"the function gave no {', '.join(missing)}; it gave {', '.join(scores) or 'nothing'}."
                 )
             return {goal.name: float(scores[goal.name]) for goal in self.goals}
-        values = [float(scores)] if isinstance(scores, int | float) else [float(value) for value in scores]
+        # A number may come from numpy or torch too, where it is an array without dimensions.
+        values = [float(value) for value in ([scores] if np.ndim(scores) == 0 else scores)]  # type: ignore[arg-type,union-attr]
         if len(values) != len(self.goals):
             raise UsageError(f"the function gave {len(values)} numbers; {len(self.goals)} goals want one each.")
         return {goal.name: value for goal, value in zip(self.goals, values, strict=True)}

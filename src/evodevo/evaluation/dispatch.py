@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
+from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.evaluation.base import Outcome, Problem
 from evodevo.execution.base import Executor, Job, Progress, Result
@@ -43,6 +44,22 @@ class Message:
     payload: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class _Open:
+    """An evaluation that runs.
+
+    Attributes:
+        resume: digest of the last checkpoint that is known.
+        lost: how often its worker died.
+    """
+
+    ticket: Ticket
+    genome: Any
+    seed: int
+    resume: str | None
+    lost: int = 0
+
+
 class Dispatcher:
     """Hands evaluations to an executor.
 
@@ -56,7 +73,7 @@ class Dispatcher:
         self.problem = problem
         self.executor = executor
         self.retries = retries
-        self._open: dict[str, tuple[Ticket, bytes, int]] = {}
+        self._open: dict[str, _Open] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -66,16 +83,16 @@ class Dispatcher:
         """Workers without an evaluation."""
         return max(0, self.executor.workers - len(self._open))
 
-    def submit(self, ticket: Ticket, payload: bytes) -> None:
-        """Begin an evaluation."""
-        self._open[ticket.job] = (ticket, payload, 0)
+    def submit(self, ticket: Ticket, genome: Any, seed: int, resume: str | None = None) -> None:
+        """Begin an evaluation, or go on with it from a checkpoint."""
+        self._open[ticket.job] = _Open(ticket, genome, seed, resume)
         self._send(ticket.job)
 
     def cancel_all(self) -> None:
         """Stop everything; what was stopped is forgotten, not failed."""
         opened, self._open = self._open, {}
-        for job, (_, _, lost) in opened.items():
-            self.executor.cancel(_name(job, lost))
+        for job, one in opened.items():
+            self.executor.cancel(_name(job, one.lost))
 
     def poll(self, timeout: float) -> list[Finished | Message]:
         """What happened; waits at most ``timeout`` seconds."""
@@ -84,34 +101,50 @@ class Dispatcher:
             job = event.id.partition("#")[0]
             if job not in self._open:
                 continue
-            ticket, payload, lost = self._open[job]
+            one = self._open[job]
             if isinstance(event, Progress):
-                happened.append(Message(ticket, event.payload))
-            elif event.reason == "lost" and lost < self.retries:
-                self._open[job] = (ticket, payload, lost + 1)
+                if "checkpoint" in event.payload:
+                    self._open[job] = replace(one, resume=str(event.payload["checkpoint"]))
+                happened.append(Message(one.ticket, event.payload))
+            elif event.reason == "lost" and one.lost < self.retries:
+                self._open[job] = replace(one, lost=one.lost + 1)
                 self._send(job)
             else:
                 del self._open[job]
-                happened.append(Finished(ticket, self._outcome(event)))
+                happened.append(Finished(one.ticket, self._outcome(event)))
         return happened
 
     def _send(self, job: str) -> None:
-        _, payload, lost = self._open[job]
-        problem = self.problem
-        self.executor.submit(Job(_name(job, lost), problem.entry, payload, problem.seconds, problem.memory_bytes))
+        one, problem = self._open[job], self.problem
+        payload = problem.payload(one.genome, one.seed, one.resume)
+        self.executor.submit(Job(_name(job, one.lost), problem.entry, payload, problem.seconds, problem.memory_bytes))
 
     def _outcome(self, result: Result) -> Outcome:
         extra = {"log": result.log[-LOG_KEPT:]} if result.log else {}
         if result.state == "failed" or result.payload is None:
             reason = result.reason or "lost"
             return Outcome(reason=reason, detail=result.detail, extra=extra, seconds=result.seconds)
-        read: Callable[[bytes], Outcome] = self.problem.read
         try:
-            outcome = read(result.payload)
-        except (UsageError, KeyError, TypeError, ValueError) as error:
+            outcome = self.problem.read(result.payload)
+            outcome = replace(outcome, seconds=outcome.seconds or result.seconds)
+            self._check(outcome)
+        except (UsageError, LookupError, TypeError, ValueError, AttributeError) as error:
             # What an evaluator answers is data from outside; a wrong answer is a failure of that individual.
-            return Outcome(reason="exception", detail=f"the answer cannot be read: {error}", seconds=result.seconds)
-        return Outcome(**{**outcome.__dict__, "seconds": outcome.seconds or result.seconds})
+            detail = f"the answer cannot be read: {error!r}"
+            return Outcome(reason="exception", detail=detail, extra=extra, seconds=result.seconds)
+        wrong = [goal.name for goal in self.problem.goals if not math.isfinite(outcome.scores.get(goal.name, 0.0))]
+        if outcome.reason is None and wrong:
+            return replace(outcome, reason="nan", detail=f"not a finite number: {', '.join(wrong)}. {outcome.detail}")
+        return outcome
+
+    def _check(self, outcome: Outcome) -> None:
+        """Refuse here, where it costs one individual, what the store would refuse."""
+        missing = [goal.name for goal in self.problem.goals if goal.name not in outcome.scores]
+        if outcome.reason is None and missing:
+            raise UsageError(f"it says nothing of {', '.join(missing)}.")
+        if not (math.isfinite(outcome.seconds) and outcome.seconds >= 0):
+            raise UsageError(f"it took {outcome.seconds} seconds.")
+        canonical.dumps([dict(outcome.cost), dict(outcome.extra)])
 
 
 def _name(job: str, lost: int) -> str:
