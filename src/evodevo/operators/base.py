@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +111,13 @@ class Slab:
         other = Slab.__new__(Slab)
         other.dim, other.length, other.buffer = self.dim, self.length, self.buffer.index_select(0, rows)
         return other
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[None]:
+    """A stretch of code that autocast leaves alone: scans and filters lose too much in half precision."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()  # the meta device has no autocast
 
 
 def used_bytes(state: Mapping[str, Any]) -> int:

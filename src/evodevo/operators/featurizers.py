@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evodevo.operators.base import full_precision
 from evodevo.operators.dense import linear
 from evodevo.operators.taps import causal_taps
 from evodevo.spaces import featurizer as genes
@@ -164,7 +165,7 @@ class ModalFilter(FeatureGroup):
 
         λ^(block q + r) = λ^(block q) λ^r turns most exponentials into one matrix product.
         """
-        with _full_precision(self.log_rates.device):
+        with full_precision(self.log_rates.device):
             return self._kernel(length)
 
     def _kernel(self, length: int) -> Tensor:
@@ -196,7 +197,7 @@ class ModalFilter(FeatureGroup):
             y = (now * self.residues).sum(-1) + self.direct * inputs[:, 0]
             return y.unsqueeze(1).to(x.dtype), now
         powers = self.powers(torch.arange(tokens + 1, device=x.device))
-        with _full_precision(x.device):
+        with full_precision(x.device):
             carried = torch.einsum("bdn,dn,dnt->btd", modes, self.residues, powers[..., 1:])
             end = modes * powers[..., tokens] + torch.einsum("btd,dnt->bdn", inputs, powers[..., :tokens].flip(-1))
         return (convolve(inputs, self.kernel(tokens)) + carried).to(x.dtype), end
@@ -224,7 +225,7 @@ class ImplicitFilter(FeatureGroup):
 
     def kernel(self, length: int) -> Tensor:
         """h_0 … h_{length-1}: (D, length)."""
-        with _full_precision(self.first.device):
+        with full_precision(self.first.device):
             return self._kernel(length)
 
     def _kernel(self, length: int) -> Tensor:
@@ -243,11 +244,6 @@ class ImplicitFilter(FeatureGroup):
         # From fast to slow decay over the channels; scaled so that each channel's filter has about unit energy.
         rates = torch.logspace(-3, 0, channels, dtype=time.dtype, device=time.device).unsqueeze(1)
         return torch.exp(-rates * time) * (-torch.expm1(-2 * rates)).sqrt()
-
-
-def _full_precision(device: torch.device) -> torch.autocast:
-    """Filters are made as precisely as they are applied: a transform of a rounded filter is not the step's filter."""
-    return torch.autocast(device.type, enabled=False)
 
 
 def activate(x: Tensor, code: int) -> Tensor:

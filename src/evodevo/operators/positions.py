@@ -9,7 +9,7 @@ BASE = 10000.0
 
 
 class Rotary:
-    """Cosines and sines of positions, made once and kept.
+    """Cosines and sines of positions (the first half of the sines negative), made once and kept.
 
     A plain object, neither parameter nor buffer: it is a cache of constants that any device and precision can rebuild.
     """
@@ -31,9 +31,8 @@ class Rotary:
             cos, sin = cos[positions], sin[positions]
         else:
             cos, sin = cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)
-        half = self.head_size // 2
-        turned = torch.cat([-x[..., half:], x[..., :half]], -1)
-        return x * cos + turned * sin
+        # (-x2, x1) sin = (x2, x1) (-sin, sin): the table holds the sign, and no slice has to be undone in the backward pass.
+        return torch.addcmul(x * cos, x.roll(self.head_size // 2, -1), sin)
 
     def _tables(self, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:
         table = self._table
@@ -43,6 +42,8 @@ class Rotary:
                 even = torch.arange(0, self.head_size, 2, device=like.device, dtype=torch.float64)
                 places = torch.arange(size, device=like.device, dtype=torch.float64)
                 angles = torch.outer(places, BASE ** -(even / self.head_size)).repeat(1, 2)
-                table = angles.cos().to(like.dtype), angles.sin().to(like.dtype)
+                sign = torch.ones_like(even).neg().repeat(2)
+                sign[even.shape[0] :] = 1.0
+                table = angles.cos().to(like.dtype), (sign * angles.sin()).to(like.dtype)
             self._table = table
         return table

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from evodevo.operators.base import full_precision
 from evodevo.operators.liv import LIV, rms_normalise
 
 
@@ -46,7 +47,7 @@ def scan(
     overflows, whatever the decays (spec/star.md 0, fact 7).
     """
     kind, precise = value.dtype, torch.promote_types(value.dtype, torch.float32)
-    with torch.autocast(value.device.type, enabled=False):
+    with full_precision(value.device):
         value, write, read = value.to(precise), write.to(precise), read.to(precise)
         log_decay = None if log_decay is None else log_decay.to(precise)
         if value.shape[1] == 0:

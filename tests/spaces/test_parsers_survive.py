@@ -1,0 +1,105 @@
+"""Ten thousand random inputs to each parser: answers of the promised kind, or our own errors, nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evodevo import canonical
+from evodevo.errors import EvodevoError, GenomeError, UsageError
+from evodevo.models.backbone import LanguageModelSettings
+from evodevo.models.generation import SamplingSettings
+from evodevo.settings import Settings, assign, merge, validate
+from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
+from evodevo.spaces.operator import Dimensions
+
+pytestmark = pytest.mark.slow
+
+MANY = settings(max_examples=10_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+SPACES = [
+    BackboneSpace(BackboneSettings(depth=4, dimensions=Dimensions(width=64), residuals=residuals))
+    for residuals in (False, True)
+]
+GENES = st.integers(0, 22) | st.integers()
+SEGMENTS = st.lists(GENES, min_size=4, max_size=7)
+TEXTS = (
+    st.text(max_size=60)
+    | st.text(alphabet="0123456789 .-–@+\n\t١²", max_size=80)
+    | st.lists(SEGMENTS, max_size=6).map(lambda rows: " ".join(".".join(map(str, row)) for row in rows))
+    | st.lists(SEGMENTS, max_size=6).map(lambda rows: "-".join("".join(map(str, row)) for row in rows))
+    | st.builds(
+        lambda name, rest: name + rest, st.sampled_from(["transformer++", "striped-mamba@"]), st.text(max_size=6)
+    )
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+LISTS = st.lists(LEAVES, max_size=3)
+VALUES = LEAVES | LISTS | st.lists(LISTS, max_size=2) | st.dictionaries(st.text(max_size=4), LEAVES, max_size=2)
+
+
+
+@MANY
+@given(text=TEXTS)
+def test_genome_texts(text: str) -> None:
+    for space in SPACES:
+        with contextlib.suppress(GenomeError):
+            genome = space.parse(text)
+            space.check(genome)
+            assert space.parse(space.print(genome)) == genome
+
+
+@MANY
+@given(
+    envelope=VALUES
+    | st.fixed_dictionaries(
+        {
+            "space": st.just("backbone") | LEAVES,
+            "version": st.just(1) | LEAVES,
+            "genes": st.lists(SEGMENTS | VALUES, max_size=6) | VALUES,
+        }
+    )
+)
+def test_genome_envelopes(envelope: Any) -> None:
+    for space in SPACES:
+        with contextlib.suppress(GenomeError):
+            genome = space.from_json(envelope)
+            space.check(genome)
+            assert space.from_json(space.to_json(genome)) == genome
+
+
+@MANY
+@given(text=st.binary(max_size=80) | st.text(max_size=80) | VALUES.map(lambda value: json.dumps(value)))
+def test_json(text: str | bytes) -> None:
+    with contextlib.suppress(UsageError):
+        value = canonical.loads(text)
+        # Lone surrogates have no UTF-8, hence no hash; everything else that is read can be written.
+        with contextlib.suppress(UsageError):
+            assert canonical.loads(canonical.dumps(value)) == value
+
+
+KINDS: list[type[Settings]] = [BackboneSettings, Dimensions, LanguageModelSettings, SamplingSettings]
+KEYS = st.sampled_from(sorted({name for kind in KINDS for name in kind.model_fields})) | st.text(max_size=12)
+TABLES = st.dictionaries(KEYS, LEAVES | LISTS | st.dictionaries(KEYS, LEAVES, max_size=2), max_size=3)
+
+
+@MANY
+@given(values=TABLES, kind=st.sampled_from(KINDS))
+def test_settings(values: dict[str, Any], kind: type[Settings]) -> None:
+    with contextlib.suppress(UsageError):
+        read = validate(kind, values, what="test")
+        assert validate(kind, json.loads(read.model_dump_json()), what="again") == read
+        if isinstance(read, BackboneSettings):
+            BackboneSpace(read)
+
+
+@settings(MANY, max_examples=2_000)
+@given(values=TABLES, key=st.text(max_size=12) | KEYS, text=st.text(max_size=30))
+def test_assignments(values: dict[str, Any], key: str, text: str) -> None:
+    with contextlib.suppress(EvodevoError):
+        assign(values, key, text)
+        merge(values, values)
+        validate(BackboneSettings, values, what="test")
