@@ -62,6 +62,8 @@ class BackboneProblem(Problem):
             "tied": self.settings.tied,
             "validation_tokens": self.settings.validation_tokens,
             "dimensions": self.space.settings.dimensions.model_dump(mode="json"),
+            # These decide what a cache or a latency is.
+            "cost": [self.settings.cost_length, self.settings.convention],
         }
         budget = self.settings.training.budget
         amounts = [f"{name}={value:g}" for name, value in budget.model_dump().items() if value is not None]

@@ -294,11 +294,15 @@ class Individual:
 
     def summary(self, goal: str) -> Summary | None:
         """Mean and range: over fresh seeds where there are some, else the search's own value."""
-        for fresh in (True, False):
-            values = self.values(goal, fresh=fresh)
-            if values:
-                return Summary(fmean(values), min(values), max(values), len(values), fresh)
-        return None
+        return self._summary(goal, fresh=True) or self.own(goal)
+
+    def own(self, goal: str) -> Summary | None:
+        """The search's own value, as a summary."""
+        return self._summary(goal, fresh=False)
+
+    def _summary(self, goal: str, *, fresh: bool) -> Summary | None:
+        values = self.values(goal, fresh=fresh)
+        return Summary(fmean(values), min(values), max(values), len(values), fresh) if values else None
 
     @property
     def fact(self) -> dict[str, Any]:

@@ -120,15 +120,13 @@ def resume(
     if kind == "train":
         from evodevo.runs.training import resume_training
 
-        return resume_training(run_id, changed, store=store, listener=listener, on_start=on_start)
+        return resume_training(
+            run_id, changed, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder
+        )
     enable_packages(changed.execution.packages)
     space = BackboneSpace(changed.space)
     with Store.open(store, create=False) as opened:
         problem = BackboneProblem(space, changed.evaluation, opened.blobs_folder, cache_folder)
-        if changed != recorded:
-            lease = opened.acquire(run_id)
-            opened.change_settings(lease, changed.model_dump(mode="json"))
-            opened.release(lease)
         with create_executor(changed.execution) as executor:
             study = Study(
                 space,
@@ -139,10 +137,20 @@ def resume(
                 run=run_id,
                 listener=listener,
             )
+            record_change(opened, run_id, changed)
             if on_start is not None:
                 on_start(study)
             study.run()
     return Archive(store).run(run_id)
+
+
+def record_change(store: Store, run_id: str, settings: EvolveSettings) -> None:
+    """Record the settings with which a run goes on, where they are not those that it has."""
+    values = settings.model_dump(mode="json")
+    if store.run(run_id).settings != values:
+        lease = store.acquire(run_id)
+        store.change_settings(lease, values)
+        store.release(lease)
 
 
 def create_executor(settings: ExecutionSettings) -> Executor:

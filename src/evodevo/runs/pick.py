@@ -125,6 +125,8 @@ def compare(individual: Individual, run: Run) -> tuple[Comparison, ...]:
             ours, theirs = individual.summary(goal.name), baseline.summary(goal.name)
             if ours is None or theirs is None:
                 continue
+            if ours.fresh != theirs.fresh:
+                ours, theirs = individual.own(goal.name) or ours, baseline.own(goal.name) or theirs
             verdicts.append(_verdict(goal, ours, theirs))
         if len(verdicts) == len(run.goals):
             found.append(Comparison(baseline.name, tuple(verdicts)))

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from evodevo.errors import UsageError
+from evodevo.errors import NotFoundError, UsageError
 from evodevo.evaluation.problem import BackboneProblem
 from evodevo.evolution.base import Algorithm, AlgorithmSettings, Breed, Draw, Known, Proposal, Scored, State
 from evodevo.recipes.base import EvolveSettings
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
-from evodevo.runs.evolve import create_executor, versions
+from evodevo.runs.evolve import create_executor, record_change, versions
 from evodevo.settings import merge, validate
 from evodevo.spaces.backbone import BackboneSpace
 from evodevo.spaces.base import Space
@@ -117,7 +117,9 @@ def resume_training(
     space = BackboneSpace(settings.space)
     with Store.open(store, create=False) as opened:
         problem = BackboneProblem(space, settings.evaluation, opened.blobs_folder, cache_folder)
-        source = next(event for event in opened.events(run_id) if event.type == "train.source")
+        source = next((event for event in opened.events(run_id) if event.type == "train.source"), None)
+        if source is None:
+            raise NotFoundError(f"run {run_id} was killed before it said what to train. Begin a new one: evodevo train")
         genome = space.from_json(source.payload["genome"])
         proposal = Proposal(genome, (source.subject,), OPERATION, {})
         with create_executor(settings.execution) as executor:
@@ -131,6 +133,7 @@ def resume_training(
                 run=run_id,
                 listener=listener,
             )
+            record_change(opened, run_id, settings)
             if on_start is not None:
                 on_start(study)
             study.run()
@@ -153,8 +156,8 @@ def _longer(
     values["evaluation"]["seconds"] = None
     values["study"] |= {"generations": 1, "confirmations": seeds - 1, "baselines": baselines, "mode": "generational"}
     values = merge(values, overrides)
+    training = values["evaluation"]["training"]
     if training["checkpoint_every"] is None:
-        training = values["evaluation"]["training"]
         per_step = training["batch_size"] * values["evaluation"]["language"]["context_length"]
         budget = training["budget"]
         total = budget["steps"] or (budget["tokens"] or 0) // per_step or 2000
