@@ -69,15 +69,18 @@ def generate(
     finished = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)
     hidden = model.hidden(prompt, mask=mask, state=state)
     for _ in range(count):
-        probabilities = filtered_probabilities(model.logits(hidden[:, -1]), sampling)
-        token = torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
+        logits = model.logits(hidden[:, -1])
+        if sampling.temperature == 0:
+            token = logits.argmax(-1)
+        else:
+            token = torch.multinomial(filtered_probabilities(logits, sampling), 1, generator=generator).squeeze(1)
         if stop is not None:
             token = torch.where(finished, torch.full_like(token, stop), token)
             finished |= token == stop
         written.append(token)
         if on_token is not None:
             on_token(token)
-        if bool(finished.all()):
+        if stop is not None and bool(finished.all()):
             break
         hidden = model.hidden(token.unsqueeze(1), state=state)
     return torch.stack(written, 1) if written else prompt[:, :0]

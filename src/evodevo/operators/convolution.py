@@ -18,9 +18,8 @@ from evodevo.errors import UsageError
 from evodevo.operators.base import Slab
 from evodevo.operators.featurizers import ImplicitFilter, ModalFilter
 from evodevo.operators.liv import LIV
-from evodevo.operators.taps import causal_taps
+from evodevo.operators.taps import causal_taps, taps_after
 from evodevo.spaces.featurizer import EXPLICIT
-from evodevo.spaces.operator import FILTER_TAPS
 
 DIRECT_TAPS = 8  # above it the transform is faster
 
@@ -84,10 +83,10 @@ class GatedConvolution(LIV):
     def _short(self, inputs: Tensor, taps: Tensor, before: Tensor | None, after: dict[str, Any] | None) -> Tensor:
         if before is None:
             return causal_taps(inputs, taps)
-        extended = torch.cat([before.to(inputs.dtype), inputs], 1)
+        mixed, kept = taps_after(inputs, before, taps)
         if after is not None:
-            after["inputs"] = extended[:, extended.shape[1] - (FILTER_TAPS - 1) :]
-        return causal_taps(extended, taps)[:, FILTER_TAPS - 1 :]
+            after["inputs"] = kept
+        return mixed
 
     def _band(
         self, inputs: Tensor, source: ModalFilter | ImplicitFilter, before: Tensor | None, after: dict[str, Any] | None

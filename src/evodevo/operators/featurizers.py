@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from evodevo.operators.base import full_precision
 from evodevo.operators.dense import linear
-from evodevo.operators.taps import causal_taps
+from evodevo.operators.taps import causal_taps, taps_after
 from evodevo.spaces import featurizer as genes
 from evodevo.spaces.operator import Dimensions, OperatorSpec
 
@@ -86,9 +86,7 @@ class Projection(FeatureGroup):
             if past is None:
                 x = causal_taps(x, self.taps)
             else:
-                extended, kept = torch.cat([past.to(x.dtype), x], 1), past.shape[1]
-                past = extended[:, extended.shape[1] - kept :]
-                x = causal_taps(extended, self.taps)[:, kept:]
+                x, past = taps_after(x, past, self.taps)
             if mask is not None:
                 x = x * mask.unsqueeze(-1)
         return activate(x, self.activation), past

@@ -31,7 +31,7 @@ class Rotary:
             cos, sin = cos[positions], sin[positions]
         else:
             cos, sin = cos[positions].unsqueeze(1), sin[positions].unsqueeze(1)
-        # (-x2, x1) sin = (x2, x1) (-sin, sin): the table holds the sign, and no slice has to be undone in the backward pass.
+        # (-x2, x1) sin = (x2, x1) (-sin, sin): the table holds the sign. Slices would be undone one by one in backward.
         return torch.addcmul(x * cos, x.roll(self.head_size // 2, -1), sin)
 
     def _tables(self, stop: int, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,110 @@
+"""Time per generated token: of single LIVs over the length of the context, and of transformer++ against Llama.
+
+Run: python benchmarks/decoding.py [--json PATH] [--width 768 --depth 24 --vocabulary 8192]
+
+LIVs are fed a context of that many tokens at once, then single steps are timed. Recurrences, GConv-1 and the modal
+GConv-2 keep a state of constant size: their time must not grow. Attention reads all of its cache: its time is shown.
+transformer++ and transformers' Llama have equal sizes; both continue the same prompt greedily with their caches, the
+prompt included in the time. ``generate`` of both is called as a user would.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from evodevo.models.generation import generate
+from evodevo.models.settings import SamplingSettings
+from evodevo.operators.compiled import build_operator
+from evodevo.spaces.operator import OPERATORS, Dimensions
+from measuring import Report, Spread, arguments, ratio, take_turns
+from training_step import count, llama, ours
+
+CONTEXTS = (128, 256, 512, 1024, 2048, 4096)
+CONSTANT = ("Rec-1", "Rec-2", "GConv-1", "GConv-2")
+GROWING = ("SA-1", "SA-3")
+FLAT = 1.1
+
+
+@torch.no_grad()
+def step_times(name: str, width: int, rounds: int, steps: int) -> dict[int, list[float]]:
+    """Seconds of CPU per token of one LIV after each context; the contexts take turns."""
+    operator = build_operator(OPERATORS.get(name).spec, Dimensions(width=width))
+    x = torch.randn(1, 1, width)
+    states: dict[int, dict[str, Any]] = {}
+    for context in CONTEXTS:
+        room = context + (rounds + 2) * steps
+        state = operator.initial_state(1, room, torch.float32, torch.device("cpu"))
+        states[context] = operator(torch.randn(1, context, width), state=state).state
+
+    def run(context: int) -> Callable[[], None]:
+        def several() -> None:
+            for _ in range(steps):
+                states[context] = operator(x, state=states[context]).state
+
+        return several
+
+    times = take_turns({str(context): run(context) for context in CONTEXTS}, rounds)
+    return {int(context): [value / steps for value in values] for context, values in times.items()}
+
+
+def writers(width: int, depth: int, vocabulary: int, prompt: int, tokens: int) -> tuple[dict[str, nn.Module], Any]:
+    """Two models, and per model a call that continues the prompt by so many tokens."""
+    mine = ours("transformer++", width, depth, vocabulary).eval()
+    theirs = llama(width, depth, vocabulary, prompt + tokens).eval()
+    theirs.config.use_cache = True
+    theirs.generation_config.use_cache = True
+    ids = torch.randint(0, vocabulary, (1, prompt))
+    greedy = SamplingSettings(temperature=0.0)
+    settings: dict[str, Any] = {"do_sample": False, "use_cache": True, "eos_token_id": None, "pad_token_id": 0}
+
+    def ours_writes() -> None:
+        assert generate(mine, ids, tokens, sampling=greedy).shape == (1, tokens)
+
+    def theirs_write() -> None:
+        written = theirs.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, **settings)
+        assert written.shape == (1, prompt + tokens)
+
+    names = "evodevo transformer++", "transformers Llama"
+    return dict(zip(names, (mine, theirs), strict=True)), dict(zip(names, (ours_writes, theirs_write), strict=True))
+
+
+def main() -> None:
+    """Measure and report."""
+    options = arguments(__doc__, width=768, depth=24, vocabulary=8192, prompt=128, tokens=64, rounds=9, steps=32)
+    shape = f"B=1 D={options.width}, float32; whole models: {options.depth} LIVs, V={options.vocabulary}, "
+    shape += f"{options.tokens} tokens after {options.prompt}"
+    report = Report("Decoding", settings={"shape": shape})
+    start = time.monotonic()
+    for name in CONSTANT + GROWING:
+        times = {
+            context: Spread.of(v)
+            for context, v in step_times(name, options.width, options.rounds, options.steps).items()
+        }
+        growth = times[CONTEXTS[-1]].median / times[CONTEXTS[0]].median
+        report.rows.append(
+            {"us per token": name}
+            | {f"after {context}": f"{spread.median * 1e6:.0f}" for context, spread in times.items()}
+            | {"4096 / 128": f"{growth:.3g}"}
+        )
+        if name in CONSTANT:
+            report.at_most(f"{name}: time per token after 4096 tokens / after 128", growth, FLAT)
+    models, calls = writers(options.width, options.depth, options.vocabulary, options.prompt, options.tokens)
+    seconds = take_turns(calls, options.rounds, warmup=1)
+    first, second = calls
+    speeds = {name: options.tokens / Spread.of(values).median for name, values in seconds.items()}
+    for name, speed in speeds.items():
+        spread = Spread.of([options.tokens / value for value in seconds[name]])
+        report.settings[f"{name}, {count(models[name]):,} parameters"] = f"{spread.show()} tokens/s (quartiles)"
+        assert speed > 0
+    report.at_least("transformer++: tokens per second / Llama's", ratio(seconds[second], seconds[first]).median, 1)
+    report.settings["seconds in all"] = f"{time.monotonic() - start:.0f}"
+    report.finish(options.json)
+
+
+if __name__ == "__main__":
+    main()
