@@ -14,11 +14,6 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
     code = run(["doctor", "--json", *arguments])
     return code, json.loads(capsys.readouterr().out)

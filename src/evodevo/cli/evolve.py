@@ -39,35 +39,28 @@ class Mode(StrEnum):
     steady = "steady"
 
 
-SEARCH, TRAINING, LIMITS, MACHINE = "The search", "Each candidate", "Limits", "This machine"
-
-
 def evolve(
     recipe: Annotated[str, typer.Argument(help="A recipe; see: evodevo recipes")],
     size: Annotated[Size, typer.Option(help="Minutes on two cores, or the whole thing.")] = Size.quick,
     objective: Annotated[
         list[str] | None,
-        typer.Option(help="What counts; repeatable, best first: quality, cache, …", rich_help_panel=SEARCH),
+        typer.Option(help="What counts; repeatable, best first: quality, cache, …"),
     ] = None,
-    population: Annotated[int | None, typer.Option(help="Individuals at a time.", rich_help_panel=SEARCH)] = None,
+    population: Annotated[int | None, typer.Option(help="Individuals at a time.")] = None,
     generations: Generations = None,
-    algorithm: Annotated[
-        str | None, typer.Option(help="nsga2, genetic, firefly, regularized, random.", rich_help_panel=SEARCH)
-    ] = None,
-    mode: Annotated[
-        Mode | None, typer.Option(help="Whole generations, or a child for each free worker.", rich_help_panel=SEARCH)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of every draw.", rich_help_panel=SEARCH)] = None,
+    algorithm: Annotated[str | None, typer.Option(help="nsga2, genetic, firefly, regularized, random.")] = None,
+    mode: Annotated[Mode | None, typer.Option(help="Whole generations, or a child for each free worker.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of every draw.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option(help="Your text: a file or a folder (text, jsonl, parquet).", rich_help_panel=TRAINING),
+        typer.Option(help="Your text: a file or a folder (text, jsonl, parquet)."),
     ] = None,
     tokens: Annotated[int | None, count_option("Training tokens of each candidate.")] = None,
     max_parameters: Annotated[int | None, count_option("Larger ones are not trained.")] = None,
     max_cache_bytes: Annotated[int | None, count_option("Those with more cache are not trained.")] = None,
     max_failed_share: FailedShare = None,
     workers: Workers = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.", rich_help_panel=MACHINE)] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
     set: Assignments = None,

@@ -63,7 +63,8 @@ def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
     summaries = [found for one in individuals for goal in goals if (found := one.summary(goal.name)) is not None]
     fresh = [summary.seeds for summary in summaries if summary.fresh]
     if fresh and len(fresh) == len(summaries):
-        output.words(f"scores: mean and range over {max(fresh)} fresh seeds, which played no part in the search.")
+        count = f"{max(fresh)} fresh seeds" if max(fresh) > 1 else "a fresh seed"
+        output.words(f"scores: over {count} that played no part in the search; in brackets the lowest and highest.")
     elif summaries:
         output.words("scores: of the search's own seed; a front picked by them flatters itself. See: evodevo train")
 

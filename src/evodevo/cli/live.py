@@ -114,8 +114,8 @@ class LineView(View):
             output.words(f"{origin(member):<34}{seed}  {result}  {duration(facts['seconds'])}")
         elif kind == "generation":
             output.words(
-                f"generation {facts['generation'] + 1} of {standing.generations}: {summary(standing)}, "
-                f"time left {duration(standing.seconds_left)}"
+                f"generation {facts['generation']} ({facts['generation'] + 1} of {standing.generations}): "
+                f"{summary(standing)}, time left {duration(standing.seconds_left)}"
             )
 
 
@@ -177,7 +177,7 @@ def picture(standing: Standing, study: Study, said: str = "") -> RenderableType:
 
     full = round(standing.share * BAR)
     bar = Text("━" * full, style="green") + Text("━" * (BAR - full), style="bright_black")
-    place = f"generation {standing.generation + 1} of {standing.generations}"
+    place = f"generation {standing.generation} ({standing.generation + 1} of {standing.generations})"
     if standing.phase != "generations":
         place = standing.phase
     line = Text(f"{place}  ") + bar + Text(f"  {standing.done} of {standing.wanted}  ")
@@ -205,15 +205,19 @@ def picture(standing: Standing, study: Study, said: str = "") -> RenderableType:
 
 
 def rows(standing: Standing, study: Study) -> list[tuple[Member, str, str]]:
-    """(member, state in words, style): the front, best first, and what is running."""
+    """(member, state in words, style): the baselines, the front, best first, and what is running."""
+    from evodevo.study import BASELINE
+
     goals = study.problem.goals
     front = sorted(standing.front, key=lambda one: one.outcomes[OWN_SEED].values(goals) or ())
     running = [
         (study.members[identity], f"training {share:.0%}" + ("" if seed == OWN_SEED else f", seed {seed}"), "cyan")
         for (identity, seed), share in standing.running.items()
     ]
-    best = [(member, "front", "") for member in front[: max(0, ROWS - len(running))]]
-    return best + running
+    drawn = [one for one in study.members.values() if one.operation == BASELINE and OWN_SEED in one.outcomes]
+    baselines = [(member, member.outcomes[OWN_SEED].reason or "", "bright_black") for member in drawn]
+    room = max(0, ROWS - len(running) - len(baselines))
+    return [*baselines, *((member, "front", "") for member in front[:room]), *running]
 
 
 def summary(standing: Standing) -> str:
@@ -235,8 +239,9 @@ def goal_words(study: Study) -> str:
 
 
 def heading_words(study: Study) -> list[str]:
-    """The columns of the goals."""
-    return [f"{goal.name} {'↓' if goal.direction == 'minimise' else '↑'}" for goal in study.problem.goals]
+    """The columns of the goals; names may be a user's own."""
+    arrows = {"minimise": "↓", "maximise": "↑"}
+    return [f"{output.one_line(goal.name, 40)} {arrows[goal.direction]}" for goal in study.problem.goals]
 
 
 def values(study: Study, member: Member, seed: int = OWN_SEED) -> list[str]:
@@ -245,7 +250,7 @@ def values(study: Study, member: Member, seed: int = OWN_SEED) -> list[str]:
 
     outcome = member.outcomes.get(seed)
     scores = {} if outcome is None else outcome.scores
-    return [show(scores.get(goal.name), goal.unit) for goal in study.problem.goals]
+    return [show(scores.get(goal.name), goal.unit, padded=True) for goal in study.problem.goals]
 
 
 def scores_in_words(study: Study, member: Member, seed: int) -> str:

@@ -15,12 +15,15 @@ _COUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kKMG]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
-def parse_count(text: str) -> int:
-    """A whole number, where K, M and G stand for thousands, millions and billions: ``5M``, ``1.5K``, ``300000``."""
-    match = _COUNT.fullmatch(text.strip())
+def parse_count(text: str | int) -> int:
+    """A whole number, where K, M and G stand for thousands, millions and billions: ``5M``, ``1.5K``, ``300000``.
+
+    Numbers, which typer hands over as defaults, are themselves.
+    """
+    match = _COUNT.fullmatch(str(text).strip())
     value = Decimal(match[1]) * _FACTORS[match[2]] if match else None
     if value is None or value != int(value):
-        raise typer.BadParameter(f"{text[:40]!r} is not a whole number such as 300000, 600K or 5M")
+        raise typer.BadParameter(f"{str(text)[:40]!r} is not a whole number such as 300000, 600K or 5M")
     return int(value)
 
 

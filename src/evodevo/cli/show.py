@@ -95,7 +95,7 @@ def _print(individual: Individual) -> None:
     output.line(f"state       {individual.reason or individual.state}")
     for goal in run.goals:
         summary = individual.summary(goal.name)
-        seeds = f"   over {summary.seeds} fresh seeds" if summary is not None and summary.fresh else ""
+        seeds = f"   fresh seeds: {summary.seeds}" if summary is not None and summary.fresh else ""
         output.line(f"{heading(goal):<27} {score(individual, goal)}{seeds}")
     cost = individual.fact
     for name, unit in (

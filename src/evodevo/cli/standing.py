@@ -54,10 +54,9 @@ class Standing:
             self._recall()
         elif kind == "phase":
             self.phase = facts["name"]
-        elif kind == "proposed":
-            self._move_on(max(one["generation"] for one in facts["individuals"]))
         elif kind == "started":
             self.running[facts["id"], facts["seed"]] = 0.0
+            self._move_on(facts["id"], facts["seed"])
         elif kind == "progress" and "share" in facts and (facts["id"], facts["seed"]) in self.running:
             self.running[facts["id"], facts["seed"]] = min(float(facts["share"]), 1.0)
         elif kind == "evaluated":
@@ -90,9 +89,10 @@ class Standing:
 
         return self.study is not None and self.study.members[identity].operation == BASELINE
 
-    def _move_on(self, generation: int) -> None:
-        if generation >= 0:  # baselines are of none
-            self.phase, self.generation = "generations", max(self.generation, generation)
+    def _move_on(self, identity: str, seed: int) -> None:
+        if self.study is not None and seed == OWN_SEED and not self._is_baseline(identity):
+            self.phase = "generations"
+            self.generation = max(self.generation, self.study.members[identity].generation)
 
     def _close(self, generation: int, hypervolume: float) -> None:
         self.gain = None if self.hypervolume is None else hypervolume - self.hypervolume
@@ -140,9 +140,11 @@ class Standing:
 
 
 def duration(seconds: float | None) -> str:
-    """``4 s``, ``1 min 40 s``, ``2 h 05 min``; a dash where it is not known."""
+    """``4.2 s``, ``40 s``, ``1 min 40 s``, ``2 h 05 min``; a dash where it is not known."""
     if seconds is None:
         return "–"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

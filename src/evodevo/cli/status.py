@@ -41,12 +41,8 @@ def status(
 
 
 def _facts(run: Run) -> dict[str, Any]:
-    facts = run.facts()
     owner = run.archive.store.owner(run.id)
-    # A run that was killed still says that it runs; nobody holds it then.
-    if facts["state"] == "running" and owner is None:
-        facts["state"] = "stopped"
-    return {**facts, "owner": None if owner is None else str(owner)}
+    return {**run.facts(), "owner": None if owner is None else str(owner)}
 
 
 def _failed(facts: Mapping[str, Any]) -> str:
@@ -94,10 +90,10 @@ def _print_run(facts: dict[str, Any], closed: list[dict[str, Any]]) -> None:
     )
     if closed:
         rows = [
-            (row["generation"] + 1, row["evaluated"], row["failed"], len(row["front"]), _volume(row["hypervolume"]))
+            (row["generation"], row["evaluated"], row["failed"], len(row["front"]), _volume(row["hypervolume"]))
             for row in closed
         ]
         names = ("generation", "evaluated", "failed", "front", "hypervolume")
         output.table(names, rows, right=names)
-    if facts["state"] in ("stopped", "interrupted"):
+    if facts["state"] == "interrupted":
         output.words(f"go on with: evodevo resume {facts['run']}")

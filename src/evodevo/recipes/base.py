@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from pydantic import Field
+
 from evodevo.errors import UsageError
 from evodevo.evaluation.settings import EvaluationSettings
 from evodevo.registry import Registry, table
@@ -32,8 +34,8 @@ class ExecutionSettings(Settings):
     """
 
     executor: Literal["processes", "serial"] = "processes"
-    workers: int = 2
-    threads: int = 1
+    workers: int = Field(default=2, ge=1, le=4096)
+    threads: int = Field(default=1, ge=1, le=1024)
     packages: tuple[str, ...] = ()
 
 

@@ -61,7 +61,8 @@ def evolve(
     settings = _absolute(resolve(recipe, size=size, driver="evolve", overrides=overrides or {}))
     enable_packages(settings.execution.packages)
     space = BackboneSpace(settings.space)
-    # Data are read before the store is made: a wrong path leaves nothing behind.
+    # Algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
+    settings.study.create()
     BackboneProblem(space, settings.evaluation, cache_folder=cache_folder)
     with Store.open(store) as opened:
         problem = BackboneProblem(space, settings.evaluation, opened.blobs_folder, cache_folder)

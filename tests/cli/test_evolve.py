@@ -1,0 +1,197 @@
+"""``evodevo evolve``, ``resume`` and ``train``: settings, events, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evodevo.cli.application import run
+from evodevo.errors import ExitCode
+
+if TYPE_CHECKING:
+    from conftest import Ask, Small
+
+EVALUATIONS = 2 + 4 + 4
+
+
+def stored(store: Path) -> dict[str, Any]:
+    from evodevo.storage import Store
+
+    with Store.open(store, "ro") as opened:
+        return opened.runs()[-1].settings
+
+
+def events(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_events_tell_the_whole_story(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert small.evolve(tmp_path / "runs", "--json", "--set", "study.confirmations=0") == ExitCode.SUCCESS
+    told = events(capsys)
+    assert {event["schema"] for event in told} == {"evodevo.event/1"}
+    kinds = [event["type"] for event in told]
+    assert kinds[0] == "begin"
+    assert kinds[-1] == "finished"
+    assert kinds.count("evaluated") == kinds.count("started") == EVALUATIONS
+    assert kinds.count("generation") == 2
+    assert told[0]["run"] == told[-1]["run"]
+    assert sum(len(event["individuals"]) for event in told if event["type"] == "proposed") == EVALUATIONS
+
+
+def test_people_get_the_front_on_stdout_and_the_course_on_stderr(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert small.evolve(tmp_path / "runs", "--generations", "1", "--set", "study.confirmations=0") == ExitCode.SUCCESS
+    seen = capsys.readouterr()
+    assert "transformer++" in seen.out
+    assert "generation 0 (1 of 1): 4 scored" in seen.err
+    assert "\r" not in seen.err
+    assert "\x1b" not in seen.err
+
+
+def test_recipe_then_file_then_set_then_flags(small: Small, tmp_path: Path) -> None:
+    more = ["--set", "study.population=5", "--set", "study.generations=1", "--set", "evaluation.tied=true"]
+    flags = ["--population", "2", "--seed", "7", "--tokens", "0.1K", "--objective", "quality"]
+    assert small.evolve(tmp_path / "runs", *more, *flags, "--objective", "parameters") == ExitCode.SUCCESS
+    settings = stored(tmp_path / "runs")
+    assert settings["study"]["algorithm"] == "nsga2"  # the recipe
+    assert settings["space"]["dimensions"]["width"] == 16  # the file
+    assert settings["study"]["generations"] == 1  # --set over the file
+    assert settings["evaluation"]["tied"] is True
+    assert settings["study"]["population"] == 2  # a flag over --set
+    assert settings["study"]["seed"] == 7
+    assert settings["evaluation"]["training"]["budget"]["tokens"] == 100
+    assert settings["evaluation"]["objectives"] == ["quality", "parameters"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "wanted"),
+    [
+        (["--population", "1"], ExitCode.USAGE, "study.population"),
+        (["--generations", "-1"], ExitCode.USAGE, "study.generations"),
+        (["--tokens", "-5"], ExitCode.USAGE, "whole number"),
+        (["--tokens", "0"], ExitCode.USAGE, "tokens"),
+        (["--max-parameters", "0"], ExitCode.USAGE, "max_parameters"),
+        (["--objective", "qualty"], ExitCode.USAGE, "quality"),
+        (["--objective", "quality:upwards"], ExitCode.USAGE, "maximise"),
+        (["--objective", "quality", "--objective", "quality"], ExitCode.USAGE, "twice"),
+        (["--algorithm", "nsga3"], ExitCode.USAGE, "nsga2"),
+        (["--mode", "stready"], ExitCode.USAGE, "steady"),
+        (["--device", "tpu"], ExitCode.USAGE, "device"),
+        (["--workers", "0"], ExitCode.USAGE, "workers"),
+        (["--max-failed-share", "2"], ExitCode.USAGE, "max_failed_share"),
+        (["--set", "study.populaton=4"], ExitCode.USAGE, "study.populaton"),
+        (["--set", "study.population"], ExitCode.USAGE, "key=value"),
+        (["--set", "space.dimensions.width=100"], ExitCode.USAGE, "width"),
+        (["--set", "space.dimensions.head_size=7"], ExitCode.USAGE, "head"),
+        (["--set", "space.classes=['SA-99']"], ExitCode.USAGE, "SA-99"),
+        (["--set", "evaluation.language.context_length=100000"], ExitCode.USAGE, "context"),
+        (["--config", "nowhere.toml"], ExitCode.NOT_FOUND, "nowhere.toml"),
+        (["--data", "nowhere"], ExitCode.USAGE, "nowhere"),
+    ],
+)
+def test_bad_settings_leave_no_trace(
+    options: list[str],
+    code: ExitCode,
+    wanted: str,
+    small: Small,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert small.evolve(tmp_path / "runs", *options) == code
+    seen = capsys.readouterr()
+    assert seen.out == ""
+    assert seen.err.count("\n") == 1
+    assert wanted in seen.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unknown_recipe_names_the_nearest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evolve", "backbone.dem", "--store", str(tmp_path / "runs")]) == ExitCode.USAGE
+    assert "backbone.demo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\x01\x02\xff" * 5000, b"too little"])
+def test_data_that_is_empty_binary_or_too_small(
+    content: bytes, small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "data.txt").write_bytes(content)
+    options = ["--config", str(small.config), "--data", str(tmp_path / "data.txt"), "--store", str(tmp_path / "runs")]
+    assert run(["evolve", "backbone.demo", *options]) == ExitCode.USAGE
+    seen = capsys.readouterr()
+    assert seen.err.count("\n") == 1
+    assert "data.txt" in seen.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_where_everything_is_too_large_the_run_fails(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert small.evolve(tmp_path / "runs", "--max-parameters", "1") == ExitCode.EVALUATIONS_FAILED
+    seen = capsys.readouterr()
+    assert "infeasible" in seen.err
+    assert run(["status", "--store", str(tmp_path / "runs"), "--json"]) == ExitCode.SUCCESS
+    (facts,) = json.loads(capsys.readouterr().out)["runs"]
+    assert facts["state"] == "failed"
+
+
+def test_a_finished_run_can_be_made_longer(
+    small: Small, tmp_path: Path, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs"
+    assert small.evolve(store, "--generations", "1", "--set", "study.confirmations=0") == ExitCode.SUCCESS
+    capsys.readouterr()
+    assert run(["resume", "last", "--generations", "2", "--store", str(store), "--json"]) == ExitCode.SUCCESS
+    evaluated = [event for event in events(capsys) if event["type"] == "evaluated"]
+    assert len(evaluated) == 4
+    # What the longer run found is what the small run of the fixture, which had two generations from the start, found.
+    assert run(["show", "last", "--store", str(store), "--json"]) == ExitCode.SUCCESS
+    longer = json.loads(capsys.readouterr().out)["individuals"]
+    straight = ask("show", small.run)["individuals"]
+    for a, b in zip(longer, straight, strict=True):
+        assert (a["genome"], a["operation"], a["scores"]) == (b["genome"], b["operation"], b["scores"])
+
+
+@pytest.mark.parametrize("change", ["study.population=6", "space.depth=10", "evaluation.training.budget.tokens=9"])
+def test_resume_changes_nothing_that_decides_scores(
+    change: str, small: Small, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["resume", small.run, "--set", change, "--store", str(small.store)]) == ExitCode.USAGE
+    assert "cannot change" in capsys.readouterr().err
+
+
+def test_train_repeats_an_individual_with_several_seeds(
+    small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs"
+    assert small.evolve(store, "--generations", "1", "--set", "study.confirmations=0") == ExitCode.SUCCESS
+    capsys.readouterr()
+    assert run(["pick", "--store", str(store), "--json"]) == ExitCode.SUCCESS
+    chosen = json.loads(capsys.readouterr().out)
+    options = ["--tokens", "0.512K", "--seeds", "3", "--store", str(store)]
+    assert run(["train", chosen["id"], *options]) == ExitCode.SUCCESS
+    capsys.readouterr()
+    assert run(["show", "last", "--store", str(store), "--json"]) == ExitCode.SUCCESS
+    document = json.loads(capsys.readouterr().out)
+    (trained,) = document["individuals"]
+    assert trained["genome"] == chosen["genome"]
+    assert trained["parents"] == [chosen["id"]]
+    assert document["settings"]["evaluation"]["training"]["budget"]["tokens"] == 512
+    assert trained["fresh_seeds"]["quality"]["seeds"] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [(["--seeds", "0"], "seeds"), (["--tokens", "0"], "tokens"), (["--seconds", "-1"], "seconds")],
+)
+def test_training_that_cannot_be(
+    options: list[str], wanted: str, small: Small, ask: Ask, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = len(ask("status")["runs"])
+    one = ask("pick", small.run)["id"]
+    assert run(["train", one, *options, "--store", str(small.store)]) == ExitCode.USAGE
+    assert wanted in capsys.readouterr().err
+    assert len(ask("status")["runs"]) == before

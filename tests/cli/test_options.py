@@ -1,0 +1,55 @@
+"""Counts such as ``5M``, and settings from files, assignments and flags."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evodevo.cli.options import parse_count
+from evodevo.cli.overrides import overrides
+from evodevo.errors import UsageError
+
+
+@given(st.integers(0, 10**15))
+def test_plain_numbers_are_themselves(value: int) -> None:
+    assert parse_count(str(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("5M", 5_000_000), ("1.5K", 1500), ("600k", 600_000), (" 2G ", 2 * 10**9), ("0.001K", 1)]
+)
+def test_suffixes(text: str, value: int) -> None:
+    assert parse_count(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-5", "1.5", "M", "5 M", "1e6", "0x10", "٣", "5MB", "nan", "1.0001K"])
+def test_what_is_no_count(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_count(text)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_count_or_refused(text: str) -> None:
+    with contextlib.suppress(typer.BadParameter):
+        assert parse_count(text) >= 0
+
+
+def test_flags_over_assignments_over_file(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("[study]\npopulation = 1\nseed = 1\nmode = 'steady'\n")
+    values = overrides(tmp_path / "a.toml", ["study.seed=2", "study.population=2"], {"study.population": 3})
+    assert values == {"study": {"population": 3, "seed": 2, "mode": "steady"}}
+
+
+def test_a_flag_that_is_not_given_changes_nothing() -> None:
+    assert overrides(None, [], {"study.population": None}) == {}
+
+
+@pytest.mark.parametrize("text", ["study.population", "=3", "study..seed=1"])
+def test_assignments_that_are_none(text: str) -> None:
+    with pytest.raises(UsageError, match="--set"):
+        overrides(None, [text], {})

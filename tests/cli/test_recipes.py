@@ -1,0 +1,50 @@
+"""``evodevo recipes``: what is there, and settings that a file can hold."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+
+from evodevo.cli.application import run
+from evodevo.errors import ExitCode
+from evodevo.recipes.base import RECIPES, resolve
+
+
+def test_every_recipe_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["recipes"]) == ExitCode.SUCCESS
+    shown = capsys.readouterr().out
+    assert run(["recipes", "--json"]) == ExitCode.SUCCESS
+    rows = json.loads(capsys.readouterr().out)["recipes"]
+    assert [row["name"] for row in rows] == RECIPES.names()
+    for row in rows:
+        assert row["name"] in shown
+        assert row["summary"] in shown
+
+
+@pytest.mark.parametrize("size", ["quick", "full"])
+@pytest.mark.parametrize("name", RECIPES.names())
+def test_the_shown_settings_are_a_file_that_gives_them_back(
+    name: str, size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["recipes", "show", name, "--size", size]) == ExitCode.SUCCESS
+    values = tomllib.loads(capsys.readouterr().out)
+    settings = resolve(name, size=size, overrides={})
+    other = next(one for one in RECIPES.names() if one != name)
+    assert resolve(name, size=size, overrides=values) == settings
+    # The file decides, whatever recipe it is laid over.
+    assert resolve(other, size=size, overrides=values).study == settings.study
+
+
+def test_the_json_form_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["recipes", "show", "backbone.demo", "--json"]) == ExitCode.SUCCESS
+    document = json.loads(capsys.readouterr().out)
+    wanted = resolve("backbone.demo", overrides={}).model_dump(mode="json")
+    assert (document["schema"], document["settings"]) == ("evodevo.recipe/1", wanted)
+
+
+def test_an_unknown_recipe_or_size(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["recipes", "show", "backbone.dmeo"]) == ExitCode.USAGE
+    assert "backbone.demo" in capsys.readouterr().err
+    assert run(["recipes", "show", "backbone.demo", "--size", "huge"]) == ExitCode.USAGE
