@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from evodevo import canonical
 from evodevo.errors import EvodevoError, GenomeError, UsageError
-from evodevo.models.backbone import LanguageModelSettings
-from evodevo.models.generation import SamplingSettings
+from evodevo.models.settings import LanguageModelSettings, SamplingSettings
 from evodevo.settings import Settings, assign, merge, validate
 from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
 from evodevo.spaces.operator import Dimensions

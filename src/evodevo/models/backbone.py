@@ -65,7 +65,7 @@ class Backbone(nn.Module):
         self.settings = settings
         self.embedding = nn.Embedding(settings.vocabulary, dims.width)
         self.bank = nn.ModuleDict()
-        self.blocks = nn.ModuleList(Block(self._operator(plan), dims.width) for plan in plans)
+        self.blocks = nn.ModuleList(Block(self._operator(plan), dims.width, normed=plan.reads_input) for plan in plans)
         self.norm = nn.RMSNorm(dims.width, eps=NORM_EPSILON)
         self.head = None if settings.tied else nn.Linear(dims.width, settings.vocabulary, bias=False)
         self.checkpointing = False
@@ -158,7 +158,8 @@ class Backbone(nn.Module):
     def loss(self, windows: Tensor) -> Tensor:
         """Mean cross-entropy in nats of predicting each token of windows (B, T+1) from those before it."""
         logits = self(windows[:, :-1])
-        return F.cross_entropy(logits.flatten(0, 1).float(), windows[:, 1:].flatten())
+        precise = torch.promote_types(logits.dtype, torch.float32)
+        return F.cross_entropy(logits.flatten(0, 1).to(precise), windows[:, 1:].flatten())
 
     def initial_state(self, batch: int, max_length: int = 0) -> State:
         """The state before the first token; room for ``max_length`` tokens is set aside.

@@ -18,11 +18,13 @@ class Block(nn.Module):
     Args:
         operator: T.
         width: channels.
+        normed: false for an operator that never reads its input: a gain without effect would be a parameter that no
+            gradient reaches.
     """
 
-    def __init__(self, operator: Operator, width: int) -> None:
+    def __init__(self, operator: Operator, width: int, *, normed: bool = True) -> None:
         super().__init__()
-        self.norm = nn.RMSNorm(width, eps=NORM_EPSILON)
+        self.norm = nn.RMSNorm(width, eps=NORM_EPSILON) if normed else nn.Identity()
         self.operator = operator
 
     def forward(

@@ -85,7 +85,9 @@ def _parameters(plans: tuple[LIVPlan, ...], dims: Dimensions, *, norms: bool) ->
         own = spec.own_parameters(dims)
         if not norms:
             own.pop("norm", None)
-        total += spec.copies * sum(prod(shape) for shape in own.values()) + (dims.width if norms else 0)
+        total += spec.copies * sum(prod(shape) for shape in own.values())
+        if norms and plan.reads_input:
+            total += dims.width
         for role, source in plan.weights.items():
             if (source, role) not in seen:
                 seen.add((source, role))

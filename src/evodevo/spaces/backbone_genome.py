@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evodevo.spaces.featurizer import PROJECTED
 from evodevo.spaces.operator import SHARED_ROLES, LIVClass, OperatorSpec
 
 BackboneGenome = tuple[tuple[int, ...], ...]
@@ -108,6 +109,12 @@ class LIVPlan:
     def owned(self) -> frozenset[str]:
         """Groups that it computes itself."""
         return frozenset(self.weights)
+
+    @property
+    def reads_input(self) -> bool:
+        """Whether it uses its input at all; one that borrows every projected group does not, and needs no norm."""
+        projected = any(self.spec.groups[role].parametrisation == PROJECTED for role in self.weights)
+        return projected or self.spec.differential == "v2"
 
 
 def plan_backbone(genome: BackboneGenome, classes: dict[int, LIVClass]) -> tuple[LIVPlan, ...]:

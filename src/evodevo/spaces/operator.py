@@ -348,7 +348,7 @@ class OperatorSpec:
         elif self.structure in ("low_rank", "semi_separable"):
             total += self._scan_flops(dims, tokens)
         elif self.structure == "toeplitz" and self.groups["filter"].parametrisation == genes.IMPLICIT:
-            total += self._filter_flops(owned, dims, length, decode=decode)
+            total += self._filter_flops(dims, length, decode=decode)
         return total
 
     def other_flops(self, owned: frozenset[str], dims: Dimensions, length: int, *, decode: bool) -> int:
@@ -388,12 +388,10 @@ class OperatorSpec:
         chunks = -(-tokens // chunk)
         return chunks * (2 * chunk * chunk * (size * groups + channels) + 4 * chunk * size * channels)
 
-    def _filter_flops(self, owned: frozenset[str], dims: Dimensions, length: int, *, decode: bool) -> int:
-        """Making the implicit filter."""
+    def _filter_flops(self, dims: Dimensions, length: int, *, decode: bool) -> int:
+        """Making the implicit filter: in every LIV that uses it, also where its weights are another's."""
         positions = min(length + 1 if decode else length, dims.band if self.banded else length + 1)
         if dims.long_filter == "mlp":
-            if "filter" not in owned:
-                return 0
             hidden = IMPLICIT_HIDDEN
             return 2 * positions * (IMPLICIT_POSITIONS * hidden + hidden * hidden + hidden * dims.width)
         if decode and not self.banded:
