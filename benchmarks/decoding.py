@@ -37,7 +37,7 @@ def step_times(name: str, width: int, rounds: int, steps: int) -> dict[int, list
     x = torch.randn(1, 1, width)
     states: dict[int, dict[str, Any]] = {}
     for context in CONTEXTS:
-        room = context + (rounds + 2) * steps
+        room = context + (2 * rounds + 1) * steps
         state = operator.initial_state(1, room, torch.float32, torch.device("cpu"))
         states[context] = operator(torch.randn(1, context, width), state=state).state
 
@@ -94,7 +94,7 @@ def main() -> None:
         if name in CONSTANT:
             report.at_most(f"{name}: time per token after 4096 tokens / after 128", growth, FLAT)
     models, calls = writers(options.width, options.depth, options.vocabulary, options.prompt, options.tokens)
-    seconds = take_turns(calls, options.rounds, warmup=1)
+    seconds = take_turns(calls, options.rounds)
     first, second = calls
     speeds = {name: options.tokens / Spread.of(values).median for name, values in seconds.items()}
     for name, speed in speeds.items():

@@ -121,20 +121,25 @@ def print_table(rows: list[dict[str, Any]]) -> None:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def take_turns(candidates: dict[str, Callable[[], object]], rounds: int, warmup: int = 2) -> dict[str, list[float]]:
+def take_turns(
+    candidates: dict[str, Callable[[], object]], rounds: int, *, settle: bool = True
+) -> dict[str, list[float]]:
     """Seconds of CPU per call of each candidate, one number a round.
 
-    The order rotates from round to round. Garbage is collected between calls and never during one.
+    The order rotates from round to round. Each turn is two calls of which the second counts, so that nobody pays for
+    the memory and the caches that the one before left behind (``settle=False``: one call, for what takes minutes).
+    Garbage is collected between turns and never during a call.
     """
     names = list(candidates)
-    for _ in range(warmup):
-        for name in names:
-            candidates[name]()
+    for name in names:
+        candidates[name]()
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
         for place in range(len(names)):
             name = names[(number + place) % len(names)]
             gc.collect()
+            if settle:
+                candidates[name]()
             gc.disable()
             start = time.process_time()
             candidates[name]()

@@ -78,42 +78,31 @@ def _chunked(
     chunk: int,
 ) -> tuple[Tensor, Tensor]:
     batch, tokens, heads, size = value.shape
-    groups, states = write.shape[2:]
     chunks = -(-tokens // chunk)
-    if extra := chunks * chunk - tokens:
-        # Padding: no decay (log 0) and no write (0), so the last state is right.
-        value, write, read = (F.pad(x, (0, 0, 0, 0, 0, extra)) for x in (value, write, read))
-        log_decay = None if log_decay is None else F.pad(log_decay, (0, 0, 0, extra))
-    v = value.reshape(batch, chunks, chunk, heads, size)
-    b = write.reshape(batch, chunks, chunk, groups, states).transpose(2, 3)  # (B, K, G, c, N)
-    c = read.reshape(batch, chunks, chunk, groups, states).transpose(2, 3)
-    scores = c @ b.mT  # (B, K, G, c, c)
-    later = torch.ones(chunk, chunk, dtype=torch.bool, device=value.device).triu(1)
-    if log_decay is None:
-        scores = scores.masked_fill(later, 0.0)
-        weighted, carried = v, None
-    else:
-        total = log_decay.reshape(batch, chunks, chunk, heads).cumsum(2).transpose(2, 3)  # (B, K, H, c)
-        gaps = (total.unsqueeze(-1) - total.unsqueeze(-2)).masked_fill(later, float("-inf"))
-        scores = scores * gaps.exp()
-        weighted = v * (total[..., -1:] - total).exp().transpose(2, 3).unsqueeze(-1)
-        carried = total
-    inside = scores @ v.transpose(2, 3)  # (B, K, H, c, P)
+    extra = chunks * chunk - tokens
 
-    if groups == 1:  # one product for all heads
-        made = (b.squeeze(2).mT @ weighted.flatten(3)).view(batch, chunks, states, heads, size).transpose(2, 3)
+    def split(x: Tensor) -> Tensor:  # (B, T, H or G, …) -> (B, K, H or G, c, …)
+        if extra:  # Padding: no decay (log 0) and no write (0), so the last state is right.
+            x = F.pad(x, (0, 0) * (x.ndim - 2) + (0, extra))
+        return x.reshape(batch, chunks, chunk, *x.shape[2:]).transpose(2, 3)
+
+    v, b, c = split(value).contiguous(), split(write), split(read)
+    scores = c @ b.mT  # (B, K, G, c, c)
+    carried = None
+    if log_decay is None:
+        scores = scores.tril()
     else:
-        made = b.mT @ weighted.transpose(2, 3)  # (B, K, H, N, P)
-    before, end = _between(made, None if carried is None else carried[..., -1], initial)
-    if groups == 1:
-        across = c.squeeze(2) @ before.transpose(2, 3).reshape(batch, chunks, states, heads * size)
-        across = across.view(batch, chunks, chunk, heads, size).transpose(2, 3)
-    else:
-        across = c @ before
-    if carried is not None:
-        across = across * carried.exp().unsqueeze(-1)
-    y = (inside + across).transpose(2, 3).reshape(batch, chunks * chunk, heads, size)
-    return y[:, :tokens], end
+        total = split(log_decay).cumsum(-1)  # (B, K, H, c)
+        never = torch.full((chunk, chunk), float("-inf"), dtype=total.dtype, device=total.device).triu(1)
+        scores = scores * (total.unsqueeze(-1) + (never - total.unsqueeze(-2))).exp()
+        b = b * (total[..., -1:] - total).exp().unsqueeze(-1)
+        c = c * total.exp().unsqueeze(-1)
+        carried = total[..., -1]
+    before, end = _between(b.mT @ v, carried, initial)
+    scores = scores.expand(-1, -1, heads, -1, -1)
+    # One product per head and chunk: what came before the chunk, plus what happens inside it.
+    y = torch.baddbmm((c @ before).flatten(0, 2), scores.flatten(0, 2), v.flatten(0, 2))
+    return y.view(batch, chunks, heads, chunk, size).transpose(2, 3).flatten(1, 2)[:, :tokens], end
 
 
 def _between(made: Tensor, log_decay: Tensor | None, initial: Tensor | None) -> tuple[Tensor, Tensor]:
