@@ -17,10 +17,15 @@ def filtered_probabilities(logits: Tensor, sampling: SamplingSettings) -> Tensor
     logits = logits.float()
     if sampling.temperature == 0:
         return torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).float()
-    ordered, order = (logits / sampling.temperature).sort(dim=-1, descending=True, stable=True)
+    # The largest logit is taken off first, so that no temperature, however low, makes two infinities.
+    distances = logits - logits.amax(-1, keepdim=True)
+    temperature = max(sampling.temperature, torch.finfo(torch.float32).tiny)
+    ordered, order = (distances / temperature).sort(dim=-1, descending=True, stable=True)
     probabilities = ordered.softmax(-1)
-    # A token stays while those before it have not reached p: the first one always stays.
-    dropped = probabilities.cumsum(-1) - probabilities >= sampling.top_p
+    dropped = torch.zeros_like(probabilities, dtype=torch.bool)
+    if sampling.top_p < 1:  # rounded sums reach 1 before the end of a large vocabulary
+        # A token stays while those before it have not reached p: the first one always stays.
+        dropped = probabilities.cumsum(-1) - probabilities >= sampling.top_p
     if sampling.top_k:
         dropped[:, sampling.top_k :] = True
     probabilities = probabilities.masked_fill(dropped, 0.0)
@@ -68,7 +73,7 @@ def generate(
     written: list[Tensor] = []
     finished = torch.zeros(prompt.shape[0], dtype=torch.bool, device=prompt.device)
     hidden = model.hidden(prompt, mask=mask, state=state)
-    for _ in range(count):
+    for number in range(1, count + 1):
         logits = model.logits(hidden[:, -1])
         if sampling.temperature == 0:
             token = logits.argmax(-1)
@@ -80,7 +85,7 @@ def generate(
         written.append(token)
         if on_token is not None:
             on_token(token)
-        if stop is not None and bool(finished.all()):
+        if number == count or (stop is not None and bool(finished.all())):
             break
         hidden = model.hidden(token.unsqueeze(1), state=state)
     return torch.stack(written, 1) if written else prompt[:, :0]
