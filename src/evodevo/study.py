@@ -58,7 +58,7 @@ class StudySettings(Settings):
         seed: of every draw.
         baselines: hand-drawn genomes are evaluated too, before the first generation.
         confirmations: fresh seeds with which the final front and the baselines are evaluated again.
-        retries: how often an evaluation is begun again whose worker died.
+        retries: how often an evaluation is begun again that was killed from outside, alone or with its worker.
         max_failed_share: a larger share of failed evaluations ends the run with an error; None allows any.
     """
 
@@ -587,9 +587,10 @@ class Study:
         failed = [outcome for outcome in judged if outcome.reason is not None]
         if own and len(failed) == len(judged):
             reasons = sorted({outcome.reason or "" for outcome in own if outcome.reason})
-            last = next((outcome.detail for outcome in reversed(own) if outcome.detail), "")
+            # Of a traceback the last line says what it is about.
+            last = next((outcome.detail.splitlines()[-1] for outcome in reversed(own) if outcome.detail), "nothing")
             raise EvaluationsFailedError(
-                f"none of {len(own)} evaluations succeeded ({', '.join(reasons)}). The last one says: {last[-500:]} "
+                f"none of {len(own)} evaluations succeeded ({', '.join(reasons)}). The last one says: {last[-300:]!r}. "
                 f"Look at them with: evodevo show {self.run_id}"
             )
         share = len(failed) / len(judged) if judged else 0.0

@@ -33,7 +33,7 @@ def front_places(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...]) ->
 def reference_point(points: Sequence[Point]) -> Point:
     """The worst value of each goal and a tenth of its range more, so that the extremes of a front count too."""
     corner = []
-    for values in zip(*points, strict=True):
+    for values in zip(*map(_bounded, points), strict=True):
         worst, best = max(values), min(values)
         corner.append(worst + MARGIN * ((worst - best) or abs(worst) or 1.0))
     return tuple(corner)
@@ -41,5 +41,11 @@ def reference_point(points: Sequence[Point]) -> Point:
 
 def hypervolume(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...], reference: Point) -> float:
     """The volume that everyone together dominates, bounded by the reference point."""
-    points = [values for _, values in feasible_points(outcomes, goals)]
+    points = [_bounded(values) for _, values in feasible_points(outcomes, goals)]
     return dominance.hypervolume(points, reference) if points else 0.0
+
+
+def _bounded(point: Point) -> Point:
+    """A point whose volumes are floats too: values near the ends of the range of floats are brought nearer."""
+    limit = 10.0 ** (300 // len(point))
+    return tuple(min(max(value, -limit), limit) for value in point)

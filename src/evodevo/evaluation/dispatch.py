@@ -9,6 +9,7 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.evaluation.base import Outcome, Problem
+from evodevo.evaluation.record import REPEATABLE
 from evodevo.execution.base import Executor, Job, Progress, Result
 
 LOG_KEPT = 4096
@@ -50,7 +51,7 @@ class _Open:
 
     Attributes:
         resume: digest of the last checkpoint that is known.
-        lost: how often its worker died.
+        lost: how often it was begun again.
     """
 
     ticket: Ticket
@@ -66,7 +67,8 @@ class Dispatcher:
     Args:
         problem: what a genome's job is.
         executor: where it runs.
-        retries: how often an evaluation whose worker died is begun again; that death says nothing about the genome.
+        retries: how often an evaluation is begun again that was killed from outside, alone or with its worker; that
+            death says nothing about the genome. A live message {"restarted": why} tells of it.
     """
 
     def __init__(self, problem: Problem, executor: Executor, retries: int = 2) -> None:
@@ -106,9 +108,10 @@ class Dispatcher:
                 if "checkpoint" in event.payload:
                     self._open[job] = replace(one, resume=str(event.payload["checkpoint"]))
                 happened.append(Message(one.ticket, event.payload))
-            elif event.reason == "lost" and one.lost < self.retries:
+            elif event.reason in REPEATABLE and one.lost < self.retries:
                 self._open[job] = replace(one, lost=one.lost + 1)
                 self._send(job)
+                happened.append(Message(one.ticket, {"restarted": event.detail or str(event.reason)}))
             else:
                 del self._open[job]
                 happened.append(Finished(one.ticket, self._outcome(event)))

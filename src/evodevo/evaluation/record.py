@@ -8,7 +8,7 @@ from evodevo.evaluation.base import Outcome
 from evodevo.storage import Evaluation, EvaluationRow, Score
 
 REPEATABLE = ("lost", "killed")
-"""Reasons that say nothing about the genome: such an evaluation is done again on resume."""
+"""Reasons that say nothing about the genome: such an evaluation is done again, at once and on resume."""
 
 _NUMBERS = {"inf": math.inf, "neginf": -math.inf}
 
