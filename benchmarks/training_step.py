@@ -6,7 +6,8 @@ Forward, backward and the step of the same AdamW (fused), in float32, with tied 
 transformer++ meets LlamaForCausalLM with sdpa: same width, layers, heads, hidden size and vocabulary.
 striped-mamba meets BambaForCausalLM, its nearest relative there: a decay per head and state (Mamba-2), SwiGLU after
 every mixer, attention at any layers one names, all at our sizes (expand 1, N = 32). Its chunk size is its default and
-the ones that suit it better here; the gate is against the fastest. Zamba2 shares one attention block and wraps it
+the ones that suit it better here. A part of our lead is the library that makes the matrix products
+(evodevo/operators/dense.py); a line says what remains of it with the one that torch takes by itself. Zamba2 shares one attention block and wraps it
 in adapters, Jamba scans token by token (Mamba-1) and has no width of 1: neither can take the same shape.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +23,7 @@ from transformers import BambaConfig, BambaForCausalLM, LlamaConfig, LlamaForCau
 
 from evodevo.models.build import build_backbone
 from evodevo.models.settings import LanguageModelSettings
+from evodevo.operators import dense
 from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
 from evodevo.spaces.operator import Dimensions
 from evodevo.training import optimizers
@@ -29,6 +32,7 @@ from measuring import Report, Spread, arguments, ratio, take_turns
 
 BAMBA_CHUNKS = (256, 64, 32)
 STATE = 32
+PLAIN = ", torch's products"
 
 
 def ours(name: str, width: int, depth: int, vocabulary: int) -> nn.Module:
@@ -94,10 +98,23 @@ def step(model: nn.Module, windows: Tensor) -> Callable[[], None]:
     return run
 
 
+def with_plain_products(run: Callable[[], None]) -> Callable[[], None]:
+    """The same call with torch's own matrix products in place of ours (``evodevo.operators.dense``)."""
+
+    def plain() -> None:
+        with patch.object(dense, "one_dnn", lambda: False):
+            run()
+
+    return plain
+
+
 def compare(report: Report, models: dict[str, nn.Module], windows: Tensor, rounds: int) -> dict[str, Spread]:
     """Measure one family; the first model is ours. Returns theirs / ours."""
-    seconds = take_turns({name: step(model, windows) for name, model in models.items()}, rounds)
     first = next(iter(models))
+    runs = {name: step(model, windows) for name, model in models.items()}
+    runs[first + PLAIN] = with_plain_products(runs[first])
+    models = {**models, first + PLAIN: models[first]}
+    seconds = take_turns(runs, rounds)
     times = {name: ratio(values, seconds[first]) for name, values in seconds.items()}
     for name, values in seconds.items():
         report.rows.append(
