@@ -12,7 +12,8 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
-    from conftest import Ask, Small
+    from ..conftest import Small
+    from .conftest import Ask
 
 EVALUATIONS = 2 + 4 + 4
 

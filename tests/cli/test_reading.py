@@ -13,7 +13,8 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
-    from conftest import Ask, Small
+    from ..conftest import Small
+    from .conftest import Ask
 
 
 def test_every_document_says_its_schema(ask: Ask, small: Small) -> None:

@@ -17,7 +17,7 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
-    from conftest import Small
+    from ..conftest import Small
 
 pytestmark = pytest.mark.slow
 

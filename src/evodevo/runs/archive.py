@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
@@ -24,6 +24,9 @@ from evodevo.spaces.backbone import BackboneSpace
 from evodevo.spaces.backbone_genome import BackboneGenome, LIVPlan
 from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Store
 from evodevo.study import BASELINE
+
+if TYPE_CHECKING:
+    from evodevo.runs.pick import Pick
 
 MAX_PROMPT_BYTES = 1 << 20
 
@@ -174,6 +177,12 @@ class Run:
         pool = self.individuals()
         chosen = [pool[place] for place in front_places([one.outcome for one in pool], self.goals)]
         return sorted(chosen, key=lambda one: one.key(self.goals[0]))
+
+    def pick(self, rule: str = "knee", where: Sequence[str] = ()) -> Pick:
+        """One of the front, with the reason and the comparison with the baselines; see ``runs.pick``."""
+        from evodevo.runs.pick import pick
+
+        return pick(self, rule, where)
 
     def generations(self) -> list[dict[str, Any]]:
         """Per finished generation: hypervolume, reference point, front, evaluated, failed."""

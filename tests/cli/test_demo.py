@@ -1,0 +1,46 @@
+"""``evodevo demo``: the whole way once, here with a small recipe in the place of the demo's."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evodevo.cli.application import run
+from evodevo.errors import ExitCode
+from evodevo.recipes.base import RECIPES, EvolveSettings, Recipe, Size, resolve
+from evodevo.settings import merge
+
+if TYPE_CHECKING:
+    from ..conftest import Small
+
+
+@pytest.fixture
+def small_demo(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    values: dict[str, Any] = merge(
+        tomllib.loads(small.config.read_text()), {"evaluation": {"language": {"data": str(small.text)}}}
+    )
+    settings = resolve("backbone.demo", overrides=values)
+
+    def smaller(size: Size) -> EvolveSettings:
+        return settings
+
+    monkeypatch.setitem(RECIPES._rows, "backbone.demo", Recipe("backbone.demo", "small", ("evolve",), smaller))
+
+
+def test_it_goes_the_whole_way(
+    small_demo: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["demo"]) == ExitCode.SUCCESS
+    seen = capsys.readouterr()
+    assert "transformer++" in seen.out
+    assert "picked " in seen.out
+    assert "def " in seen.out
+    report = tmp_path / "demo" / "report.html"
+    assert report.as_uri() in seen.out
+    assert report.read_text().startswith("<!")
+    assert "evodevo show" in seen.out
+    assert "Traceback" not in seen.err

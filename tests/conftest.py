@@ -1,0 +1,66 @@
+"""One small search, made through the command line, that the tests of commands and docs look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from evodevo.cli.application import run
+
+SMALL = """
+[space]
+depth = 8
+dimensions.width = 16
+dimensions.head_size = 4
+
+[evaluation]
+language.context_length = 16
+training.budget.tokens = 256
+training.batch_size = 4
+validation_tokens = 256
+
+[study]
+population = 4
+generations = 2
+confirmations = 2
+
+[execution]
+executor = "serial"
+"""
+
+
+@dataclass(frozen=True)
+class Small:
+    """Where the small search lies, and how to begin another."""
+
+    store: Path
+    run: str
+    text: Path
+    config: Path
+
+    def evolve(self, store: Path, *more: str) -> int:
+        """Another search of the same size; gives the exit code."""
+        begin = ["evolve", "backbone.demo", "--config", str(self.config), "--data", str(self.text)]
+        return run([*begin, "--store", str(store), *more])
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    folder = tmp_path_factory.mktemp("small")
+    text = folder / "text"
+    text.mkdir()
+    for number in range(40):
+        lines = [f"def function_{number}_{line}(value):\n    return value * {line}\n" for line in range(12)]
+        (text / f"file_{number}.txt").write_text("".join(lines))
+    config = folder / "small.toml"
+    config.write_text(SMALL)
+    made = Small(folder / "runs", "", text, config)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        assert made.evolve(made.store) == 0
+    from evodevo.runs import Archive
+
+    with Archive(made.store) as archive:
+        return Small(made.store, archive.run("last").id, text, config)
