@@ -156,15 +156,21 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
+@pytest.fixture
+def memory() -> Iterator[Store]:
+    with Store.memory() as opened:
+        yield opened
+
+
 # Same seed, same history
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("algorithm", ["nsga2", "genetic", "firefly", "regularized", "random"])
-def test_the_seed_decides_everything(store: Store, mode: str, algorithm: str) -> None:
-    results = [study(store, mode=mode, algorithm=algorithm, seed=seed).run() for seed in (1, 1, 2)]
+def test_the_seed_decides_everything(memory: Store, mode: str, algorithm: str) -> None:
+    results = [study(memory, mode=mode, algorithm=algorithm, seed=seed).run() for seed in (1, 1, 2)]
     assert all(result.state == "finished" for result in results)
-    first, again, other = (told(store, result) for result in results)
+    first, again, other = (told(memory, result) for result in results)
     same(first, again)
     assert first[0] != other[0]
     offspring = 6 if mode == "steady" else create(algorithm, {"population": 6}).offspring
@@ -184,11 +190,11 @@ def test_global_generators_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 3, 8])
-def test_a_generation_does_not_care_who_is_ready_first(store: Store, workers: int) -> None:
+def test_a_generation_does_not_care_who_is_ready_first(memory: Store, workers: int) -> None:
     problem = FunctionProblem(SPACE, zdt1, tuple(map(Goal, GOALS)))
-    alone = study(store).run()
-    many = study(store, evaluate=problem, executor=Disorderly(problem, workers, seed=1)).run()
-    same(told(store, many), told(store, alone))
+    alone = study(memory).run()
+    many = study(memory, evaluate=problem, executor=Disorderly(problem, workers, seed=1)).run()
+    same(told(memory, many), told(memory, alone))
 
 
 # Stopped, killed, resumed
@@ -383,23 +389,23 @@ def test_a_finished_run_that_is_resumed_does_nothing(store: Store, mode: str) ->
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", [3, 10])
-def test_a_space_that_is_searched_through_is_a_regular_end(store: Store, mode: str, size: int) -> None:
+def test_a_space_that_is_searched_through_is_a_regular_end(memory: Store, mode: str, size: int) -> None:
     calls: list[int] = []
 
     def evaluate(genome: int) -> tuple[float, float]:
         calls.append(genome)
         return float(genome), float((genome - 2) ** 2)
 
-    make = partial(study, store, mode=mode, space=Digits(size), population=4, generations=9)
+    make = partial(study, memory, mode=mode, space=Digits(size), population=4, generations=9)
     result = make(evaluate=evaluate).run()
     assert result.state == "finished"
     assert result.exhausted
-    assert store.run(result.run).state == "finished"
+    assert memory.run(result.run).state == "finished"
     assert sorted(calls) == list(range(size)), "each once"
     assert sorted(one.genome for one in result.front) == [0, 1, 2]
     assert result.hypervolumes[-1] == max(result.hypervolumes)
-    assert hypervolumes(store, result.run) == [one.hex() for one in result.hypervolumes]
-    closed = [event.payload["evaluated"] for event in _events(store, result.run)]
+    assert hypervolumes(memory, result.run) == [one.hex() for one in result.hypervolumes]
+    closed = [event.payload["evaluated"] for event in _events(memory, result.run)]
     assert sum(closed) == size, "what came last counts too"
     again = make(run=result.run, evaluate=evaluate).run()
     assert again.exhausted
@@ -440,12 +446,12 @@ def _raise(error: BaseException) -> Any:
     ],
 )
 def test_a_failure_is_an_individual_with_a_reason(
-    store: Store, mode: str, answer: Callable[[], Any], reason: str, words: str
+    memory: Store, mode: str, answer: Callable[[], Any], reason: str, words: str
 ) -> None:
-    result = study(store, mode=mode, evaluate=by_place(answer)).run()
+    result = study(memory, mode=mode, evaluate=by_place(answer)).run()
     assert result.state == "finished"
     assert len(result.members) == 24
-    rows = {row.individual_id: row for row in store.evaluations(result.run)}
+    rows = {row.individual_id: row for row in memory.evaluations(result.run)}
     failed = [one for one in result.members if one.genome[0] < 0.5]
     assert 0 < len(failed) < 24
     for one in result.members:
@@ -454,16 +460,16 @@ def test_a_failure_is_an_individual_with_a_reason(
         if one in failed:
             assert words in row.detail
             assert one not in result.front
-    failures = [event.payload["failed"] for event in _events(store, result.run)]
+    failures = [event.payload["failed"] for event in _events(memory, result.run)]
     assert sum(failures) == len(failed)
-    populations = [set(event.payload["population"]) for event in _events(store, result.run)]
+    populations = [set(event.payload["population"]) for event in _events(memory, result.run)]
     assert not set.union(*populations) & {one.id for one in failed}
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, 1.7976931348623157e308, 5e-324, -0.0])
-def test_numbers_at_the_ends_of_the_range_are_numbers(store: Store, value: float) -> None:
+def test_numbers_at_the_ends_of_the_range_are_numbers(memory: Store, value: float) -> None:
     values = iter([value, -value] * 100)
-    result = study(store, evaluate=lambda genome: (next(values), genome[0])).run()
+    result = study(memory, evaluate=lambda genome: (next(values), genome[0])).run()
     assert result.state == "finished"
     assert all(math.isfinite(one) for one in result.hypervolumes)
     assert result.front
@@ -477,15 +483,15 @@ def test_any_number_is_a_number(kind: Callable[[float], Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_where_nothing_succeeds_the_run_has_failed(store: Store, mode: str) -> None:
-    one = study(store, mode=mode, evaluate=lambda genome: 1 / 0)
+def test_where_nothing_succeeds_the_run_has_failed(memory: Store, mode: str) -> None:
+    one = study(memory, mode=mode, evaluate=lambda genome: 1 / 0)
     with pytest.raises(EvaluationsFailedError, match=r"none of 24 .*exception.*ZeroDivisionError") as caught:
         one.run()
     assert caught.value.exit_code == ExitCode.EVALUATIONS_FAILED
     assert one.run_id in str(caught.value)
-    assert store.run(one.run_id).state == "failed"
-    assert store.owner(one.run_id) is None
-    assert len(store.individuals(one.run_id)) == 24, "the search went on to its end all the same"
+    assert memory.run(one.run_id).state == "failed"
+    assert memory.owner(one.run_id) is None
+    assert len(memory.individuals(one.run_id)) == 24, "the search went on to its end all the same"
 
 
 def test_where_nothing_is_a_number_the_run_has_failed() -> None:
@@ -569,10 +575,10 @@ def test_baselines_are_evaluated_first_and_take_no_part(store: Store) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_child_that_equals_a_baseline_takes_its_outcome(store: Store, mode: str) -> None:
+def test_a_child_that_equals_a_baseline_takes_its_outcome(memory: Store, mode: str) -> None:
     space = Digits(8)
     problem = Noisy(space, drawn=[7, 3])
-    make = partial(study, store, space=space, population=4, generations=9, mode=mode, confirmations=2)
+    make = partial(study, memory, space=space, population=4, generations=9, mode=mode, confirmations=2)
     result = make(evaluate=problem).run()
     assert set(problem.calls.values()) == {1}, "no genome twice with one seed"
     copies = [one for one in result.members if one.genome in (7, 3) and one.operation != BASELINE]
@@ -586,19 +592,21 @@ def test_a_child_that_equals_a_baseline_takes_its_outcome(store: Store, mode: st
 
 
 @pytest.mark.parametrize("end", [once, twice, kill])
-def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(store: Store, end: Callable[[Study], None]) -> None:
+def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(
+    memory: Store, end: Callable[[Study], None]
+) -> None:
     drawn = [(0.25,) * 6]
 
     def make(store: Store, **other: Any) -> Study:
         return study(store, evaluate=Noisy(SPACE, drawn=drawn), confirmations=3, **other)
 
-    result = make(store).run()
+    result = make(memory).run()
     for one in result.members:
         confirmed = one in result.front or one.operation == BASELINE
         assert sorted(one.outcomes) == ([0, 1, 2, 3] if confirmed else [0])
         if confirmed:
             assert len({outcome.scores["f1"] for outcome in one.outcomes.values()}) == 4, "four different seeds"
-    seeds = {row.seed for row in store.evaluations(result.run)}
+    seeds = {row.seed for row in memory.evaluations(result.run)}
     assert len(seeds) == 4
     # The moments lie in the confirmation.
     listened = 0
@@ -607,10 +615,10 @@ def test_the_front_and_the_baselines_are_confirmed_with_fresh_seeds(store: Store
         nonlocal listened
         listened += 1
 
-    make(store, listener=listen).run()
-    other, sessions = interrupted(store, [listened - 4, 6], end, make)
+    make(memory, listener=listen).run()
+    other, sessions = interrupted(memory, [listened - 4, 6], end, make)
     assert sessions == 3
-    same(told(store, other), told(store, result))
+    same(told(memory, other), told(memory, result))
 
 
 # What is recorded on the way
@@ -762,7 +770,7 @@ def test_the_nearest_algorithm_is_named(store: Store) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_no_genome_is_evaluated_twice(store: Store, mode: str) -> None:
+def test_no_genome_is_evaluated_twice(memory: Store, mode: str) -> None:
     calls: Counter[tuple[int, ...]] = Counter()
 
     def evaluate(cell: tuple[int, ...]) -> tuple[float, float]:
@@ -770,7 +778,7 @@ def test_no_genome_is_evaluated_twice(store: Store, mode: str) -> None:
         return float(sum(cell)), float(sum((gene - 2) ** 2 for gene in cell))
 
     make = partial(study, space=CellSpace(), evaluate=evaluate, mode=mode, population=8, generations=20)
-    one, _ = interrupted(store, [50, 100, 150], kill, make)
+    one, _ = interrupted(memory, [50, 100, 150], kill, make)
     assert set(calls.values()) == {1}
     assert len(calls) == len(one.members) == 160
 
