@@ -137,7 +137,7 @@ def random_genomes(count: int, **settings: Any) -> list[tuple[BackboneSpace, Any
 
 def test_sharing_never_costs_more() -> None:
     """Spec 6, check 12: one strategy integer from 1 to anything, everything else equal."""
-    for space, genome in random_genomes(60):
+    for space, genome in random_genomes(12):
         for place, name in ((2, "parameters"), (4, "cache_bytes"), (4, "parameters")):
             for position, segment in enumerate(genome):
                 alone = list(genome)

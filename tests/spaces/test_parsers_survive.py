@@ -40,7 +40,6 @@ LISTS = st.lists(LEAVES, max_size=3)
 VALUES = LEAVES | LISTS | st.lists(LISTS, max_size=2) | st.dictionaries(st.text(max_size=4), LEAVES, max_size=2)
 
 
-
 @MANY
 @given(text=TEXTS)
 def test_genome_texts(text: str) -> None:
