@@ -9,8 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evodevo.runs import Archive as open
-    from evodevo.runs import Individual, Run, evolve, resume, train
+    from evodevo.runs.archive import Archive as open
+    from evodevo.runs.archive import Individual, Run
+    from evodevo.runs.evolve import evolve, resume
+    from evodevo.runs.training import train
     from evodevo.study import Study
 
 __version__ = "0.1.0"

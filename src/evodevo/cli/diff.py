@@ -25,9 +25,9 @@ def diff(
 ) -> None:
     """Compare two individuals, LIV by LIV."""
     from evodevo.errors import UsageError
-    from evodevo.runs import open_archive
+    from evodevo.runs import Archive
 
-    with open_archive(store) as archive:
+    with Archive(store) as archive:
         a, b = archive.individual(first), archive.individual(second)
         if a.run.space.name != b.run.space.name or a.run.space.genes != b.run.space.genes:
             raise UsageError(f"{a.id} and {b.id} are genomes of different spaces; nothing can be compared.")

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
     """List the best trade-offs of a run (nobody is better in one goal without being worse in another) and baselines."""
-    from evodevo.runs import open_archive
+    from evodevo.runs import Archive
 
-    with open_archive(store) as archive:
+    with Archive(store) as archive:
         found = archive.run(run)
         if not json:
             show_front(found)

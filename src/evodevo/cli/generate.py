@@ -26,7 +26,7 @@ def generate(
     """Let a trained individual continue a text."""
     from evodevo.errors import UsageError
     from evodevo.models.settings import SamplingSettings
-    from evodevo.runs import open_archive
+    from evodevo.runs import Archive
     from evodevo.settings import validate
 
     if not 1 <= tokens <= MOST_TOKENS:
@@ -35,7 +35,7 @@ def generate(
         raise UsageError(f"--seed is {seed}; it must be 0 or more.")
     values = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     sampling = validate(SamplingSettings, values, what="generate")
-    with open_archive(store) as archive:
+    with Archive(store) as archive:
         found = archive.individual(individual)
         text = found.generate(prompt, tokens, sampling=sampling, seed=seed)
         if json:

@@ -24,9 +24,9 @@ def lineage(
     json: Json = False,
 ) -> None:
     """List the ancestors of an individual, latest birth first, with what was done at each birth."""
-    from evodevo.runs import open_archive
+    from evodevo.runs import Archive
 
-    with open_archive(store) as archive:
+    with Archive(store) as archive:
         found = archive.individual(individual)
         arrows = archive.store.lineage(found.id, depth=depth)
         people = _people(archive, found, arrows)

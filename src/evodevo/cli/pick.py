@@ -24,10 +24,10 @@ def pick(
     json: Json = False,
 ) -> None:
     """Choose one of the best trade-offs, and compare it with the baselines."""
-    from evodevo.runs import open_archive
+    from evodevo.runs import Archive
     from evodevo.runs import pick as choosing
 
-    with open_archive(store) as archive:
+    with Archive(store) as archive:
         found = archive.run(run)
         chosen = choosing.pick(found, rule, where or [])
         if json:

@@ -24,9 +24,9 @@ def report(
     json: Json = False,
 ) -> None:
     """Write a run into one HTML file that opens from disk, without a network: front, curves, lineage, drawings."""
-    from evodevo.runs import open_archive
+    from evodevo.runs import Archive
 
-    with open_archive(store) as archive:
+    with Archive(store) as archive:
         found = archive.run(run)
         path = write_report(found, out or Path(f"report-{found.id}.html"))
     if json:

@@ -24,9 +24,9 @@ def show(
 ) -> None:
     """Show an individual: genome, ancestry, scores, cost, why it failed. Or all individuals of a run."""
     from evodevo.errors import UsageError
-    from evodevo.runs import open_archive
+    from evodevo.runs import Archive
 
-    with open_archive(store) as archive:
+    with Archive(store) as archive:
         if name == "last" or archive.store.find(name).kind == "run":
             if svg is not None:
                 raise UsageError(f"{name!r} is a run; --svg draws one individual. See: evodevo front {name}")

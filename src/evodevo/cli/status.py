@@ -22,9 +22,9 @@ def status(
     json: Json = False,
 ) -> None:
     """Say how the runs of a store stand, or one run, generation by generation."""
-    from evodevo.runs import open_archive
+    from evodevo.runs import Archive
 
-    with open_archive(store) as archive:
+    with Archive(store) as archive:
         if run is None:
             every = [_facts(one) for one in archive.runs()]
             if json:
