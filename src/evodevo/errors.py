@@ -108,4 +108,6 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> UsageError:
 
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtraError:
     """The error for an optional dependency that is not installed."""
-    return MissingExtraError(f"{purpose} needs the package {package!r}. Install it with: pip install 'evodevo[{extra}]'")
+    return MissingExtraError(
+        f"{purpose} needs the package {package!r}. Install it with: pip install 'evodevo[{extra}]'"
+    )
