@@ -62,7 +62,7 @@ class _Evaluation:
     def run(self) -> dict[str, Any]:
         begin = time.perf_counter()
         result = self._train()
-        reason = None if result.state == "finished" else result.state
+        reason, detail = None if result.state == "finished" else result.state, result.reason
         windows = self.task.evaluation_windows("validation", self.settings.validation_tokens)
         scores: dict[str, float] = {}
         spreads: dict[str, float] = {}
@@ -83,8 +83,9 @@ class _Evaluation:
             )
             extra |= {"loss": measured.loss, "perplexity": measured.perplexity, "bits_per_byte": measured.bits_per_byte}
             scores, spreads = self._scores(measured)
-            if not all(math.isfinite(value) for value in scores.values()):
-                reason = "nan"
+            wrong = [name for name, value in scores.items() if not math.isfinite(value)]
+            if wrong:
+                reason, detail = "nan", f"not a finite number: {', '.join(wrong)}."
         extra["spreads"] = spreads
         blobs = {}
         if self.pool is not None and self.settings.keep_weights and reason is None:
@@ -98,7 +99,7 @@ class _Evaluation:
         )
         return {
             "reason": reason,
-            "detail": result.reason,
+            "detail": detail,
             "scores": write_numbers(scores),
             "cost": cost.to_json(),
             "extra": extra,

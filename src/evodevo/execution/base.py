@@ -59,6 +59,7 @@ EVALUATORS.add("backbone", "evodevo.evaluation.language_model:evaluate_backbone"
 # Evaluators that misbehave on purpose, for the conformance suite of executors; workers find evaluators by name only.
 for _name in (
     "abort",
+    "act",
     "allocate",
     "allocate_at_once",
     "crash",

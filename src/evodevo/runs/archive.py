@@ -19,6 +19,7 @@ from evodevo.models.settings import SamplingSettings
 from evodevo.objectives.base import parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.recipes.base import EvolveSettings
+from evodevo.registry import enable_packages
 from evodevo.settings import validate
 from evodevo.spaces.backbone import BackboneSpace
 from evodevo.spaces.backbone_genome import BackboneGenome, LIVPlan
@@ -136,8 +137,14 @@ class Run:
 
     @cached_property
     def settings(self) -> EvolveSettings:
-        """All settings, as they were resolved."""
-        return validate(EvolveSettings, self.row.settings, what=f"the recorded settings of run {self.id}")
+        """All settings, as they were resolved; the packages that they name are enabled.
+
+        Raises:
+            UsageError: settings of another evodevo, or a package that is not installed.
+        """
+        settings = validate(EvolveSettings, self.row.settings, what=f"the recorded settings of run {self.id}")
+        enable_packages(settings.execution.packages)
+        return settings
 
     @cached_property
     def space(self) -> BackboneSpace:

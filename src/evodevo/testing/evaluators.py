@@ -15,12 +15,18 @@ import tempfile
 import time
 from typing import Any
 
-from evodevo.execution.base import Report
+from evodevo.execution.base import EVALUATORS, Report
 
 
 def echo(payload: bytes, report: Report) -> bytes:
     """Its input."""
     return payload
+
+
+def act(payload: bytes, report: Report) -> bytes:
+    """What the payload asks for, as JSON: the name of one of these evaluators, and what that one gets."""
+    name, given = json.loads(payload)
+    return EVALUATORS.get(f"testing.{name}")(given.encode(), report)
 
 
 def progress(payload: bytes, report: Report) -> bytes:
