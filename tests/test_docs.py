@@ -27,7 +27,7 @@ from evodevo.spaces.operator import OPERATORS, liv_classes
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
-    from conftest import Small
+    from .conftest import Small
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
