@@ -1,0 +1,269 @@
+"""Searches with real training that are killed on purpose, and what must hold afterwards.
+
+One session is one process: ``python -m evodevo.testing.crash_sessions PLAN`` begins the search of the plan, or goes on
+with it, and kills itself, its workers, or both where the plan says so. It prints each evaluation that it holds to be
+recorded. ``Victim`` runs sessions and judges what they leave behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from evodevo.evaluation.record import is_final
+from evodevo.execution.family import descendants
+from evodevo.storage import Store
+from evodevo.storage.failpoints import VARIABLE
+from evodevo.testing.executors import wait_until_gone
+from evodevo.testing.histories import Birth, difference, evaluated_twice, history, hypervolumes
+
+if TYPE_CHECKING:
+    from evodevo.study import Study
+
+Who = Literal["coordinator", "worker", "both", "nobody"]
+
+# Small, and yet everything takes part: baselines, two generations, weights, checkpoints within a training, fresh seeds.
+SETTINGS: dict[str, Any] = {
+    "space": {"depth": 4, "dimensions": {"width": 64}},
+    "evaluation": {
+        "language": {"context_length": 32},
+        "training": {
+            "budget": {"tokens": 2560},
+            "batch_size": 4,
+            "device": "cpu",
+            "report_every": 2,
+            "checkpoint_every": 6,
+        },
+        "validation_tokens": 512,
+    },
+    "study": {"population": 4, "generations": 2, "confirmations": 1, "retries": 5, "seed": 1},
+}
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Whom to send SIGKILL, and when.
+
+    Attributes:
+        who: "coordinator", all of its "worker" processes, "both", or "nobody".
+        at: a failpoint, which the process that passes it does not survive; "progress" of a training; or "time".
+        count: the how-manieth pass of it; hundredths of a second where ``at`` is "time".
+    """
+
+    who: Who = "nobody"
+    at: str = ""
+    count: int = 1
+
+    @property
+    def failpoint(self) -> str:
+        """The value of the variable that arms it, or empty."""
+        return "" if self.at in ("", "progress", "time") else f"{self.at}:kill@{self.count}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One session."""
+
+    store: str
+    cache: str
+    data: str
+    workers: int
+    kill: Kill
+    run: str | None = None
+
+
+def main(text: str) -> None:
+    """Run the session of a plan, given as JSON."""
+    from evodevo.runs import evolve, resume
+
+    values = json.loads(text)
+    plan = Plan(**{**values, "kill": Kill(**values["kill"])})
+    passes, armed = 0, bool(plan.kill.failpoint)
+    studies: list[Study] = []
+
+    def listen(kind: str, facts: dict[str, Any]) -> None:
+        nonlocal passes, armed
+        if kind == "evaluated":
+            print(json.dumps(["evaluated", facts["id"], facts["seed"]]), flush=True)
+        if kind == "progress":
+            passes += plan.kill.at == "progress"
+            # A failpoint within a worker has killed an evaluation; now those die with it whom the plan names.
+            if armed and "restarted" in facts:
+                armed = False
+                disarm(studies[0])
+                strike(plan.kill.who)
+            if passes == plan.kill.count:
+                passes += 1
+                strike(plan.kill.who)
+
+    def begin(study: Study) -> None:
+        studies.append(study)
+        print(json.dumps(["run", study.run_id]), flush=True)
+
+    places: dict[str, Any] = {"store": plan.store, "cache_folder": Path(plan.cache), "listener": listen}
+    execution = {"workers": plan.workers}
+    if plan.run is None:
+        settings = {**SETTINGS, "execution": execution}
+        settings["evaluation"] = {
+            **SETTINGS["evaluation"],
+            "language": {**SETTINGS["evaluation"]["language"], "data": plan.data},
+        }
+        evolve("backbone.demo", overrides=settings, on_start=begin, **places)
+    else:
+        resume(plan.run, overrides={"execution": execution}, on_start=begin, **places)
+
+
+def disarm(study: Study) -> None:
+    """Workers that start from now on pass their failpoints; else each of them would die at its first evaluation."""
+    executor: Any = study._dispatcher.executor
+    executor._start_worker.keywords["environment"].pop(VARIABLE)
+
+
+def strike(who: Who) -> None:
+    """Send SIGKILL from within the coordinator."""
+    if who in ("worker", "both"):
+        for pid in descendants(os.getpid())[1:]:
+            _kill(pid)
+    if who in ("coordinator", "both"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+@dataclass
+class Report:
+    """What one session left behind.
+
+    Attributes:
+        killed: the coordinator died of SIGKILL.
+        recorded: evaluations that this session finished.
+        seconds: how long it lived.
+    """
+
+    killed: bool
+    recorded: int
+    seconds: float
+
+
+class Victim:
+    """One search that is killed again and again, in a folder of its own.
+
+    Args:
+        folder: for its store; exists.
+        data: a file of text.
+        cache: of prepared data.
+        workers: evaluations at a time; may change between sessions.
+    """
+
+    def __init__(self, folder: Path, data: Path, cache: Path, workers: int = 1) -> None:
+        self._plan = Plan(str(folder / "runs"), str(cache), str(data), workers, Kill())
+        self._known: dict[tuple[str, int], int] = {}
+
+    @property
+    def run(self) -> str | None:
+        """The id of the run, once it exists."""
+        return self._plan.run
+
+    def session(self, kill: Kill | None = None, *, workers: int | None = None) -> Report:
+        """Run one session to its end and judge what it leaves.
+
+        Raises:
+            AssertionError: it ended in another way than by being finished or killed, something is left running, the
+                store is damaged, or an evaluation that was recorded is gone or was done again.
+        """
+        kill = kill or Kill()
+        self._plan = replace(self._plan, kill=kill, workers=workers or self._plan.workers)
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment.pop(VARIABLE, None)
+        if kill.failpoint:
+            environment[VARIABLE] = kill.failpoint
+        command = [sys.executable, "-m", "evodevo.testing.crash_sessions", json.dumps(asdict(self._plan))]
+        begin = time.monotonic()
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            output, errors, seen = self._watch(process, kill)
+        killed = process.returncode == -signal.SIGKILL
+        assert killed or process.returncode == 0, f"exit code {process.returncode}: {errors[-3000:]}"
+        left = wait_until_gone(sorted(seen))
+        assert not left, f"processes {left} are left"
+        seconds = time.monotonic() - begin
+        words = [json.loads(line) for line in output.splitlines()]
+        for word in words:
+            if word[0] == "run":
+                self._plan = replace(self._plan, run=word[1])
+        if self.run is None and Path(self._plan.store).exists():
+            # Killed between recording the run and saying so.
+            with Store.open(self._plan.store, "ro", create=False) as store:
+                runs = store.runs()
+                self._plan = replace(self._plan, run=runs[-1].id if runs else None)
+        if self.run is None:
+            return Report(killed, 0, seconds)
+        return Report(killed, self._judge({(word[1], word[2]) for word in words if word[0] == "evaluated"}), seconds)
+
+    def result(self) -> tuple[list[Birth], list[str]]:
+        """What the finished search did: its history and its hypervolumes."""
+        assert self.run is not None
+        with Store.open(self._plan.store, "ro", create=False) as store:
+            assert store.run(self.run).state == "finished"
+            assert evaluated_twice(store, self.run) == []
+            return history(store, self.run), hypervolumes(store, self.run)
+
+    def _watch(self, process: subprocess.Popen[str], kill: Kill) -> tuple[str, str, set[int]]:
+        seen: set[int] = set()
+        begin = time.monotonic()
+        struck = kill.at != "time"
+        while True:
+            family = descendants(process.pid)[1:]
+            seen.update(family)
+            if not struck and time.monotonic() - begin > kill.count / 100:
+                struck = True
+                if kill.who in ("coordinator", "both"):
+                    _kill(process.pid)
+                if kill.who in ("worker", "both"):
+                    for pid in family:
+                        _kill(pid)
+            try:
+                output, errors = process.communicate(timeout=0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            return output, errors, seen
+
+    def _judge(self, said: set[tuple[str, int]]) -> int:
+        """How many evaluations are new, after looking that none is gone."""
+        assert self.run is not None
+        with Store.open(self._plan.store, create=False) as store:
+            store.check(deep=True).require()
+            assert store.owner(self.run) is None, "a dead process owns nothing"
+            rows = [row for row in store.evaluations(self.run) if is_final(row)]
+        now = {(row.individual_id, row.seed): row.finished_seq or 0 for row in rows}
+        assert len(now) == len(rows), "an evaluation was done twice"
+        assert {identity for identity, _ in said} <= {identity for identity, _ in now}, "what was said is recorded"
+        assert len(said) <= len(now.keys() - self._known.keys()), "each seed of it, too"
+        gone = {key for key, seq in self._known.items() if now.get(key) != seq}
+        assert not gone, f"finished evaluations are gone or were redone: {gone}"
+        new = len(now) - len(self._known)
+        self._known = now
+        return new
+
+
+def compare(victim: Victim, reference: Victim) -> None:
+    """Raises AssertionError where the two searches are not the same."""
+    (ours, volumes), (theirs, expected) = victim.result(), reference.result()
+    assert not difference(ours, theirs), difference(ours, theirs)
+    assert volumes == expected
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

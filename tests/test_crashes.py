@@ -1,0 +1,72 @@
+"""kill -9 at every named point inside a search with real training; what was finished stays, and the future is the same.
+
+A campaign of many more kills: benchmarks/crash_campaign.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evodevo.storage.failpoints import POINTS
+from evodevo.testing.crash_sessions import Kill, Victim, compare
+
+pytestmark = pytest.mark.slow
+
+# Each chain kills one search again and again and then lets it end. ``count`` is within one session; the session of a
+# worker's death goes on by itself, so that it stands last.
+ALONE = (
+    Kill("coordinator", "before_individuals", 1),
+    Kill("coordinator", "after_evaluation_commit", 2),
+    Kill("both", "progress", 3),
+    Kill("coordinator", "before_generation_event", 1),
+    Kill("worker", "after_blob_rename", 2),
+)
+TWO = (
+    Kill("coordinator", "after_individuals", 2),
+    Kill("both", "after_blob_temporary", 3),
+    Kill("coordinator", "before_evaluation_commit", 2),
+    Kill("coordinator", "after_generation_event", 1),
+    Kill("worker", "progress", 5),
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "text.txt"
+    words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "sleeps"]
+    path.write_text("\n".join(" ".join(words[(n * n + k * k) % len(words)] for k in range(9)) for n in range(400)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory, data: Path, cache: Path) -> Victim:
+    victim = Victim(tmp_path_factory.mktemp("uninterrupted"), data, cache)
+    report = victim.session()
+    assert not report.killed
+    assert report.recorded > 1 + 2 * 4
+    return victim
+
+
+def test_every_named_point_is_in_a_chain() -> None:
+    assert {kill.at for kill in (*ALONE, *TWO)} == {*POINTS, "progress"}
+    assert {kill.who for kill in (*ALONE, *TWO)} == {"coordinator", "worker", "both"}
+
+
+@pytest.mark.parametrize(("workers", "kills"), [(1, ALONE), (2, TWO)])
+def test_a_search_that_is_killed_again_and_again_has_the_same_future(
+    tmp_path: Path, data: Path, cache: Path, uninterrupted: Victim, workers: int, kills: tuple[Kill, ...]
+) -> None:
+    victim = Victim(tmp_path, data, cache, workers)
+    for kill in kills:
+        report = victim.session(kill)
+        assert report.killed == (kill.who != "worker"), kill
+    compare(victim, uninterrupted)
+    again = victim.session()
+    assert again.recorded == 0, "nothing is left to do"
