@@ -6,9 +6,11 @@ Forward, backward and the step of the same AdamW (fused), in float32, with tied 
 transformer++ meets LlamaForCausalLM with sdpa: same width, layers, heads, hidden size and vocabulary.
 striped-mamba meets BambaForCausalLM, its nearest relative there: a decay per head and state (Mamba-2), SwiGLU after
 every mixer, attention at any layers one names, all at our sizes (expand 1, N = 32). Its chunk size is its default and
-the ones that suit it better here. A part of our lead is the library that makes the matrix products
-(evodevo/operators/dense.py); a line says what remains of it with the one that torch takes by itself. Zamba2 shares one attention block and wraps it
-in adapters, Jamba scans token by token (Mamba-1) and has no width of 1: neither can take the same shape.
+the ones that suit it better here. Zamba2 shares one attention block and wraps it in adapters, and Jamba has Mamba-1
+with a decay per channel and state, which scans token by token: neither can take the same shape.
+
+A part of our lead is the library that makes the matrix products (evodevo/operators/dense.py); a line says what
+remains of it with the one that torch takes by itself.
 """
 
 from __future__ import annotations
