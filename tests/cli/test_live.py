@@ -118,18 +118,19 @@ def test_it_draws_at_most_four_times_a_second(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("json", "terminal", "term", "kind"),
+    ("json", "terminal", "term", "encoding", "kind"),
     [
-        (True, True, "xterm", EventView),
-        (False, True, "xterm", LiveView),
-        (False, True, "dumb", LineView),
-        (False, False, "xterm", LineView),
+        (True, True, "xterm", "utf-8", EventView),
+        (False, True, "xterm", "UTF8", LiveView),
+        (False, True, "xterm", "ascii", LineView),
+        (False, True, "dumb", "utf-8", LineView),
+        (False, False, "xterm", "utf-8", LineView),
     ],
 )
 def test_the_view_fits_the_place(
-    json: bool, terminal: bool, term: str, kind: type[View], monkeypatch: pytest.MonkeyPatch
+    json: bool, terminal: bool, term: str, encoding: str, kind: type[View], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stderr", io.StringIO())
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(io.BytesIO(), encoding=encoding))
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
     monkeypatch.setenv("TERM", term)
     assert type(live.choose(json=json)) is kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def strip(individual: Individual) -> str:
-    """The genome as one glyph per LIV."""
+    """The genome as one glyph per LIV; letters where stdout has ASCII only."""
     from evodevo.diagrams import text_strip
     from evodevo.runs.drawing import marks
 
-    return text_strip(marks(individual.plan, individual.genome))
+    return text_strip(marks(individual.plan, individual.genome), ascii_only=not output.has_unicode(sys.stdout))
 
 
 def heading(goal: Goal) -> str:

@@ -64,11 +64,11 @@ class View(ABC):
 
 
 def choose(*, json: bool) -> View:
-    """The view that fits: events if they are asked for, the live table on a terminal, lines elsewhere."""
+    """The view that fits: events if they are asked for, the live table on a capable terminal, lines elsewhere."""
     if json:
         return EventView()
     terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    return LiveView() if terminal else LineView()
+    return LiveView() if terminal and output.has_unicode(sys.stderr) else LineView()
 
 
 class EventView(View):

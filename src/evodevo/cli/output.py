@@ -14,7 +14,18 @@ from typing import Any, TextIO
 
 from evodevo.diagrams.base import clean, one_line
 
-__all__ = ["ReaderGoneError", "clean", "close_quietly", "document", "event", "line", "one_line", "table", "words"]
+__all__ = [
+    "ReaderGoneError",
+    "clean",
+    "close_quietly",
+    "document",
+    "event",
+    "has_unicode",
+    "line",
+    "one_line",
+    "table",
+    "words",
+]
 
 
 LONGEST = 4_000_000
@@ -54,6 +65,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
 def words(text: str) -> None:
     """One line for people, beside the data: progress, advice, errors."""
     _write(sys.stderr, clean(text, 10_000), now=True)
+
+
+def has_unicode(stream: TextIO) -> bool:
+    """Whether glyphs beyond ASCII arrive there as they are."""
+    return (stream.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 def close_quietly() -> None:
