@@ -510,7 +510,7 @@ class Study:
         for event in events:
             if not isinstance(event, Finished):
                 if "checkpoint" in event.payload:
-                    self.store.attach_blobs(self.lease, {_role(event.ticket): str(event.payload["checkpoint"])})
+                    self._keep(_role(event.ticket), event.payload)
                 self.listener("progress", {"id": event.ticket.individual, "seed": event.ticket.seed, **event.payload})
                 continue
             self._record(event)
@@ -532,8 +532,25 @@ class Study:
         row = to_evaluation(ticket.individual, fidelity, seed, ticket.attempt, outcome)
         self.store.finish_evaluation(self.lease, row)
         self.members[ticket.individual].outcomes[ticket.seed] = outcome
+        if outcome.reason not in REPEATABLE:
+            self._drop_checkpoint(_role(ticket))
         facts = {"id": ticket.individual, "seed": ticket.seed, "reason": outcome.reason, "seconds": outcome.seconds}
         self.listener("evaluated", {**facts, "scores": write_numbers(outcome.scores), "detail": outcome.detail[-300:]})
+
+    def _keep(self, role: str, message: Mapping[str, Any]) -> None:
+        """Hold the last checkpoint of an evaluation with all that it is made of."""
+        parts = {f"{role}/{number}": str(digest) for number, digest in enumerate(message.get("blobs", ()))}
+        blobs = {role: str(message["checkpoint"]), **parts}
+        self.store.attach_blobs(self.lease, blobs)
+        self._checkpoints |= blobs
+
+    def _drop_checkpoint(self, role: str) -> None:
+        """Let go of the checkpoint of an evaluation that has ended."""
+        roles = [name for name in self._checkpoints if name == role or name.startswith(f"{role}/")]
+        if roles:
+            self.store.detach_blobs(self.lease, roles)
+        for name in roles:
+            del self._checkpoints[name]
 
     # Fronts
 

@@ -28,8 +28,8 @@ from evodevo.training.precision import decide
 def evaluate_backbone(payload: bytes, report: Report) -> bytes:
     """See ``BackboneProblem.payload`` and ``BackboneProblem.read`` for both ends.
 
-    Live messages: {"step", "tokens", "share", "loss"}; {"checkpoint": digest} where the training's settings ask for
-    checkpoints; {"restarted": why} where one could not be used.
+    Live messages: {"step", "tokens", "share", "loss"}; {"checkpoint": digest, "blobs": digests of all that it is
+    made of} where the training's settings ask for checkpoints; {"restarted": why} where one could not be used.
     """
     try:
         answer = _Evaluation(canonical.loads(payload, what="an evaluation"), report).run()
@@ -87,9 +87,10 @@ class _Evaluation:
             if wrong:
                 reason, detail = "nan", f"not a finite number: {', '.join(wrong)}."
         extra["spreads"] = spreads
-        blobs = {}
+        blobs: dict[str, str] = {}
         if self.pool is not None and self.settings.keep_weights and reason is None:
-            blobs["weights"] = self._save(self.pool)
+            digest, parts = self._save(self.pool)
+            blobs = {"weights": digest, **{f"weights/{number}": part for number, part in enumerate(parts)}}
         cost = self.space.cost(
             self.genome,
             length=self.settings.cost_length,
@@ -130,9 +131,11 @@ class _Evaluation:
             return None
         try:
             kept = checkpoints.load(self.pool, self.data["resume"])
+            # The weights last: where something is damaged, the model must still be the new one.
+            snapshot = kept.snapshot(self.model)
             kept.restore(self.model)
             self.model.to(self.precision.device)
-            return kept.snapshot(self.model)
+            return snapshot
         except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
             self.report({"restarted": str(error)})
             return None
@@ -142,10 +145,12 @@ class _Evaluation:
 
     def _checkpoint(self, snapshot: Snapshot) -> None:
         assert self.pool is not None, "asked for only where there is one"
-        self.report({"checkpoint": self._save(self.pool, snapshot), "tokens": snapshot.cursor.tokens})
+        digest, parts = self._save(self.pool, snapshot)
+        self.report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})
 
-    def _save(self, pool: FolderPool, snapshot: Snapshot | None = None) -> str:
-        return checkpoints.save(
+    def _save(self, pool: FolderPool, snapshot: Snapshot | None = None) -> tuple[str, list[str]]:
+        """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage."""
+        digest = checkpoints.save(
             pool,
             self.model,
             snapshot=snapshot,
@@ -153,6 +158,7 @@ class _Evaluation:
             input_specification=input_specification(self.task, self.settings, self.space),
             attachments={"tokenizer": self.task.tokenizer.to_bytes()},
         )
+        return digest, checkpoints.load(pool, digest).manifest.digests()
 
     def _scores(self, measured: held_out.HeldOut) -> tuple[dict[str, float], dict[str, float]]:
         subject = Subject(

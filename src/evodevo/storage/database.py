@@ -322,6 +322,15 @@ class Store:
         with self._writing(lease) as connection:
             recording.refer(connection, self.blobs, "run", lease.run_id, blobs)
 
+    def detach_blobs(self, lease: Lease, roles: Sequence[str]) -> int:
+        """Let go of blobs that the run holds of its own; ``gc`` then frees the space.
+
+        Returns:
+            How many references were released.
+        """
+        with self._writing(lease) as connection:
+            return recording.detach_blobs(connection, lease.run_id, roles)
+
     def run_blobs(self, run_id: str) -> dict[str, str]:
         """Role -> digest of what the run as a whole holds."""
         with self._database.reading() as connection:

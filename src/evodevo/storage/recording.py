@@ -270,6 +270,16 @@ def release_blobs(connection: Connection, run_id: str, evaluations: Sequence[str
     return count
 
 
+def detach_blobs(connection: Connection, run_id: str, roles: Sequence[str]) -> int:
+    """Let go of what the run itself holds under these roles; returns how many references."""
+    reference, count = blob_reference_table, 0
+    for batch in _batches(roles):
+        own = (reference.c.owner_kind == "run", reference.c.owner_id == run_id, reference.c.released == 0)
+        change = update(reference).where(*own, reference.c.role.in_(batch)).values(released=1)
+        count += connection.execute(change).rowcount
+    return count
+
+
 def _is_open(connection: Connection, run_id: str, evaluation: Evaluation) -> bool:
     table = evaluation_table
     query = select(table.c.run_id, table.c.attempt, table.c.state).where(

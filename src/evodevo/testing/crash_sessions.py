@@ -129,6 +129,7 @@ def disarm(study: Study) -> None:
 
 def strike(who: Who) -> None:
     """Send SIGKILL from within the coordinator."""
+    print(json.dumps(["struck"]), flush=True)
     if who in ("worker", "both"):
         for pid in descendants(os.getpid())[1:]:
             _kill(pid)
@@ -147,11 +148,13 @@ class Report:
 
     Attributes:
         killed: the coordinator died of SIGKILL.
+        struck: somebody was killed; the plan's moment may never have come.
         recorded: evaluations that this session finished.
         seconds: how long it lived.
     """
 
     killed: bool
+    struck: bool
     recorded: int
     seconds: float
 
@@ -193,13 +196,14 @@ class Victim:
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         ) as process:
-            output, errors, seen = self._watch(process, kill)
+            output, errors, seen, struck = self._watch(process, kill)
         killed = process.returncode == -signal.SIGKILL
         assert killed or process.returncode == 0, f"exit code {process.returncode}: {errors[-3000:]}"
         left = wait_until_gone(sorted(seen))
         assert not left, f"processes {left} are left"
         seconds = time.monotonic() - begin
         words = [json.loads(line) for line in output.splitlines()]
+        struck = struck or killed or ["struck"] in words
         for word in words:
             if word[0] == "run":
                 self._plan = replace(self._plan, run=word[1])
@@ -209,8 +213,9 @@ class Victim:
                 runs = store.runs()
                 self._plan = replace(self._plan, run=runs[-1].id if runs else None)
         if self.run is None:
-            return Report(killed, 0, seconds)
-        return Report(killed, self._judge({(word[1], word[2]) for word in words if word[0] == "evaluated"}), seconds)
+            return Report(killed, struck, 0, seconds)
+        said = {(word[1], word[2]) for word in words if word[0] == "evaluated"}
+        return Report(killed, struck, self._judge(said), seconds)
 
     def result(self) -> tuple[list[Birth], list[str]]:
         """What the finished search did: its history and its hypervolumes."""
@@ -220,25 +225,24 @@ class Victim:
             assert evaluated_twice(store, self.run) == []
             return history(store, self.run), hypervolumes(store, self.run)
 
-    def _watch(self, process: subprocess.Popen[str], kill: Kill) -> tuple[str, str, set[int]]:
+    def _watch(self, process: subprocess.Popen[str], kill: Kill) -> tuple[str, str, set[int], bool]:
         seen: set[int] = set()
         begin = time.monotonic()
-        struck = kill.at != "time"
+        due, struck = kill.at == "time", False
         while True:
             family = descendants(process.pid)[1:]
             seen.update(family)
-            if not struck and time.monotonic() - begin > kill.count / 100:
-                struck = True
-                if kill.who in ("coordinator", "both"):
-                    _kill(process.pid)
-                if kill.who in ("worker", "both"):
-                    for pid in family:
-                        _kill(pid)
+            if due and time.monotonic() - begin > kill.count / 100:
+                victims = [*family] if kill.who in ("worker", "both") else []
+                victims += [process.pid] if kill.who in ("coordinator", "both") else []
+                for pid in victims:
+                    _kill(pid)
+                due, struck = False, bool(victims)
             try:
                 output, errors = process.communicate(timeout=0.05)
             except subprocess.TimeoutExpired:
                 continue
-            return output, errors, seen
+            return output, errors, seen, struck
 
     def _judge(self, said: set[tuple[str, int]]) -> int:
         """How many evaluations are new, after looking that none is gone."""

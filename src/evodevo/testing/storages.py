@@ -147,6 +147,7 @@ class StoreTests:
             "finish_evaluation": lambda: store.finish_evaluation(lease, evaluation),
             "add_event": lambda: store.add_event(lease, "x", "y", {}),
             "attach_blobs": lambda: store.attach_blobs(lease, {"tokenizer": digest}),
+            "detach_blobs": lambda: store.detach_blobs(lease, ["tokenizer"]),
             "release_blobs": lambda: store.release_blobs(lease, []),
         }
         for name, write in writes.items():
@@ -419,6 +420,9 @@ class StoreTests:
         store.blobs.put_bytes(bytes([0]) * 10)
         store.finish_evaluation(lease, Evaluation(one.id, FIDELITY, 1, blobs={"weights": shared}))
         assert store.gc(grace_seconds=0).blobs == ()
+        assert store.detach_blobs(lease, ["tokenizer", "unknown"]) == 1
+        assert store.run_blobs(lease.run_id) == {}
+        assert store.gc(grace_seconds=0).blobs == (tokenizer,)
         assert store.check(deep=True).ok
 
     def test_repair_leaves_a_run_that_is_open_as_it_is(self, store: Store) -> None:

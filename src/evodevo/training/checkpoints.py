@@ -82,6 +82,13 @@ class Manifest(Settings):
     cursor: Cursor | None = None
     attachments: dict[str, Digest] = Field(default_factory=dict)
 
+    def digests(self) -> list[str]:
+        """All blobs that the manifest names, sorted. Whoever keeps the checkpoint must hold each of them."""
+        found = {record.blob for record in self.parts.values()} | set(self.attachments.values())
+        if self.optimizer is not None:
+            found |= {self.optimizer.exp_avg, self.optimizer.exp_avg_sq}
+        return sorted(found)
+
 
 @dataclass(frozen=True)
 class Checkpoint:
