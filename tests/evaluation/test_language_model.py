@@ -1,0 +1,187 @@
+"""What a worker does with one genome: the same bits every time, also through a checkpoint; divergence is a reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from evodevo import canonical
+from evodevo.errors import DataError
+from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.language_model import evaluate_backbone, load_backbone
+from evodevo.evaluation.problem import BackboneProblem
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.tokenizers import from_bytes
+from evodevo.training import checkpoints, held_out
+
+Make = Callable[..., BackboneProblem]
+CHECKPOINTS: dict[str, Any] = {"training": {"checkpoint_every": 3}}
+
+
+class Cut(BaseException):
+    """The process is gone."""
+
+
+def evaluate(
+    problem: BackboneProblem,
+    *,
+    seed: int = 1,
+    resume: str | None = None,
+    cut_at: int | None = None,
+    name: str = "transformer++",
+) -> tuple[Outcome, list[dict[str, Any]]]:
+    """The outcome and the live messages; cut short at the checkpoint of that number."""
+    messages: list[dict[str, Any]] = []
+
+    def report(message: dict[str, Any]) -> None:
+        messages.append(message)
+        if sum("checkpoint" in one for one in messages) == cut_at and "checkpoint" in message:
+            raise Cut
+
+    payload = problem.payload(problem.space.named(name), seed, resume)
+    try:
+        return problem.read(evaluate_backbone(payload, report)), messages
+    except Cut:
+        return Outcome(reason="cut"), messages
+
+
+def same(one: Outcome, other: Outcome) -> None:
+    assert one.reason is None
+    assert {name: value.hex() for name, value in one.scores.items()} == {
+        name: value.hex() for name, value in other.scores.items()
+    }
+    assert one.series == other.series
+    assert one.extra["loss"] == other.extra["loss"]
+    assert one.blobs == other.blobs, "the very same weights"
+
+
+def test_the_same_evaluation_gives_the_same_bits(problem: Make, tmp_path: Path) -> None:
+    first, messages = evaluate(problem(blobs=tmp_path))
+    again, _ = evaluate(problem(blobs=tmp_path))
+    same(first, again)
+    assert [message["step"] for message in messages] == list(range(1, 9))
+    assert messages[-1]["share"] == 1.0
+    other, _ = evaluate(problem(blobs=tmp_path), seed=2)
+    assert other.scores["quality"] != first.scores["quality"]
+    assert other.scores["cache"] == first.scores["cache"]
+
+
+def test_checkpoints_change_nothing(problem: Make, tmp_path: Path) -> None:
+    same(evaluate(problem(CHECKPOINTS, blobs=tmp_path))[0], evaluate(problem(blobs=tmp_path))[0])
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_training_that_was_cut_short_goes_on_to_the_same_bits(problem: Make, tmp_path: Path, number: int) -> None:
+    one = problem(CHECKPOINTS, blobs=tmp_path)
+    whole, _ = evaluate(one)
+    cut, messages = evaluate(one, cut_at=number)
+    assert cut.reason == "cut"
+    rest, later = evaluate(one, resume=messages[-1]["checkpoint"])
+    same(rest, whole)
+    assert [message["step"] for message in later if "step" in message] == list(range(3 * number + 1, 9))
+
+
+def test_a_damaged_checkpoint_costs_its_work_and_nothing_else(problem: Make, tmp_path: Path) -> None:
+    one = problem(CHECKPOINTS, blobs=tmp_path)
+    whole, _ = evaluate(one)
+    _, messages = evaluate(one, cut_at=2)
+    digest = messages[-1]["checkpoint"]
+    pool = FolderPool(tmp_path)
+    parts = [digest, *messages[-1]["blobs"]]
+    tokenizer = checkpoints.load(pool, digest).manifest.attachments["tokenizer"]
+    parts.remove(tokenizer)  # the task has its own
+    assert len(parts) >= 4, "manifest, weights, two moments"
+    for part in parts:
+        path = pool.path(part)
+        data = path.read_bytes()
+        path.chmod(0o600)
+        path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+        rest, later = evaluate(one, resume=digest)
+        assert any("restarted" in message for message in later), part
+        same(rest, whole)
+        path.chmod(0o600)
+        path.write_bytes(data)
+    path = pool.path(parts[1])
+    path.unlink()
+    rest, later = evaluate(one, resume=digest)
+    assert any("restarted" in message for message in later)
+    same(rest, whole)
+
+
+def test_every_blob_of_a_checkpoint_is_named(problem: Make, tmp_path: Path) -> None:
+    one = problem(CHECKPOINTS, blobs=tmp_path)
+    outcome, messages = evaluate(one)
+    manifest = checkpoints.load(FolderPool(tmp_path), outcome.blobs["weights"]).manifest
+    assert set(outcome.blobs.values()) == {outcome.blobs["weights"], *manifest.digests()}
+    assert manifest.optimizer is None
+    named = set(outcome.blobs.values())
+    for message in messages:
+        if "checkpoint" in message:
+            named |= {message["checkpoint"], *message["blobs"]}
+    assert named == set(FolderPool(tmp_path).digests()), "nothing is written that nobody is told of"
+
+
+def test_the_loaded_model_has_the_recorded_loss_bit_for_bit(problem: Make, tmp_path: Path) -> None:
+    one = problem({"objectives": ["quality", "perplexity"]}, blobs=tmp_path)
+    outcome, _ = evaluate(one)
+    model, tokenizer = load_backbone(FolderPool(tmp_path), outcome.blobs["weights"])
+    assert not model.training
+    assert from_bytes(tokenizer).describe() == one.task.tokenizer.describe()
+    windows = one.task.evaluation_windows("validation", one.settings.validation_tokens)
+    measured = held_out.evaluate(
+        model, windows, predicted_bytes=one.task.predicted_bytes("validation", windows), batch_size=2
+    )
+    assert measured.bits_per_byte == outcome.scores["quality"]
+    assert measured.perplexity == outcome.scores["perplexity"]
+
+
+def test_an_evaluation_leaves_global_generators_alone(problem: Make) -> None:
+    before = torch.get_rng_state()
+    evaluate(problem())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("rate", [1e3, 1e30])
+def test_divergence_is_a_reason_with_words(problem: Make, tmp_path: Path, rate: float) -> None:
+    changes = {"training": {"optimizer": {"learning_rate": rate, "warmup": 0.0}, "budget": {"steps": 40}}}
+    outcome, _ = evaluate(problem(changes, blobs=tmp_path))
+    assert outcome.reason in ("diverged", "nan")
+    assert outcome.detail
+    assert outcome.blobs == {}
+    assert outcome.cost["parameters"] > 0, "what is known without training is known"
+    assert outcome.values(problem().goals) is None
+
+
+def test_without_a_pool_nothing_is_written(problem: Make) -> None:
+    outcome, messages = evaluate(problem(CHECKPOINTS))
+    assert outcome.blobs == {}
+    assert not any("checkpoint" in message for message in messages)
+
+
+def test_weights_are_kept_only_where_that_is_wanted(problem: Make, tmp_path: Path) -> None:
+    outcome, _ = evaluate(problem({"keep_weights": False}, blobs=tmp_path))
+    assert outcome.blobs == {}
+    assert list(FolderPool(tmp_path).digests()) == []
+
+
+def test_measured_objectives_have_a_spread(problem: Make) -> None:
+    outcome, _ = evaluate(problem({"objectives": ["quality", "decode_latency", "prefill_latency"]}))
+    assert outcome.scores["decode_latency"] > 0
+    assert set(outcome.extra["spreads"]) == {"decode_latency", "prefill_latency"}
+    assert all(math.isfinite(spread) and spread >= 0 for spread in outcome.extra["spreads"].values())
+
+
+def test_data_that_have_changed_under_a_run_are_refused(problem: Make, tmp_path: Path, text: Path) -> None:
+    moved = tmp_path / "text.txt"
+    moved.write_text(text.read_text())
+    one = problem({"language": {"data": str(moved)}})
+    payload = canonical.loads(one.payload(one.space.named("transformer++"), 1))
+    moved.write_text("other words " * 500)
+    payload["cache_folder"] = str(tmp_path / "empty")
+    with pytest.raises(DataError, match="is not what it was"):
+        evaluate_backbone(canonical.dumps(payload).encode(), lambda message: None)
