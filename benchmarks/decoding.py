@@ -19,7 +19,8 @@ from torch import nn
 from evodevo.models.generation import generate
 from evodevo.models.settings import SamplingSettings
 from evodevo.operators.compiled import build_operator
-from evodevo.spaces.operator import OPERATORS, Dimensions
+from evodevo.spaces.classes import OPERATORS
+from evodevo.spaces.operator import Dimensions
 from measuring import Report, Spread, arguments, ratio, take_turns
 from training_step import count, llama, ours
 

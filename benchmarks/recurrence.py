@@ -20,7 +20,8 @@ from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
 from evodevo.operators.compiled import build_operator
 from evodevo.operators.recurrence import scan
-from evodevo.spaces.operator import OPERATORS, Dimensions
+from evodevo.spaces.classes import OPERATORS
+from evodevo.spaces.operator import Dimensions
 from measuring import Report, Spread, arguments, ratio, take_turns
 
 HEAD = 64
