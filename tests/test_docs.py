@@ -23,7 +23,7 @@ from evodevo.objectives.base import OBJECTIVES
 from evodevo.recipes.base import RECIPES
 from evodevo.registry import TABLES
 from evodevo.spaces.base import SPACES
-from evodevo.spaces.operator import OPERATORS, liv_classes
+from evodevo.spaces.classes import OPERATORS, liv_classes
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:

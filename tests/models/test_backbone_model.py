@@ -22,7 +22,8 @@ from evodevo.operators.differential import Differential
 from evodevo.randomness import generator
 from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
 from evodevo.spaces.backbone_genome import BackboneGenome, feature_mask
-from evodevo.spaces.operator import Dimensions, liv_classes
+from evodevo.spaces.classes import liv_classes
+from evodevo.spaces.operator import Dimensions
 
 VOCABULARY = 37
 SETTINGS = LanguageModelSettings(vocabulary=VOCABULARY)

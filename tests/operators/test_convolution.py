@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from evodevo.operators.convolution import convolve, convolve_after
 from evodevo.operators.featurizers import FeatureGroup, ImplicitFilter, ModalFilter, build_group
 from evodevo.operators.taps import causal_taps
-from evodevo.spaces.operator import OPERATORS, Dimensions
+from evodevo.spaces.classes import OPERATORS
+from evodevo.spaces.operator import Dimensions
 
 CHANNELS = 8
 

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from evodevo.operators.compiled import build_operator
 from evodevo.operators.recurrence import scan
-from evodevo.spaces.operator import OPERATORS, Dimensions
+from evodevo.spaces.classes import OPERATORS
+from evodevo.spaces.operator import Dimensions
 
 
 def loop(

@@ -12,7 +12,8 @@ from evodevo.operators.block import Block
 from evodevo.operators.compiled import build_operator
 from evodevo.operators.differential import Differential
 from evodevo.operators.liv import rms_normalise
-from evodevo.spaces.operator import OPERATORS, Dimensions, liv_classes
+from evodevo.spaces.classes import OPERATORS, liv_classes
+from evodevo.spaces.operator import Dimensions
 
 DIMS = Dimensions(width=48, head_size=12)
 LITERAL = [row.name for row in liv_classes().values() if row.differential == "literal"]

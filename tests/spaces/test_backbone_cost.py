@@ -10,7 +10,8 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.randomness import generator
 from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.operator import Dimensions, liv_classes
+from evodevo.spaces.classes import liv_classes
+from evodevo.spaces.operator import Dimensions
 
 SMALL = BackboneSpace(BackboneSettings(depth=24))
 LARGE = BackboneSpace(BackboneSettings(depth=48, dimensions=Dimensions(width=2048)))

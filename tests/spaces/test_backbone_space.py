@@ -20,8 +20,9 @@ from evodevo.spaces.backbone_genome import (
     featurizer_mask,
     featurizer_strategy,
 )
+from evodevo.spaces.classes import OPERATORS, liv_classes
 from evodevo.spaces.named_backbones import NAMED_BACKBONES
-from evodevo.spaces.operator import OPERATORS, Dimensions, liv_classes
+from evodevo.spaces.operator import Dimensions
 from evodevo.testing.spaces import SpaceTests
 
 DIMS = Dimensions(width=64)

@@ -34,9 +34,10 @@ from evodevo.spaces.backbone_genome import (
     plan_backbone,
 )
 from evodevo.spaces.base import SPACES, Space
+from evodevo.spaces.classes import OPERATORS, LIVClass, liv_classes
 from evodevo.spaces.cost import Convention, Cost, Mode
 from evodevo.spaces.named_backbones import NAMED_BACKBONES
-from evodevo.spaces.operator import Dimensions, LIVClass, liv_classes
+from evodevo.spaces.operator import Dimensions
 from evodevo.spaces.text import parse_segments, print_segments
 
 
@@ -96,8 +97,6 @@ class BackboneSpace(Space[BackboneGenome]):
         names = self.settings.classes
         if names is None:
             return {number: row for number, row in self.all_classes.items() if row.sampled}
-        from evodevo.spaces.operator import OPERATORS
-
         if not names:
             raise UsageError("classes is empty; name at least one LIV class or leave it out.")
         rows = [OPERATORS.get(name) for name in names]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evodevo.spaces.classes import LIVClass
 from evodevo.spaces.featurizer import PROJECTED
-from evodevo.spaces.operator import SHARED_ROLES, LIVClass, OperatorSpec
+from evodevo.spaces.operator import SHARED_ROLES, OperatorSpec
 
 BackboneGenome = tuple[tuple[int, ...], ...]
 

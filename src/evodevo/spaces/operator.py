@@ -11,17 +11,16 @@ Legend: D model width, H heads, P head size, N state size per channel, K taps of
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import prod
 from typing import Literal
 
 from pydantic import Field
 
 from evodevo.errors import GenomeError, UsageError
-from evodevo.registry import Registry, table
 from evodevo.settings import Settings
 from evodevo.spaces import featurizer as genes
-from evodevo.spaces.featurizer import FEATURIZERS, Featurizer, GroupGenes, check_featurizer, expanded
+from evodevo.spaces.featurizer import Featurizer, GroupGenes, expanded
 
 OperatorGenome = tuple[int, int, int, int, int]
 Differential = Literal["none", "literal", "v2"]
@@ -55,7 +54,6 @@ FAMILY: dict[Structure, str] = {
     "toeplitz": "convolution",
     "semi_separable": "recurrence",
 }
-_STRUCTURE: dict[int, Structure] = {1: "diagonal", 2: "low_rank", 3: "toeplitz", 4: "semi_separable"}
 
 
 class Dimensions(Settings):
@@ -398,192 +396,3 @@ class OperatorSpec:
             return 0
         block = min(dims.chunk, positions)
         return 2 * dims.width * dims.modes * block * -(-positions // block)
-
-
-def compile_operator(
-    operator: tuple[int, ...], featurizer: Featurizer | None = None, differential: Differential = "none"
-) -> OperatorSpec:
-    """Compile genomes to an operator.
-
-    Args:
-        operator: five integers; the first names a featurizer class.
-        featurizer: a featurizer genome instead of the one that the first integer stands for.
-        differential: none, literal (two copies, subtracted) or v2 (twice the queries, subtracted head by head).
-
-    Raises:
-        GenomeError: an integer is out of range, or integers conflict; the message names them.
-    """
-    _check_operator(operator)
-    groups = FEATURIZERS[operator[0]] if featurizer is None else featurizer
-    check_featurizer(groups)
-    structure = _STRUCTURE[operator[1]]
-    roles = ROLES[structure]
-    if len(groups) != len(roles):
-        raise GenomeError(
-            f"integers 1 and 2 conflict: featurizer class {operator[0]} makes {len(groups)} feature groups; "
-            f"the {structure} structure ({operator[1]}) reads {len(roles)} ({', '.join(roles)})."
-        )
-    spec = OperatorSpec(
-        operator=operator,  # type: ignore[arg-type]
-        featurizer=groups,
-        differential=differential,
-        structure=structure,
-        groups=dict(zip(roles, groups, strict=True)),
-    )
-    for problem in (_sparsity_problem(spec), _nonlinearity_problem(spec), _mixing_problem(spec), _group_problem(spec)):
-        if problem:
-            raise GenomeError(problem)
-    if differential == "v2" and (structure != "low_rank" or not spec.keeps_scores):
-        raise GenomeError("the differential form v2 subtracts attention heads; integers 2 and 4 must be 2 and 2 to 4.")
-    return spec
-
-
-def _check_operator(operator: tuple[int, ...]) -> None:
-    if len(operator) != 5:
-        raise GenomeError(f"an operator genome has 5 integers; {len(operator)} were given.")
-    ranges = ((1, max(FEATURIZERS)), (1, 4), (1, 2), (1, 4), (1, 2))
-    names = ("featurizer class", "token mixing", "sparsity", "non-linearity", "channel mixing")
-    for place, (value, (low, high), name) in enumerate(zip(operator, ranges, names, strict=True), 1):
-        if not low <= value <= high:
-            raise GenomeError(f"operator genome, integer {place} ({name}) is {value}; it must be {low} to {high}.")
-
-
-def _sparsity_problem(spec: OperatorSpec) -> str | None:
-    if spec.banded and spec.structure == "semi_separable":
-        return "integers 2 and 3 conflict: a banded semi-separable structure (4, 2) has no recurrent form."
-    return None
-
-
-def _nonlinearity_problem(spec: OperatorSpec) -> str | None:
-    if spec.structure in ("toeplitz", "semi_separable") and spec.nonlinearity != genes.LINEAR:
-        return (
-            f"integers 2 and 4 conflict: a non-linearity ({spec.nonlinearity}) over the entries of a "
-            f"{spec.structure} structure ({spec.operator[1]}) destroys its fast and its recurrent form; it must be 1."
-        )
-    if spec.structure == "diagonal" and spec.nonlinearity == genes.SOFTMAX:
-        return "integers 2 and 4 conflict: softmax (2) over the single entry of a diagonal row (1) is always one."
-    return None
-
-
-def _mixing_problem(spec: OperatorSpec) -> str | None:
-    # 1: T is diagonal over D channels and a projection follows it; 2: that projection is a part of T. The sums are the
-    # same, so both compile wherever T maps D channels to D.
-    if spec.structure == "diagonal" and spec.operator[4] == 1 and spec.groups["up"].expansion != 1:
-        return (
-            f"integers 1 and 5 conflict: featurizer class {spec.operator[0]} widens its groups, and diagonal channel "
-            "mixing (1) cannot bring them back to the model's width; it must be 2."
-        )
-    return None
-
-
-def _group_problem(spec: OperatorSpec) -> str | None:
-    filters = ("filter",) if spec.structure == "toeplitz" else ()
-    for number, (role, group) in enumerate(spec.groups.items(), 1):
-        name = f"feature group {number} ({role})"
-        if role in filters:
-            if group.parametrisation == genes.PROJECTED:
-                return (
-                    f"integers 1 and 2 conflict: {name} of a Toeplitz structure must be explicit (2) or implicit (3)."
-                )
-            wanted = (genes.TOEPLITZ, genes.BANDED if group.parametrisation == genes.EXPLICIT else genes.UNMASKED)
-            if (group.token_mixing, group.sparsity) != wanted:
-                return f"{name}: token mixing and sparsity must be {wanted[0]} and {wanted[1]}."
-            if group[3:] != (1, 1, 1, 1):
-                return f"{name}: non-linearity, channel mixing, expansion and repeat must be 1."
-            continue
-        if group.parametrisation != genes.PROJECTED:
-            return f"integers 1 and 2 conflict: {name} must be a projection of the input (parametrisation 1)."
-        if (group.token_mixing, group.sparsity) not in ((1, 1), (genes.TOEPLITZ, genes.BANDED)):
-            return f"{name}: token mixing and sparsity must be 1 and 1, or 3 and 2 (a short convolution)."
-        if group.nonlinearity == genes.SOFTMAX:
-            return f"{name}: softmax over channels is not a feature map here; non-linearity must be 1, 3 or 4."
-        if role == "decay" and group.nonlinearity != genes.LINEAR:
-            return f"{name}: the decay has its own non-linearity; it must be 1."
-        if group.channel_mixing != genes.DENSE and spec.structure != "toeplitz":
-            return f"{name}: channel mixing must be dense (2) in a {spec.structure} structure."
-        if group.repeat != 1 and (spec.structure != "low_rank" or role == "query"):
-            return f"{name}: repeat must be 1."
-    return _sizes_problem(spec)
-
-
-def _sizes_problem(spec: OperatorSpec) -> str | None:
-    expansion = {role: group.expansion for role, group in spec.groups.items()}
-    if spec.structure == "diagonal":
-        if expansion["gate"] != expansion["up"]:
-            return "feature groups 1 and 2 (gate, up): their expansions must be equal."
-    elif spec.structure == "semi_separable":
-        if expansion["write"] != expansion["read"]:
-            return "feature groups 4 and 5 (write, read): their expansions, the state size, must be equal."
-        if expansion["value"] != 1 or expansion["gate"] != 1:
-            return "feature groups 1 and 2 (value, gate): expansion must be 1."
-    elif any(value != 1 for value in expansion.values()):
-        return f"expansion must be 1 in every feature group of a {spec.structure} structure."
-    if spec.structure == "low_rank" and spec.groups["key"].repeat != spec.groups["value"].repeat:
-        return "feature groups 2 and 3 (key, value): their repeats must be equal."
-    return None
-
-
-@dataclass(frozen=True)
-class LIVClass:
-    """A row of the table of LIV classes: the first integer of a backbone segment stands for it.
-
-    Attributes:
-        number: that integer.
-        name: as in the paper where it has one.
-        operator: operator genome.
-        differential: see ``compile_operator``.
-        sampled: whether spaces offer it unless told otherwise (the paper's option pool, A.6.1).
-    """
-
-    number: int
-    name: str
-    operator: OperatorGenome
-    differential: Differential = "none"
-    sampled: bool = False
-
-    @property
-    def spec(self) -> OperatorSpec:
-        """The compiled operator."""
-        return _compiled(self.operator, self.differential)
-
-
-@lru_cache(maxsize=1024)
-def _compiled(operator: OperatorGenome, differential: Differential) -> OperatorSpec:
-    return compile_operator(operator, None, differential)
-
-
-OPERATORS: Registry[LIVClass] = table("LIV class", "evodevo.operators")
-
-_PAPER: tuple[tuple[str, OperatorGenome], ...] = (
-    ("SA-1", (1, 2, 1, 2, 1)),
-    ("SA-2", (2, 2, 1, 2, 1)),
-    ("SA-3", (3, 2, 1, 2, 1)),
-    ("SA-4", (4, 2, 1, 2, 1)),
-    ("Rec-1", (5, 4, 1, 1, 1)),
-    ("Rec-2", (6, 4, 1, 1, 1)),
-    ("GConv-1", (7, 3, 1, 1, 1)),
-    ("GConv-2", (8, 3, 1, 1, 1)),
-    ("GMemless", (9, 1, 1, 4, 2)),
-)
-for _number, (_name, _genome) in enumerate(_PAPER, 1):
-    OPERATORS.add(_name, LIVClass(_number, _name, _genome, sampled=True))
-for _number, (_name, _genome) in enumerate(_PAPER[:8], 10):
-    OPERATORS.add(f"{_name}-Diff", LIVClass(_number, f"{_name}-Diff", _genome, "literal", sampled=True))
-# Beyond the paper: the baselines' Mamba, dense gated convolutions (LFM2, Hyena), and DIFF V2 attention.
-OPERATORS.add("Mamba", LIVClass(18, "Mamba", (11, 4, 1, 1, 1)))
-OPERATORS.add("GConv-1-Dense", LIVClass(19, "GConv-1-Dense", (10, 3, 1, 1, 1)))
-OPERATORS.add("GConv-2-Dense", LIVClass(20, "GConv-2-Dense", (12, 3, 1, 1, 1)))
-OPERATORS.add("SA-1-DiffV2", LIVClass(21, "SA-1-DiffV2", (1, 2, 1, 2, 1), "v2"))
-
-
-def liv_classes() -> dict[int, LIVClass]:
-    """All classes by number.
-
-    Raises:
-        UsageError: two rows claim one number.
-    """
-    rows = [OPERATORS.get(name) for name in OPERATORS]
-    classes = {row.number: row for row in rows}
-    if len(classes) != len(rows):
-        raise UsageError("two LIV classes have the same number; a plugin must choose an unused one.")
-    return dict(sorted(classes.items()))
