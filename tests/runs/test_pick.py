@@ -1,0 +1,178 @@
+"""Choosing from a front, and what may be said beside the baselines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.runs.pick import compare, pick
+
+
+def name_of(individual: Any) -> str:
+    return str(individual.row.details["name"])
+
+
+def point(quality: float, cache: float) -> dict[str, float]:
+    return {"quality": quality, "cache": cache}
+
+
+FRONT = {
+    "best": {0: point(2.0, 1000.0)},
+    "good": {0: point(2.1, 400.0)},
+    "knee": {0: point(2.2, 200.0)},
+    "small": {0: point(3.0, 100.0)},
+    "behind": {0: point(3.5, 300.0)},
+    "failed": {0: "crash"},
+    "waiting": {},
+}
+
+
+def test_the_front_holds_what_nobody_dominates_best_first(recorded: Any) -> None:
+    run = recorded(FRONT)
+    assert [name_of(one) for one in run.front()] == ["best", "good", "knee", "small"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "where", "name"),
+    [
+        ("knee", (), "knee"),
+        ("best:quality", (), "best"),
+        ("best:cache", (), "small"),
+        ("best:quality", ("cache<1000",), "good"),
+        ("best:quality", ("cache<=1000",), "best"),
+        ("best:quality", ("cache <= 1k",), "best"),
+        ("best:quality", ("cache<0.3K",), "knee"),
+        ("best:cache", ("quality<2.2",), "good"),
+        ("best:cache", ("quality<=2.2",), "knee"),
+        ("best:cache", ("quality<3", "cache>200"), "good"),
+        ("best:cache", ("quality<3", "cache>=200"), "knee"),
+        ("knee", ("quality>2.5",), "small"),
+    ],
+)
+def test_rules_and_conditions(recorded: Any, rule: str, where: tuple[str, ...], name: str) -> None:
+    chosen = pick(recorded(FRONT), rule, where)
+    assert name_of(chosen.individual) == name
+    assert all(condition in chosen.reason for condition in where)
+
+
+def test_the_direction_of_a_goal_counts(recorded: Any) -> None:
+    run = recorded(FRONT, evaluation={"objectives": ["quality", "cache:maximise"]})
+    assert [name_of(one) for one in run.front()] == ["best"]
+    assert name_of(pick(run, "best:cache").individual) == "best"
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6))
+def test_the_knee_lies_nearest_to_the_ideal_corner(recorded: Any, points: list[tuple[int, int]]) -> None:
+    run = recorded({str(number): {0: point(a, b)} for number, (a, b) in enumerate(points)})
+    front = [(one.scores["quality"], one.scores["cache"]) for one in run.front()]
+    chosen = pick(run).individual
+    ranges = [(min(values), max(values)) for values in zip(*front, strict=True)]
+
+    def total(values: tuple[float, float]) -> float:
+        return sum((v - low) / (high - low) for v, (low, high) in zip(values, ranges, strict=True) if high > low)
+
+    found = (chosen.scores["quality"], chosen.scores["cache"])
+    assert found in front
+    assert total(found) == pytest.approx(min(map(total, front)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "where", "error", "words"),
+    [
+        ("elbow", (), UsageError, "knee, or best:GOAL with one of quality, cache"),
+        ("best:", (), UsageError, "goal"),
+        ("best:cahce", (), UsageError, "Did you mean 'cache'"),
+        ("knee", ("cache<50",), NotFoundError, "nobody of the 4 on the front keeps cache<50"),
+        ("knee", ("cahce<50",), UsageError, "Did you mean 'cache'"),
+        ("knee", ("cache",), UsageError, "must look like"),
+        ("knee", ("cache=5",), UsageError, "must look like"),
+        ("knee", ("cache<-5",), UsageError, "must look like"),
+        ("knee", ("cache<5X",), UsageError, "must look like"),
+        ("knee", ("cache<" + "9" * 400,), UsageError, "must look like"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said(
+    recorded: Any, rule: str, where: tuple[str, ...], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        pick(recorded(FRONT), rule, where)
+
+
+def test_a_run_without_scores_has_nothing_to_pick(recorded: Any) -> None:
+    run = recorded({"failed": {0: "crash"}, "waiting": {}})
+    with pytest.raises(NotFoundError, match="no scored individual"):
+        pick(run)
+
+
+# Beside the baselines
+
+
+DRAWN = {"plain": {0: point(2.5, 500.0), 1: point(2.4, 500.0), 2: point(2.6, 500.0)}}
+
+
+def compared(run: Any, name: str = "one") -> Any:
+    (comparison,) = compare(next(one for one in run.individuals() if name_of(one) == name), run)
+    return comparison
+
+
+def test_dominance_is_judged_on_fresh_seeds(recorded: Any) -> None:
+    # The search's own seed flatters it; the fresh ones do not.
+    ours = {"one": {0: point(1.0, 400.0), 1: point(2.7, 400.0), 2: point(2.9, 400.0)}}
+    found = compared(recorded(ours, drawn=DRAWN))
+    assert not found.dominates
+    quality, cache = found.verdicts
+    assert (quality.ours.mean, quality.ours.low, quality.ours.high, quality.ours.seeds) == (2.8, 2.7, 2.9, 2)
+    assert quality.ours.fresh
+    assert quality.theirs.fresh
+    assert not quality.better
+    assert quality.clear
+    assert cache.better
+
+
+@pytest.mark.parametrize(
+    ("values", "dominates", "clear"),
+    [
+        (((2.0, 400.0), (2.1, 400.0)), True, True),
+        (((2.0, 400.0), (2.45, 400.0)), True, False),  # the ranges touch
+        (((2.0, 500.0), (2.1, 500.0)), True, True),  # equal in one goal
+        (((2.0, 501.0), (2.1, 501.0)), False, False),
+        (((2.5, 500.0), (2.5, 500.0)), False, False),  # equal in both
+    ],
+)
+def test_it_is_clear_where_the_seeds_do_not_touch(
+    recorded: Any, values: tuple[tuple[float, float], ...], dominates: bool, clear: bool
+) -> None:
+    seeds = {number: point(*one) for number, one in enumerate(values, 1)}
+    found = compared(recorded({"one": {0: point(9.0, 9.0), **seeds}}, drawn=DRAWN))
+    assert (found.dominates, found.clear) == (dominates, clear)
+
+
+def test_one_seed_each_is_never_clear(recorded: Any) -> None:
+    run = recorded({"one": {0: point(1.0, 1.0)}}, drawn={"plain": {0: point(2.0, 2.0)}})
+    found = compared(run)
+    assert found.dominates
+    assert not found.clear
+
+
+@pytest.mark.parametrize("ours_fresh", [True, False])
+def test_seeds_of_one_kind_are_compared(recorded: Any, ours_fresh: bool) -> None:
+    both = {0: point(2.0, 2.0), 1: point(9.0, 9.0), 2: point(9.0, 9.0)}
+    own = {0: point(3.0, 3.0)}
+    rows, drawn = ({"one": both}, {"plain": own}) if ours_fresh else ({"one": own}, {"plain": both})
+    found = compared(recorded(rows, drawn=drawn))
+    for verdict in found.verdicts:
+        assert not verdict.ours.fresh
+        assert not verdict.theirs.fresh
+        assert {verdict.ours.mean, verdict.theirs.mean} == {2.0, 3.0}
+    assert found.dominates == ours_fresh
+
+
+def test_a_baseline_without_scores_is_left_out(recorded: Any) -> None:
+    run = recorded({"one": {0: point(1.0, 1.0)}}, drawn={"broken": {0: "crash"}, "plain": {0: point(2.0, 2.0)}})
+    chosen = pick(run)
+    assert [comparison.baseline for comparison in chosen.comparisons] == ["plain"]
