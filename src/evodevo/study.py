@@ -247,7 +247,7 @@ class Study:
 
     def stop(self) -> None:
         """End early: at the first call running evaluations are finished, at the second they are dropped."""
-        self._stop = "now" if self._stop == "finish" else "finish"
+        self._stop = "finish" if self._stop == "no" else "now"
 
     @property
     def lease(self) -> Lease:

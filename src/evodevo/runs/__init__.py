@@ -5,8 +5,8 @@ run = evolve("backbone.demo")
 print(run.front())
 """
 
-from evodevo.runs.archive import Archive, Individual, Run, open_archive
+from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.evolve import evolve, resume
 from evodevo.runs.training import train
 
-__all__ = ["Archive", "Individual", "Run", "evolve", "open_archive", "resume", "train"]
+__all__ = ["Archive", "Individual", "Run", "evolve", "resume", "train"]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.evaluation.archive import front_places
 from evodevo.evaluation.base import Goal, Outcome
@@ -89,16 +87,6 @@ class Archive:
             raise NotFoundError(f"{prefix!r} is a run; an individual is wanted here. See: evodevo front {prefix}")
         row = self.store.individual(found.id)
         return Run(self, self.store.run(row.run_id)).individual(found.id)
-
-
-@contextmanager
-def open_archive(folder: str | Path = "runs") -> Iterator[Archive]:
-    """An ``Archive`` that is closed at the end of the ``with``."""
-    archive = Archive(folder)
-    try:
-        yield archive
-    finally:
-        archive.close()
 
 
 @dataclass(frozen=True)
@@ -393,8 +381,3 @@ class Individual:
         ids = torch.from_numpy(tokenizer.encode(prompt)).long().unsqueeze(0)
         new = generate(model, ids, count, sampling=sampling, seed=seed)
         return str(tokenizer.decode(new[0].numpy()))
-
-
-def settings_hash(settings: EvolveSettings) -> str:
-    """A name for all settings together."""
-    return canonical.digest(settings.model_dump(mode="json"))[:12]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from evodevo import __version__
 from evodevo.errors import UsageError
 from evodevo.evaluation.problem import BackboneProblem
-from evodevo.execution.base import EXECUTORS, Executor
-from evodevo.execution.processes import ProcessExecutor
-from evodevo.recipes.base import EvolveSettings, ExecutionSettings, resolve
+from evodevo.recipes.base import EvolveSettings, resolve
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
+from evodevo.runs.driving import EVOLVE, create_run, drive
 from evodevo.settings import merge, validate
 from evodevo.spaces.backbone import BackboneSpace
 from evodevo.storage import Store
@@ -60,34 +57,12 @@ def evolve(
     """
     settings = _absolute(resolve(recipe, size=size, driver="evolve", overrides=overrides or {}))
     enable_packages(settings.execution.packages)
-    space = BackboneSpace(settings.space)
     # Algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
     settings.study.create()
-    BackboneProblem(space, settings.evaluation, cache_folder=cache_folder)
+    BackboneProblem(BackboneSpace(settings.space), settings.evaluation, cache_folder=cache_folder)
     with Store.open(store) as opened:
-        problem = BackboneProblem(space, settings.evaluation, opened.blobs_folder, cache_folder)
-        record = {
-            "kind": "evolve",
-            "recipe": recipe,
-            "settings": settings.model_dump(mode="json"),
-            "space": {"name": space.name, "version": space.version},
-            "versions": versions(settings.execution.packages),
-        }
-        with create_executor(settings.execution) as executor:
-            study = Study(
-                space,
-                problem,
-                settings=settings.study,
-                store=opened,
-                executor=executor,
-                record=record,
-                listener=listener,
-            )
-            if on_start is not None:
-                on_start(study)
-            study.run()
-        run_id = study.run_id
-    return Archive(store).run(run_id)
+        run_id = create_run(opened, EVOLVE, recipe, settings)
+    return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 
 def resume(
@@ -111,65 +86,10 @@ def resume(
         RunOwnedError: it is open in another process.
         UsageError: another setting was to change, or the data are no longer those of the run.
     """
-    archive = Archive(store)
-    try:
+    with Archive(store) as archive:
         found = archive.run(run)
-        run_id, kind, recorded = found.id, found.kind, found.settings
-        changed = _changed(recorded, overrides or {})
-    finally:
-        archive.close()
-    if kind == "train":
-        from evodevo.runs.training import resume_training
-
-        return resume_training(
-            run_id, changed, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder
-        )
-    enable_packages(changed.execution.packages)
-    space = BackboneSpace(changed.space)
-    with Store.open(store, create=False) as opened:
-        problem = BackboneProblem(space, changed.evaluation, opened.blobs_folder, cache_folder)
-        with create_executor(changed.execution) as executor:
-            study = Study(
-                space,
-                problem,
-                settings=changed.study,
-                store=opened,
-                executor=executor,
-                run=run_id,
-                listener=listener,
-            )
-            record_change(opened, run_id, changed)
-            if on_start is not None:
-                on_start(study)
-            study.run()
-    return Archive(store).run(run_id)
-
-
-def record_change(store: Store, run_id: str, settings: EvolveSettings) -> None:
-    """Record the settings with which a run goes on, where they are not those that it has."""
-    values = settings.model_dump(mode="json")
-    if store.run(run_id).settings != values:
-        lease = store.acquire(run_id)
-        store.change_settings(lease, values)
-        store.release(lease)
-
-
-def create_executor(settings: ExecutionSettings) -> Executor:
-    """The executor of these settings; processes have torch and the evaluator imported before the first job."""
-    if settings.executor == "processes":
-        return ProcessExecutor(
-            settings.workers,
-            threads=settings.threads,
-            preload=("torch", "evaluation"),
-            packages=settings.packages,
-        )
-    return EXECUTORS.get(settings.executor)()
-
-
-def versions(packages: tuple[str, ...] = ()) -> dict[str, str]:
-    """Versions that scores may depend on."""
-    names = ("torch", "numpy", "tokenizers", "moocore", *packages)
-    return {"evodevo": __version__, **{name: metadata.version(name) for name in names}}
+        run_id, changed = found.id, _changed(found.settings, overrides or {})
+    return drive(run_id, changed, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 
 def _absolute(settings: EvolveSettings) -> EvolveSettings:
