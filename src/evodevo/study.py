@@ -197,10 +197,12 @@ class Study:
                 )
 
     def _create(self, record: Mapping[str, Any]) -> str:
+        goals = [{"name": one.name, "unit": one.unit, "direction": one.direction} for one in self.problem.goals]
+        own = {"study": self.settings.model_dump(mode="json"), "goals": goals}
         return self.store.create_run(
             kind=record.get("kind", "study"),
             recipe=record.get("recipe", ""),
-            settings=record.get("settings", {"study": self.settings.model_dump(mode="json")}),
+            settings=record.get("settings", own),
             seed=self.settings.seed,
             space=record.get("space", {"name": self.space.name}),
             versions=record.get("versions", {}),

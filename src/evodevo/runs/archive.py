@@ -128,8 +128,13 @@ class Run:
         """All settings, as they were resolved; the packages that they name are enabled.
 
         Raises:
-            UsageError: settings of another evodevo, or a package that is not installed.
+            UsageError: settings of another evodevo, a package that is not installed, or a run without such settings.
         """
+        if self.kind == "study":
+            raise UsageError(
+                f"run {self.id} is a study of your own: its space and its function are in your code alone. "
+                f"Look at it, or go on with it, in Python: Study(…, run={self.id!r})."
+            )
         settings = validate(EvolveSettings, self.row.settings, what=f"the recorded settings of run {self.id}")
         enable_packages(settings.execution.packages)
         return settings
@@ -142,6 +147,8 @@ class Run:
     @cached_property
     def goals(self) -> tuple[Goal, ...]:
         """What was optimised."""
+        if self.kind == "study":
+            return tuple(Goal(**goal) for goal in self.row.settings["goals"])
         objectives = parse_objectives(self.settings.evaluation.objectives)
         return tuple(Goal(one.name, one.unit, one.direction) for one in objectives)
 
@@ -190,7 +197,7 @@ class Run:
 
     def evaluation_seed(self, number: int) -> int:
         """The seed of the number-th evaluation of every individual."""
-        return integer_seed(self.settings.study.seed, "evaluation", number)
+        return integer_seed(self.seed, "evaluation", number)
 
     def facts(self) -> dict[str, Any]:
         """What ``evodevo status`` says: JSON."""
