@@ -147,7 +147,7 @@ class Run:
     @cached_property
     def goals(self) -> tuple[Goal, ...]:
         """What was optimised."""
-        if self.kind == "study":
+        if "goals" in self.row.settings:
             return tuple(Goal(**goal) for goal in self.row.settings["goals"])
         objectives = parse_objectives(self.settings.evaluation.objectives)
         return tuple(Goal(one.name, one.unit, one.direction) for one in objectives)
