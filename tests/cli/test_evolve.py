@@ -92,6 +92,7 @@ def test_recipe_then_file_then_set_then_flags(small: Small, tmp_path: Path) -> N
         (["--set", "evaluation.language.context_length=100000"], ExitCode.USAGE, "context"),
         (["--config", "nowhere.toml"], ExitCode.NOT_FOUND, "nowhere.toml"),
         (["--data", "nowhere"], ExitCode.USAGE, "nowhere"),
+        (["--device", "cuda:99"], ExitCode.USAGE, "CUDA devices"),
     ],
 )
 def test_bad_settings_leave_no_trace(

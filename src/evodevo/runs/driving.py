@@ -51,6 +51,7 @@ def drive(
         store, listener, on_start, cache_folder: as for ``evolve``.
     """
     enable_packages(settings.execution.packages)
+    check_device(settings)
     space = BackboneSpace(settings.space)
     with Store.open(store, create=False) as opened:
         problem = BackboneProblem(space, settings.evaluation, opened.blobs_folder, cache_folder)
@@ -92,6 +93,19 @@ def create_executor(settings: ExecutionSettings) -> Executor:
             packages=settings.packages,
         )
     return EXECUTORS.get(settings.executor)()
+
+
+def check_device(settings: EvolveSettings) -> None:
+    """Refuse a device that this machine lacks once, not once per individual.
+
+    Raises:
+        UsageError: it has none of that kind or number.
+    """
+    training = settings.evaluation.training
+    if training.device not in ("auto", "cpu"):
+        from evodevo.training.precision import decide
+
+        decide(training.device, training.precision)
 
 
 def versions(packages: tuple[str, ...] = ()) -> dict[str, str]:

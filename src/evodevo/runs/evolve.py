@@ -11,7 +11,7 @@ from evodevo.evaluation.problem import BackboneProblem
 from evodevo.recipes.base import EvolveSettings, resolve
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
-from evodevo.runs.driving import EVOLVE, create_run, drive
+from evodevo.runs.driving import EVOLVE, check_device, create_run, drive
 from evodevo.settings import merge, validate
 from evodevo.spaces.backbone import BackboneSpace
 from evodevo.storage import Store
@@ -57,7 +57,8 @@ def evolve(
     """
     settings = _absolute(resolve(recipe, size=size, driver="evolve", overrides=overrides or {}))
     enable_packages(settings.execution.packages)
-    # Algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
+    # Device, algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
+    check_device(settings)
     settings.study.create()
     BackboneProblem(BackboneSpace(settings.space), settings.evaluation, cache_folder=cache_folder)
     with Store.open(store) as opened:
