@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from evodevo.settings import Settings
 from evodevo.tasks.language import LanguageSettings
@@ -41,6 +41,16 @@ class EvaluationSettings(Settings):
     seconds: float | None = Field(default=None, gt=0)
     memory_bytes: int | None = Field(default=None, gt=0)
     keep_weights: bool = True
+
+    @model_validator(mode="after")
+    def _a_batch_fits(self) -> Self:
+        tokens, batch = self.training.budget.tokens, self.training.batch_size * self.language.context_length
+        if tokens is not None and tokens < batch:
+            raise ValueError(
+                f"a budget of {tokens:,} tokens is less than one batch of {batch:,} (training.batch_size times "
+                "language.context_length); raise training.budget.tokens or make the batch smaller"
+            )
+        return self
 
     @property
     def cost_length(self) -> int:

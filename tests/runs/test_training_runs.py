@@ -1,0 +1,153 @@
+"""``train``: one individual again, longer, with several seeds; it goes on from its checkpoint after a kill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.runs import Archive, Run, resume, train
+from evodevo.storage import Store
+from evodevo.testing.histories import evaluated_twice
+
+SERIAL = {"execution": {"executor": "serial"}}
+
+
+class Killed(BaseException):
+    """As kill -9."""
+
+
+@pytest.fixture
+def best(copy: Path, small: Any) -> str:
+    with Archive(copy) as archive:
+        return next(one.id for one in archive.run(small.run).front() if "same_as" not in one.fact)
+
+
+def scores(run: Run) -> list[str]:
+    """Quality of all trainings, with all bits, in order of their seeds."""
+    (one,) = run.individuals()
+    rows = {row.seed: row.scores["quality"].value for row in one.evaluations if row.state == "done"}
+    wanted = [run.evaluation_seed(number) for number in range(run.settings.study.confirmations + 1)]
+    return [rows[seed].hex() for seed in wanted]
+
+
+def test_each_seed_is_a_training_of_its_own(copy: Path, small: Any, best: str) -> None:
+    run = train(best[:8], steps=6, seeds=3, overrides=SERIAL, store=copy)
+    assert (run.kind, run.state, run.recipe) == ("train", "finished", "backbone.demo")
+    (one,) = run.individuals()
+    assert one.parents == (best,)
+    assert one.operation == "retrain"
+    assert len(set(scores(run))) == 3
+    assert all(row.extra["steps"] == 6 for row in one.evaluations)
+    assert run.baselines() == []
+    with Archive(copy) as archive:
+        assert one.genome == archive.individual(best).genome
+        assert archive.store.children(best)[-1].child_id == one.id
+        assert archive.run("last").id == run.id
+    assert one.load() is not None
+    assert one.generate("def", 5, seed=1)
+    run.archive.close()
+
+
+def test_the_same_budget_gives_the_scores_of_the_search(copy: Path, small: Any, best: str) -> None:
+    run = train(best, overrides=SERIAL, store=copy, baselines=True)
+    with Archive(copy) as archive:
+        source = archive.run(small.run)
+        assert run.individuals()[0].scores == source.individual(best).scores
+        drawn = {one.name: one.scores for one in source.baselines()}
+    assert {one.name: one.scores for one in run.baselines()} == drawn
+    run.archive.close()
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"), [({"tokens": 640}, (640, None, None)), ({"steps": 7, "seconds": 60.0}, (None, 7, 60.0))]
+)
+def test_the_budget_is_what_was_asked_for(copy: Path, best: str, budget: dict[str, Any], expected: Any) -> None:
+    run = train(best, **budget, overrides=SERIAL, store=copy)
+    found = run.settings.evaluation.training.budget
+    assert (found.tokens, found.steps, found.seconds) == expected
+    run.archive.close()
+
+
+@pytest.mark.parametrize(("asked", "every"), [(None, 2), (17, 17)])
+def test_checkpoints_come_twenty_times_or_as_asked(copy: Path, best: str, asked: int | None, every: int) -> None:
+    more = {} if asked is None else {"evaluation": {"training": {"checkpoint_every": asked}}}
+    run = train(best, steps=40, overrides={**SERIAL, **more}, store=copy)
+    assert run.settings.evaluation.training.checkpoint_every == every
+    assert run.archive.store.run_blobs(run.id) == {}, "a checkpoint is let go when its training is over"
+    run.archive.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"seeds": 0}, "at least one"),
+        ({"tokens": -5}, "tokens"),
+        ({"steps": 0}, "steps"),
+        ({"tokens": 3}, "less than one batch|tokens"),
+        ({"overrides": {"evaluation": {"trainign": {}}}}, "did you mean 'training'"),
+    ],
+)
+def test_what_cannot_be_is_refused(copy: Path, best: str, arguments: dict[str, Any], words: str) -> None:
+    with Archive(copy) as archive:
+        before = len(archive.runs())
+    with pytest.raises(UsageError, match=words):
+        train(best, store=copy, **{"overrides": SERIAL, **arguments})
+    with Archive(copy) as archive:
+        assert len(archive.runs()) == before, "no run is left behind"
+
+
+def test_an_unknown_individual_is_named(copy: Path) -> None:
+    with pytest.raises(NotFoundError):
+        train("0000zzzz", store=copy)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [False, True])
+def test_a_killed_training_goes_on_from_its_checkpoint_to_the_same_bits(copy: Path, best: str, damage: bool) -> None:
+    settings = {
+        "execution": {"executor": "processes", "workers": 1},
+        "evaluation": {"training": {"checkpoint_every": 5, "report_every": 1}},
+    }
+    whole = train(best, steps=23, seeds=2, overrides=settings, store=copy)
+    expected = scores(whole)
+    whole.archive.close()
+    heard: list[dict[str, Any]] = []
+
+    def until_the_second_checkpoint(kind: str, facts: dict[str, Any]) -> None:
+        if kind == "progress":
+            heard.append(facts)
+            if sum("checkpoint" in one for one in heard) == 2:
+                raise Killed
+
+    with pytest.raises(Killed):
+        train(best, steps=23, seeds=2, overrides=settings, store=copy, listener=until_the_second_checkpoint)
+    with Archive(copy) as archive:
+        run = archive.run("last")
+        assert run.state == "interrupted"
+        held = archive.store.run_blobs(run.id)
+        assert heard[-1]["checkpoint"] in held.values()
+        assert set(heard[-1]["blobs"]) <= set(held.values()), "gc leaves all of it"
+        if damage:
+            path = archive.store.blobs.path(heard[-1]["blobs"][-1])
+            data = path.read_bytes()
+            largest = max(heard[-1]["blobs"], key=lambda digest: archive.store.blobs.size(digest) or 0)
+            path = archive.store.blobs.path(largest)
+            data = path.read_bytes()
+            path.chmod(0o600)
+            path.write_bytes(data[:-1] + bytes([data[-1] ^ 255]))
+    with Store.open(copy) as store:
+        store.gc(grace_seconds=0)
+
+    later: list[dict[str, Any]] = []
+    again = resume("last", store=copy, listener=lambda kind, facts: later.append({"kind": kind, **facts}))
+    assert again.id == run.id
+    progress = [one for one in later if one["kind"] == "progress"]
+    steps = [one["step"] for one in progress if "step" in one]
+    assert any("restarted" in one for one in progress) == damage
+    assert steps[0] == (1 if damage else 11), "from the second checkpoint on, or anew"
+    assert scores(again) == expected
+    assert evaluated_twice(again.archive.store, again.id) == []
+    again.archive.close()
