@@ -243,8 +243,9 @@ def kill(one: Study) -> None:
     raise Killed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     moments=st.lists(st.integers(1, 90), max_size=4),
     end=st.sampled_from([once, twice, kill]),
@@ -321,7 +322,8 @@ def _stopped_at_the_first_result(one: Study, stop: Callable[[Study], None]) -> s
     return started
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
 @given(
     moments=st.lists(st.integers(1, 60), max_size=3),
     workers=st.integers(1, 5),
