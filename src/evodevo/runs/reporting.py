@@ -72,6 +72,13 @@ def notes(run: Run) -> list[str]:
         sentences.append(f"{one.id} (born by {one.operation}) dominates {names} {how}, {sure}.")
     if run.front() and not sentences:
         sentences.append("No individual of the front dominates a baseline.")
+    summaries = [one.summary(run.goals[0].name) for one in run.front()]
+    seeds = [summary.seeds for summary in summaries if summary is not None and summary.fresh]
+    if seeds:
+        sentences.append(
+            f"Front and baselines are shown with their means over {seeds[0]} fresh seeds, which played no part in the "
+            "search; all others with the search's own seed, which flatters whoever won."
+        )
     return sentences
 
 
@@ -124,7 +131,7 @@ def _individual(one: Individual, front: set[str]) -> data.Individual:
         id=one.id,
         generation=one.generation,
         state=state,
-        scores=one.scores,
+        scores=_means(one),
         spreads=_spreads(one),
         operation=one.operation,
         parents=one.parents,
