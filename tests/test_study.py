@@ -501,6 +501,14 @@ def test_where_nothing_is_a_number_the_run_has_failed() -> None:
         study(evaluate=lambda genome: (math.nan, 0.0)).run()
 
 
+def test_a_run_that_has_failed_trains_nothing_more() -> None:
+    heard: list[str] = []
+    one = study(evaluate=lambda genome: 1 / 0, confirmations=3, listener=lambda kind, facts: heard.append(kind))
+    with pytest.raises(EvaluationsFailedError):
+        one.run()
+    assert heard.count("phase") == 1, "no confirmation"
+
+
 def test_the_share_of_failures_is_judged_where_that_is_wanted() -> None:
     def evaluate(genome: int) -> float:
         return math.nan if genome < 3 else float(genome)

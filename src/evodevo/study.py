@@ -227,8 +227,6 @@ class Study:
             self._describe()
             exhausted = self._search()
             finished = self._stop == "no"
-            if finished:
-                self._judge_failures()
             self.store.add_event(self.lease, "study.time", self.run_id, self._times())
             self.store.finish_run(self.lease, "finished" if finished else "interrupted")
             self.listener("finished", {"run": self.run_id, "state": "finished" if finished else "interrupted"})
@@ -265,7 +263,8 @@ class Study:
             exhausted = self._generations()
         else:
             exhausted = self._steady_state()
-        if self.settings.confirmations and self._stop == "no":
+        if self._stop == "no":
+            self._judge_failures()
             self._confirm()
         self._last_score = time.monotonic()
         return exhausted
@@ -363,6 +362,8 @@ class Study:
 
     def _confirm(self) -> None:
         """The front and the baselines again, with seeds that played no part in the search."""
+        if not self.settings.confirmations:
+            return
         self.listener("phase", {"name": "confirmation"})
         chosen = [m for m in self.members.values() if m.operation == BASELINE] + self.front()
         for number in range(1, self.settings.confirmations + 1):
