@@ -174,7 +174,10 @@ class Study:
         self._reference: tuple[float, ...] | None = None
         self._hypervolumes: list[float] = []
         self._closed: dict[int, dict[str, Any]] = {}
+        self._exhausted: set[int] = set()
+        self._described = False
         self._told: list[Member] = []
+        self._archive: list[Member] = []
         self._decided: list[Finished] = []
         self._checkpoints: dict[str, str] = {}
         self._beat = 0.0
@@ -295,7 +298,7 @@ class Study:
         """The members of a generation: those recorded, or new ones."""
         recorded = [member for member in self.members.values() if member.generation == generation]
         if recorded:
-            return sorted(recorded, key=lambda member: member.slot), self._was_exhausted(generation)
+            return sorted(recorded, key=lambda member: member.slot), generation in self._exhausted
         count = self.algorithm.offspring if generation else self.algorithm.settings.population
         draw = partial(self._draw, generation)
         exhausted = False
@@ -307,10 +310,6 @@ class Study:
         if exhausted:
             self.store.add_event(self.lease, "space.exhausted", str(generation), {})
         return self._add(born), exhausted
-
-    def _was_exhausted(self, generation: int) -> bool:
-        events = self.store.events(self.run_id)
-        return any(event.type == "space.exhausted" and event.subject == str(generation) for event in events)
 
     def _steady_state(self) -> bool:
         """A free worker gets the next child at once; results are told one by one, in the order in which they came."""
@@ -374,7 +373,7 @@ class Study:
 
     def _describe(self) -> None:
         """Record once what scores hold for, and what the problem says of its data."""
-        if not any(event.type == "task" for event in self.store.events(self.run_id)):
+        if not self._described:
             self.store.add_event(self.lease, "task", self.problem.fidelity, self.problem.describe())
 
     def _draw(self, moment: int, slot: int, purpose: str) -> np.random.Generator:
@@ -442,6 +441,10 @@ class Study:
         for event in self.store.events(self.run_id):
             if event.type == "generation":
                 self._closed[int(event.subject)] = event.payload
+            elif event.type == "space.exhausted":
+                self._exhausted.add(int(event.subject))
+            elif event.type == "task":
+                self._described = True
         done = sum(0 in member.outcomes for member in self.members.values())
         facts = {"run": self.run_id, "individuals": len(self.members), "evaluated": done}
         self.listener("run", facts)
@@ -574,6 +577,8 @@ class Study:
             own: who was told in it.
             state: after all of them.
         """
+        # Whoever is dominated once stays so: the front of all is that of the last front and of the new ones.
+        self._archive = _front([*self._archive, *own], self.problem.goals)
         closed = self._closed.get(generation)
         if closed is None:
             closed = self._measure(own)
@@ -589,14 +594,15 @@ class Study:
 
     def _measure(self, own: Sequence[Member]) -> dict[str, Any]:
         goals = self.problem.goals
-        outcomes = [member.outcomes[0] for member in self._told]
-        points = [values for _, values in feasible_points(outcomes, goals)]
-        if self._reference is None and points:
-            self._reference = reference_point(points)
+        if self._reference is None:
+            # Told before were only individuals without values.
+            points = [values for _, values in feasible_points([member.outcomes[0] for member in own], goals)]
+            self._reference = reference_point(points) if points else None
+        outcomes = [member.outcomes[0] for member in self._archive]
         return {
             "hypervolume": 0.0 if self._reference is None else hypervolume(outcomes, goals, self._reference),
             "reference": None if self._reference is None else list(self._reference),
-            "front": [member.id for member in _front(self._told, goals)],
+            "front": [member.id for member in self._archive],
             "evaluated": len(own),
             "failed": sum(member.outcomes[0].reason is not None for member in own),
         }

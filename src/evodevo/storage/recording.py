@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from evodevo import canonical
@@ -39,6 +39,25 @@ from evodevo.storage.schema import (
 
 BATCH = 500
 
+# Built once: to put a statement together costs more than to run it.
+_ADD_EVENT = insert(event_table)
+_ADD_EVALUATION = insert(evaluation_table)
+_ADD_SCORES = insert(score_table)
+_ADD_SERIES = insert(series_table)
+_SAME = (
+    evaluation_table.c.individual_id == bindparam("of_individual"),
+    evaluation_table.c.fidelity == bindparam("of_fidelity"),
+    evaluation_table.c.seed == bindparam("of_seed"),
+)
+_OUTDATE = update(evaluation_table).where(
+    *_SAME, evaluation_table.c.run_id == bindparam("of_run"), evaluation_table.c.state == "running"
+)
+_LAST_ATTEMPT = select(evaluation_table.c.attempt).where(*_SAME).order_by(evaluation_table.c.attempt.desc()).limit(1)
+_ATTEMPTS_FROM = select(evaluation_table.c.run_id, evaluation_table.c.attempt, evaluation_table.c.state).where(
+    *_SAME, evaluation_table.c.attempt >= bindparam("of_attempt")
+)
+_FINISH = update(evaluation_table).where(evaluation_table.c.id == bindparam("of_id"))
+
 
 def now() -> str:
     """The time for people: UTC, to the millisecond. Nothing is ever decided by it."""
@@ -48,7 +67,7 @@ def now() -> str:
 def add_event(connection: Connection, run_id: str | None, kind: str, subject: str, payload: Mapping[str, Any]) -> int:
     """Append an event and return its number."""
     values = {"run_id": run_id, "at": now(), "type": kind, "subject": subject, "payload": _json(payload)}
-    key = connection.execute(insert(event_table), values).inserted_primary_key
+    key = connection.execute(_ADD_EVENT, values).inserted_primary_key
     assert key is not None, "an insert of one row has a key"
     return int(key[0])
 
@@ -156,29 +175,25 @@ def start_evaluation(connection: Connection, run_id: str, individual: str, fidel
     Returns:
         The attempt, from 1.
     """
-    table = evaluation_table
-    same = (table.c.individual_id == individual, table.c.fidelity == fidelity, table.c.seed == _checked_seed(seed))
-    connection.execute(
-        update(table).where(*same, table.c.run_id == run_id, table.c.state == "running").values(state="stale")
-    )
-    last = connection.execute(select(table.c.attempt).where(*same).order_by(table.c.attempt.desc()).limit(1)).scalar()
+    same = {"of_individual": individual, "of_fidelity": fidelity, "of_seed": _checked_seed(seed)}
+    connection.execute(_OUTDATE, {**same, "of_run": run_id, "state": "stale"})
+    last = connection.execute(_LAST_ATTEMPT, same).scalar()
     attempt = 1 if last is None else int(last) + 1
-    connection.execute(
-        insert(table).values(
-            id=evaluation_id(individual, fidelity, seed, attempt),
-            run_id=run_id,
-            individual_id=individual,
-            fidelity=fidelity,
-            seed=seed,
-            attempt=attempt,
-            state="running",
-            detail="",
-            cost="{}",
-            extra="{}",
-            seconds=0.0,
-            started_at=now(),
-        )
-    )
+    row = {
+        "id": evaluation_id(individual, fidelity, seed, attempt),
+        "run_id": run_id,
+        "individual_id": individual,
+        "fidelity": fidelity,
+        "seed": seed,
+        "attempt": attempt,
+        "state": "running",
+        "detail": "",
+        "cost": "{}",
+        "extra": "{}",
+        "seconds": 0.0,
+        "started_at": now(),
+    }
+    connection.execute(_ADD_EVALUATION, row)
     payload = {"fidelity": fidelity, "seed": seed, "attempt": attempt}
     add_event(connection, run_id, "evaluation.started", individual, payload)
     return attempt
@@ -191,7 +206,8 @@ def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evalu
         False, and nothing is written, where this attempt has ended already or a later one has begun.
     """
     key = (evaluation.individual_id, evaluation.fidelity, _checked_seed(evaluation.seed))
-    if not _is_open(connection, run_id, evaluation):
+    found = _beginning(connection, run_id, evaluation)
+    if found is None:
         return False
     payload = {
         "fidelity": evaluation.fidelity,
@@ -212,25 +228,25 @@ def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evalu
         "finished_seq": seq,
         "finished_at": now(),
     }
-    table = evaluation_table
-    changed = connection.execute(update(table).where(table.c.id == evaluation.id).values(**outcome))
-    if changed.rowcount == 0:
+    if found:
+        connection.execute(_FINISH, {**outcome, "of_id": evaluation.id})
+    else:
         names = dict(zip(("individual_id", "fidelity", "seed"), key, strict=True))
         row = {"id": evaluation.id, "run_id": run_id, "attempt": evaluation.attempt, "started_at": now()}
-        connection.execute(insert(table).values(**names, **row, **outcome))
+        connection.execute(_ADD_EVALUATION, {**names, **row, **outcome})
     refer(connection, pool, "evaluation", evaluation.id, evaluation.blobs)
     scores = [
         {"evaluation_id": evaluation.id, "objective": name, "value": score.value, "status": score.status}
         for name, score in evaluation.scores.items()
     ]
     if scores:
-        connection.execute(insert(score_table), scores)
+        connection.execute(_ADD_SCORES, scores)
     curves = [
         {"evaluation_id": evaluation.id, "name": name, "points": b"".join(struct.pack("<dd", x, y) for x, y in points)}
         for name, points in evaluation.series.items()
     ]
     if curves:
-        connection.execute(insert(series_table), curves)
+        connection.execute(_ADD_SERIES, curves)
     return True
 
 
@@ -280,20 +296,22 @@ def detach_blobs(connection: Connection, run_id: str, roles: Sequence[str]) -> i
     return count
 
 
-def _is_open(connection: Connection, run_id: str, evaluation: Evaluation) -> bool:
-    table = evaluation_table
-    query = select(table.c.run_id, table.c.attempt, table.c.state).where(
-        table.c.individual_id == evaluation.individual_id,
-        table.c.fidelity == evaluation.fidelity,
-        table.c.seed == evaluation.seed,
-        table.c.attempt >= evaluation.attempt,
-    )
-    rows = connection.execute(query).all()
+def _beginning(connection: Connection, run_id: str, evaluation: Evaluation) -> bool | None:
+    """Whether a row of this attempt's beginning waits for its end; None where the attempt must not end any more."""
+    same = {
+        "of_individual": evaluation.individual_id,
+        "of_fidelity": evaluation.fidelity,
+        "of_seed": evaluation.seed,
+        "of_attempt": evaluation.attempt,
+    }
+    rows = connection.execute(_ATTEMPTS_FROM, same).all()
     own = [row for row in rows if row.attempt == evaluation.attempt]
     if own and own[0].run_id != run_id:
         raise UsageError(f"attempt {evaluation.attempt} of {evaluation.individual_id} belongs to another run.")
     later = any(row.attempt > evaluation.attempt and row.run_id == run_id for row in rows)
-    return not later and (not own or own[0].state == "running")
+    if later or (own and own[0].state != "running"):
+        return None
+    return bool(own)
 
 
 def _is_same(row: IndividualRow, new: NewIndividual, run_id: str) -> bool:
