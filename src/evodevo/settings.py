@@ -102,6 +102,9 @@ def _line(kind: type[BaseModel], item: Any) -> str:
         near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         return f"unknown key {place!r}{hint}; known: {', '.join(known)}"
+    if item["type"] == "value_error" and isinstance(item.get("input"), dict):
+        # Several settings do not go together; all of their table would say less than the message does.
+        return f"{place}: {item['msg'].removeprefix('Value error, ')}"
     return f"{place}: {item['msg'].lower()}, got {str(item.get('input'))[:80]!r}"
 
 

@@ -157,7 +157,7 @@ def test_a_finished_run_can_be_made_longer(
         assert (a["genome"], a["operation"], a["scores"]) == (b["genome"], b["operation"], b["scores"])
 
 
-@pytest.mark.parametrize("change", ["study.population=6", "space.depth=10", "evaluation.training.budget.tokens=9"])
+@pytest.mark.parametrize("change", ["study.population=6", "space.depth=10", "evaluation.training.budget.tokens=9000"])
 def test_resume_changes_nothing_that_decides_scores(
     change: str, small: Small, capsys: pytest.CaptureFixture[str]
 ) -> None:
