@@ -20,7 +20,7 @@ def demo(size: Size) -> EvolveSettings:
             objectives=("quality", "cache"),
             language=LanguageSettings(context_length=128),
             training=TrainingSettings(
-                budget=Budget(tokens=2_000_000 if full else 250_000),
+                budget=Budget(tokens=2_000_000 if full else 200_000),
                 optimizer=OptimizerSettings(learning_rate=5e-3, warmup=0.1),
                 batch_size=4,
             ),
