@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from evodevo.cli.application import run
+
+# A shell that starts tests in the background lets them, and so all processes that they start, ignore Ctrl-C; tests of
+# Ctrl-C need a machine on which it works.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SMALL = """
 [space]
