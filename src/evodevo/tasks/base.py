@@ -6,12 +6,15 @@ A task holds no torch and no model, so that the coordinator, the workers and the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.randomness import generator
 from evodevo.registry import Registry, table
 from evodevo.settings import Settings
 
@@ -57,3 +60,101 @@ class Task(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What a report says about the data: sources, sizes, digests, the split's rule. JSON."""
+
+
+Modality = Literal["tokens", "image", "vector"]
+Answer = Literal["class", "labels", "tokens"]
+Batch = Mapping[str, NDArray[Any]]
+"""Samples as arrays, the first axis of each of length B.
+
+- ``NAME`` of an input: tokens (B, L) integers; image (B, height, width, channels) uint8; vector (B, size) float32.
+- ``NAME/mask`` of an input of tokens: (B, L), true at real tokens; absent where all are.
+- ``NAME/present`` of an input: (B,), false where a sample lacks that modality; absent where all have it.
+- ``NAME/target`` of an output: class (B,) integers; labels (B, size) float32 of 0 and 1; tokens (B, L) integers.
+  -1 (for labels NaN) is no target: that entry counts in no loss and no metric.
+"""
+NO_TARGET = -1
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One input of a task.
+
+    Attributes:
+        name: key in a batch.
+        modality: tokens, image or vector.
+        length: tokens at most.
+        vocabulary: number of token ids.
+        height, width, channels: of an image.
+        size: of a vector.
+    """
+
+    name: str
+    modality: Modality
+    length: int = 0
+    vocabulary: int = 0
+    height: int = 0
+    width: int = 0
+    channels: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class OutputSpec:
+    """One answer that a task wants.
+
+    Attributes:
+        name: ``NAME/target`` is its key in a batch.
+        kind: one class, several labels, or the next token at each position of the input ``of``.
+        size: classes, labels, or vocabulary.
+        names: of the classes or labels; empty for tokens.
+        of: the input whose tokens are predicted (kind tokens only).
+    """
+
+    name: str
+    kind: Answer
+    size: int
+    names: tuple[str, ...] = ()
+    of: str = ""
+
+
+class SampleTask(Task):
+    """A task of separate samples with named inputs and answers; what networks of any kind are trained on.
+
+    Laws: those of ``Task``; ``fetch`` gives the same samples at every call; no sample of one split stands in another.
+
+    Attributes:
+        inputs: what a sample holds.
+        outputs: what is asked of it.
+        group_names: facts about samples that are no target, for analysis: name -> the values in order
+            ("language" -> ("ar", "de", ...), "depth" -> ("0", "1", ...)).
+    """
+
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[OutputSpec, ...]
+    group_names: Mapping[str, tuple[str, ...]]
+
+    @abstractmethod
+    def count(self, split: Split) -> int:
+        """Samples of a split."""
+
+    @abstractmethod
+    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+        """The samples at these places, targets included."""
+
+    @abstractmethod
+    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Per name in ``group_names`` the index of each sample's value; -1 where it has none."""
+
+    @abstractmethod
+    def show(self, split: Split, place: int) -> dict[str, str]:
+        """A sample in words, for people: input or output name -> text (an image is told by its size)."""
+
+    def batch(self, split: Split, seed: int, step: int, size: int) -> Batch:  # type: ignore[override]
+        """Random samples of one step, drawn with replacement: a function of (split, seed, step, size) alone."""
+        rng = generator(seed, step, f"samples/{split}")
+        return self.fetch(split, rng.integers(0, self.count(split), size=size))
+
+    def baselines(self, split: Split) -> dict[str, float]:
+        """Metric of simple, honest opponents on a split, by name ("majority", "tf-idf"); what a model must beat."""
+        return {}
