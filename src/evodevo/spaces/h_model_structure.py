@@ -11,7 +11,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.settings import Settings
-from evodevo.spaces.layers import MAX_NESTING, Layer, NestedLayer, TransformerLayer
+from evodevo.spaces.layers import MAX_NESTING, Layer, NestedLayer, RouterHead, TransformerLayer
 
 Pool = Literal["attention", "mean", "max", "last", "token", "prefix_mean"]
 CAUSAL_POOLS = ("token", "prefix_mean")
@@ -33,7 +33,7 @@ class RouterStructure(Settings):
         bias: ``alive`` starts with biases that keep the inflow of small H alive (A8); ``zero`` as printed.
     """
 
-    head: Literal["feedforward", "linear", "channel", "constant", "independent"] = "feedforward"
+    head: RouterHead = "feedforward"
     hidden: int | None = Field(default=None, ge=1, le=65536)
     pool: Pool | None = None
     gate: Literal["sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel"] = "sigmoid"
@@ -86,7 +86,6 @@ class RegularisationStructure(Settings):
         z: mean squared log-sum-exp of router logits.
         sparsity: mean c.
         self_routing: mean c of hidden layers to themselves.
-        consistency: squared distance of routes to the mean of their group, where batches have one.
         deep_supervision: weight of the loss after each iteration.
         layer_dropout: chance that a hidden layer is left out of a training step.
         iterations_min, iterations_max: T is drawn uniformly between them in each training step; both or none.
@@ -97,7 +96,6 @@ class RegularisationStructure(Settings):
     z: float = Field(default=0.0, ge=0)
     sparsity: float = Field(default=0.0, ge=0)
     self_routing: float = Field(default=0.0, ge=0)
-    consistency: float = Field(default=0.0, ge=0)
     deep_supervision: float = Field(default=0.0, ge=0)
     layer_dropout: float = Field(default=0.0, ge=0, lt=1)
     iterations_min: int | None = Field(default=None, ge=0, le=256)

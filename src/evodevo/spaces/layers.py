@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from evodevo.spaces.h_model_structure import HModelStructure
 
 
+RouterHead = Literal["feedforward", "linear", "channel", "constant", "independent"]
+
+
 class _Layer(Settings):
     """What every layer has.
 
     Attributes:
         width: channels d_i inside, where they are not those of the messages: adapters d -> d_i -> d are put around.
+        router: the routing head of this layer in an H-Model, where it is not the model's (``RouterStructure.head``).
     """
 
     width: int | None = Field(default=None, ge=1, le=65536)
+    router: RouterHead | None = None
 
 
 class TransformerLayer(_Layer):

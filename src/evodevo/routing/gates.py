@@ -1,0 +1,76 @@
+"""From logits to weights: one set of gates for all routers, in training and at inference alike.
+
+Legend: ... any leading axes, K sources, N targets. Logits and weights are (..., K, N); legal is (K, N) or broadcasts to
+them. Everything is computed in float32 at least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Gate = Literal["sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel"]
+FAR = -1e9
+"""Stands for minus infinity: a row of such logits still has a finite softmax, and finite gradients."""
+SINKHORN_ROUNDS = 8
+
+
+def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = None, *, noise: bool = False) -> Tensor:
+    """Connection weights in [0, 1] (H-Model 3.1, 3.2; specification A2).
+
+    Args:
+        logits: (..., K, N).
+        gate: ``sigmoid`` (the paper's; the sum over targets is free); ``softmax_out`` sums to one over targets;
+            ``softmax_in`` and ``sparsemax_in`` over sources; ``gumbel`` is a sigmoid with logistic noise (binary
+            concrete, Maddison et al. 2017).
+        alpha: divides the logits.
+        legal: true where a connection may exist; elsewhere the weight is exactly 0. Rows without any are all 0.
+        noise: draw the noise of ``gumbel``, from the global stream.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if gate == "gumbel" and noise:
+        uniform = torch.rand_like(logits).clamp(1e-6, 1 - 1e-6)
+        logits = logits + uniform.logit()
+    logits = logits / alpha
+    if legal is not None:
+        logits = logits.masked_fill(~legal, FAR)
+    weights = _GATES[gate](logits)
+    # A row of illegal connections alone has a softmax too; it must not count.
+    return weights if legal is None else weights * legal
+
+
+def _sparsemax_in(logits: Tensor) -> Tensor:
+    from entmax import sparsemax
+
+    # Distances between illegal logits would be lost in rounding beside legal ones; beyond 1e4 nothing is kept anyway.
+    clipped = logits.clamp(min=-1e4)
+    weights: Tensor = sparsemax(clipped.transpose(-1, -2).contiguous(), dim=-1)
+    return weights.transpose(-1, -2)
+
+
+_GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "gumbel": torch.sigmoid,
+    "softmax_out": lambda logits: logits.softmax(-1),
+    "softmax_in": lambda logits: logits.softmax(-2),
+    "sparsemax_in": _sparsemax_in,
+}
+
+
+def doubly_stochastic(weights: Tensor, rounds: int = SINKHORN_ROUNDS) -> Tensor:
+    """Weights rescaled so that what each source gives is at most one and what each target gets is one (Sinkhorn).
+
+    Targets that nobody addresses stay at 0.
+    """
+    for _ in range(rounds):
+        weights = weights / weights.sum(-1, keepdim=True).clamp(min=1.0)
+        weights = weights / weights.sum(-2, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    return weights
+
+
+def iteration_alpha(alpha: float, rate: float, t: int) -> float:
+    """alpha_t = alpha rate^t, at least 1e-3 (specification 3.2, A8)."""
+    return max(alpha * rate**t, 1e-3)
