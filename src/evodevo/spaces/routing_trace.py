@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,7 +60,9 @@ class RoutingTrace:
 
     def routes(self) -> Floats:
         """All weights of each sample as one vector: (B, I N + T H N)."""
-        return np.concatenate([self.first.reshape(self.count, -1), self.connections.reshape(self.count, -1)], axis=1)
+        # The sizes are named, so that no sample at all is a case like any other.
+        parts = (given.reshape(self.count, math.prod(given.shape[1:])) for given in (self.first, self.connections))
+        return np.concatenate(tuple(parts), axis=1)
 
     def select(self, chosen: NDArray[Any]) -> RoutingTrace:
         """The same trace of some samples (a boolean mask or places)."""
