@@ -1,0 +1,132 @@
+"""Images as bytes of a file, and as uint8 arrays (height, width, channels); the two meet only here."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError
+
+Colour = Literal["auto", "grey", "rgb"]
+Pixels = NDArray[np.uint8]
+
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
+# Larger than any photo that is worth training on, smaller than what a decompression bomb promises.
+MAX_PIXELS = 2**26
+MAX_BYTES = 2 * 2**30
+"""All images of a task together, as uint8."""
+
+
+def decode(data: bytes, place: str) -> Pixels:
+    """The picture in a file of any common format, upright; the first one where there are several.
+
+    Transparent parts become white, 16-bit grey becomes 8-bit.
+
+    Args:
+        data: the bytes of the file.
+        place: its name, for the message.
+
+    Returns:
+        (height, width, 1) for grey, (height, width, 3) for colour.
+
+    Raises:
+        DataError: not an image, cut off, or over ``MAX_PIXELS``.
+    """
+    from PIL import Image, ImageOps
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pillow warns of odd metadata; the limit below is stricter than its own
+            with Image.open(io.BytesIO(data)) as picture:
+                if picture.width * picture.height > MAX_PIXELS:
+                    raise DataError(
+                        f"the image {place} states {picture.width} x {picture.height} pixels; at most {MAX_PIXELS:,}"
+                        " are read. Make it smaller."
+                    )
+                picture.load()
+                upright = ImageOps.exif_transpose(picture)
+            return _as_array(upright)
+    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"the image {place} cannot be read: {str(error) or type(error).__name__}. Remove or replace it, or set"
+            " skip_corrupt."
+        ) from None
+
+
+def uniform(images: Sequence[Pixels], size: tuple[int, int] | None, colour: Colour, what: str) -> Pixels:
+    """Images of one size and one number of channels.
+
+    Args:
+        images: each (height, width, 1 or 3).
+        size: height and width to resize to; None needs equal sizes.
+        colour: ``auto`` is colour where any image has it.
+        what: where they come from, for the message.
+
+    Returns:
+        (N, height, width, channels).
+
+    Raises:
+        DataError: sizes differ and no size is given, or there is too much for the memory.
+    """
+    sizes = {image.shape[:2] for image in images}
+    if size is None and len(sizes) > 1:
+        some = ", ".join(f"{height} x {width}" for height, width in sorted(sizes)[:4])
+        raise DataError(
+            f"{what} has images of {len(sizes):,} sizes ({some}{', ...' if len(sizes) > 4 else ''}). Set size ="
+            " [height, width], to which all are resized."
+        )
+    height, width = size or next(iter(sizes), (0, 0))
+    deep = colour == "rgb" or (colour == "auto" and any(image.shape[2] == 3 for image in images))
+    channels = 3 if deep else 1
+    if len(images) * height * width * channels > MAX_BYTES:
+        raise DataError(
+            f"{what} takes {len(images):,} x {height} x {width} x {channels} bytes, more than {MAX_BYTES:,}."
+            " Set a smaller size, or a limit."
+        )
+    result = np.empty((len(images), height, width, channels), np.uint8)
+    for row, image in enumerate(images):
+        result[row] = _channels(_resized(image, height, width), channels)
+    return result
+
+
+def _as_array(picture: object) -> Pixels:
+    from PIL import Image
+
+    assert isinstance(picture, Image.Image)
+    if picture.mode.startswith("I"):  # 16-bit grey
+        return (np.asarray(picture, dtype=np.int64).clip(0, 65_535) // 257).astype(np.uint8)[..., None]
+    if picture.mode in ("1", "L"):
+        return np.asarray(picture.convert("L"))[..., None]
+    if picture.has_transparency_data:
+        layered = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", layered.size, "white"), layered)
+    return np.asarray(picture.convert("RGB"))
+
+
+def _resized(image: Pixels, height: int, width: int) -> Pixels:
+    if image.shape[:2] == (height, width):
+        return image
+    from PIL import Image
+
+    planes = [
+        np.asarray(Image.fromarray(image[..., channel]).resize((width, height), Image.Resampling.BILINEAR))
+        for channel in range(image.shape[2])
+    ]
+    return np.stack(planes, axis=-1)
+
+
+def _channels(image: Pixels, channels: int) -> Pixels:
+    if image.shape[2] == channels:
+        return image
+    if channels == 3:
+        return np.repeat(image, 3, axis=2)
+    # The luma of ITU-R BT.601, as pillow has it.
+    grey: Pixels = np.rint(image @ np.asarray([0.299, 0.587, 0.114])).astype(np.uint8)[..., None]
+    return grey
