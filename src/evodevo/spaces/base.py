@@ -105,6 +105,10 @@ class Space(ABC, Generic[G]):
     def print(self, genome: G) -> str:
         """The text form; ``parse(print(g)) == g``."""
 
+    def title(self, genome: G) -> str:
+        """What a row of a table calls it; the text form, where nothing shorter says as much."""
+        return self.print(genome)
+
     def to_json(self, genome: G) -> dict[str, Any]:
         """The envelope."""
         return {"space": self.name, "version": self.version, "genes": self._to_genes(genome)}

@@ -1,0 +1,58 @@
+"""How a network comes to be trained: once from scratch, or by a longer history.
+
+A procedure is a function of a bench and of the arm's options::
+
+    def train(bench: Bench, options: Mapping[str, Any]) -> Trained:
+        network = bench.build()
+        return Trained(network, bench.train(network))
+
+To add one: write such a function (torch may be imported at its top, it is loaded in workers only), check its options
+with a settings class of its own, and add a row here by name. Then an ``ArmPlan`` of a recipe may name it. Rules:
+
+- Every stage of training goes through ``bench.train``, in the same order at every call; it checkpoints, resumes,
+  reports, and records the validation curve. After an interruption the procedure is called again from its beginning:
+  stages that had ended give their recorded results at once (the network is then not trained; its weights come with
+  the checkpoint of the stage that was cut short), and that stage goes on.
+- What is measured or decided between stages goes through ``bench.once``, which records it with the checkpoints.
+- What changes the network between stages (adding nodes, freezing) must be a function of recorded things and of seeds.
+- The network that is returned is measured on validation and test, traced and kept. Facts for tables go into
+  ``Trained.extra`` (JSON), curves into ``Trained.series``, further blobs (bytes) into ``Trained.blobs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evodevo.registry import Registry, table
+
+if TYPE_CHECKING:
+    from evodevo.evaluation.bench import Bench
+    from evodevo.models.network import Network
+    from evodevo.training.loop import TrainingResult
+
+PROCEDURES: Registry[Procedure] = table("procedure", "evodevo.procedures")
+PROCEDURES.add("train", "evodevo.evaluation.bench:train_once")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a procedure answers.
+
+    Attributes:
+        network: trained; measured by whoever called.
+        result: of the last stage; a state other than "finished" is a failure of the arm.
+        extra: facts, JSON.
+        series: name -> points.
+        blobs: role -> bytes to keep.
+    """
+
+    network: Network
+    result: TrainingResult
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+Procedure = Callable[["Bench", Mapping[str, Any]], Trained]
