@@ -20,6 +20,8 @@ from evodevo.settings import Settings
 
 TASKS: Registry[Any] = table("task", "evodevo.tasks")
 TASKS.add("language", "evodevo.tasks.language:LanguageTask")
+TASKS.add("proofs", "evodevo.tasks.proofs:ProofsTask")
+TASKS.add("pointer", "evodevo.tasks.pointer:PointerTask")
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -72,6 +74,8 @@ Batch = Mapping[str, NDArray[Any]]
 - ``NAME/present`` of an input: (B,), false where a sample lacks that modality; absent where all have it.
 - ``NAME/target`` of an output: class (B,) integers; labels (B, size) float32 of 0 and 1; tokens (B, L) integers.
   -1 (for labels NaN) is no target: that entry counts in no loss and no metric.
+- ``NAME/position`` of an output of tokens: (B,), where the one answer that is asked for is predicted; absent where all
+  tokens are asked for alike.
 """
 NO_TARGET = -1
 

@@ -128,7 +128,7 @@ class _Reader:
 
     def documents(self, path: Path) -> Iterator[bytes]:
         """The documents of one file, by its suffix; any unknown suffix is read as text."""
-        suffix, compression = _suffixes(path)
+        suffix, compression = suffixes(path)
         if suffix == ".parquet":
             yield from self._parquet(path)
         elif suffix == ".jsonl":
@@ -137,15 +137,15 @@ class _Reader:
             yield self.text(path, compression)
 
     def text(self, path: Path, compression: str = "") -> bytes:
-        with _open(path, compression) as stream:
-            data = _reading(path, lambda: stream.read(self._room + 1))
+        with open_stream(path, compression) as stream:
+            data = reading(path, lambda: stream.read(self._room + 1))
         self._take(len(data), path)
         return as_text(data, str(path))
 
     def _json_lines(self, path: Path, compression: str) -> Iterator[bytes]:
-        with _open(path, compression) as stream:
+        with open_stream(path, compression) as stream:
             number = 0
-            while line := _reading(path, lambda: stream.readline(self._room + 1)):
+            while line := reading(path, lambda: stream.readline(self._room + 1)):
                 number += 1
                 self._take(len(line), path)
                 if line.strip():
@@ -240,7 +240,7 @@ def _standard_library(reader: _Reader) -> Iterator[bytes]:
 
 def _folder(root: Path, reader: _Reader) -> Iterator[bytes]:
     paths = list(_files(root))
-    wanted = [path for path in paths if _suffixes(path)[0] in TEXT_SUFFIXES | {".jsonl", ".parquet"}]
+    wanted = [path for path in paths if suffixes(path)[0] in TEXT_SUFFIXES | {".jsonl", ".parquet"}]
     reader.omitted += len(paths) - len(wanted)
     if not wanted:
         there = quoted_list(sorted({path.suffix or path.name for path in paths})[:16]) or "no files"
@@ -261,14 +261,20 @@ def _files(root: Path) -> Iterable[Path]:
     return sorted((path for path in found if path.is_file()), key=lambda path: path.relative_to(root).parts)
 
 
-def _suffixes(path: Path) -> tuple[str, str]:
-    """(what it holds, how it is compressed)."""
-    suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
-    compression = suffixes.pop() if suffixes and suffixes[-1] in _COMPRESSIONS else ""
-    return (suffixes[-1] if suffixes else ""), compression
+def suffixes(path: Path) -> tuple[str, str]:
+    """What a file's name says it holds and how it is compressed: (".jsonl", ".gz"); "" where it says nothing."""
+    parts = [suffix.lower() for suffix in path.suffixes[-2:]]
+    compression = parts.pop() if parts and parts[-1] in _COMPRESSIONS else ""
+    return (parts[-1] if parts else ""), compression
 
 
-def _open(path: Path, compression: str) -> IO[bytes]:
+def open_stream(path: Path, compression: str) -> IO[bytes]:
+    """A file's bytes, unpacked.
+
+    Raises:
+        DataError: it cannot be opened.
+    """
+
     def opened() -> IO[bytes]:
         if compression == ".gz":
             return gzip.open(path, "rb")  # type: ignore[return-value]
@@ -276,10 +282,15 @@ def _open(path: Path, compression: str) -> IO[bytes]:
             return lzma.open(path, "rb")
         return path.open("rb")
 
-    return _reading(path, opened)
+    return reading(path, opened)
 
 
-def _reading(path: Path, action: Callable[[], T]) -> T:
+def reading(path: Path, action: Callable[[], T]) -> T:
+    """What an action that reads a file gives.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
     try:
         return action()
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:

@@ -186,7 +186,7 @@ class LanguageTask(Task):
 def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Entry]:
     """Read the corpus; find its tokens in the cache by content, or make them."""
     documents = corpus.read(settings.data, field=settings.field, max_bytes=settings.max_bytes)
-    given, identity = _given_tokenizer(settings)
+    given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
     parts = splits.split(documents.documents)
     key = canonical.digest({"corpus": documents.digest, "tokenizer": identity, "split": parts.rule, "version": 1})
     entry = cache.get(key)
@@ -206,19 +206,6 @@ def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Entry]
         "lossless": _lossless(tokenizer, parts.documents["validation"]),
     }
     return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
-
-
-def _given_tokenizer(settings: LanguageSettings) -> tuple[tokenizers.Tokenizer | None, dict[str, Any]]:
-    """The tokenizer, unless it has to be trained, and what names it in a key."""
-    if settings.tokenizer == "bytes":
-        return tokenizers.ByteTokenizer(), {"kind": "bytes"}
-    if settings.tokenizer == "bpe":
-        from importlib.metadata import version
-
-        # Another release may merge in another order.
-        return None, {"kind": "bpe", "vocabulary": settings.vocabulary, "library": version("tokenizers")}
-    tokenizer = tokenizers.read_tokenizer_file(Path(settings.tokenizer).expanduser())
-    return tokenizer, {"kind": "file", "digest": tokenizer.digest}
 
 
 def _lossless(tokenizer: tokenizers.Tokenizer, documents: Sequence[bytes]) -> bool:

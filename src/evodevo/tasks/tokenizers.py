@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,25 @@ def read_tokenizer_file(path: Path) -> SubwordTokenizer:
         return SubwordTokenizer("file", place.read_text(encoding="utf-8"))
     except (UsageError, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{place}: {error}") from None
+
+
+def choose(name: str, vocabulary: int) -> tuple[Tokenizer | None, dict[str, Any]]:
+    """The tokenizer that a setting names, and what identifies it in a key.
+
+    Args:
+        name: ``bytes``, ``bpe``, or the path of a tokenizer.json.
+        vocabulary: ids of ``bpe``, which has to be trained on the data: None stands for it.
+
+    Raises:
+        DataError: the file is not a tokenizer.
+    """
+    if name == "bytes":
+        return ByteTokenizer(), {"kind": "bytes"}
+    if name == "bpe":
+        # Another release may merge in another order.
+        return None, {"kind": "bpe", "vocabulary": vocabulary, "library": version("tokenizers")}
+    tokenizer = read_tokenizer_file(Path(name).expanduser())
+    return tokenizer, {"kind": "file", "digest": tokenizer.digest}
 
 
 def from_bytes(data: bytes) -> Tokenizer:

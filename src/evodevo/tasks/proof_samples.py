@@ -1,0 +1,193 @@
+"""Questions about theories, drawn so that each answer is equally frequent at each depth.
+
+Shapes: N theories, E entities, L tokens of the longest sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from evodevo.errors import UsageError
+from evodevo.randomness import generator
+from evodevo.settings import Settings
+from evodevo.tasks import theories, theory_text
+from evodevo.tasks.base import Split
+from evodevo.tasks.generated import SplitSizes, belongs
+
+_DRAWN_AT_ONCE = 8_192
+_PATIENCE = 300  # batches of theories without which settings are called hopeless
+
+
+class ProofsSettings(Settings):
+    """Which world, how deep, how large the theories, how a sample is put to a model."""
+
+    world: Literal["closed", "open"] = Field(default="closed", description="closed: true, false; open: unknown too")
+    form: Literal["answer", "language"] = Field(
+        default="answer", description="one class, or predict each next token of theory, question and answer"
+    )
+    loss: Literal["all", "answer"] = Field(
+        default="all", description="of the form language: targets at each token, or at the answer alone"
+    )
+    wording: theory_text.Wording = Field(default="english", description="terse leaves out every word it can")
+    depths_train: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1, description="of training questions")
+    depths_test: tuple[int, ...] = Field(
+        default=(0, 1, 2, 3, 4, 5), min_length=1, description="of validation and test questions"
+    )
+    entities: int = Field(default=3, ge=2, le=8, description="in each theory")
+    attributes: int = Field(default=8, ge=3, le=16, description="in each theory")
+    facts: int = Field(default=5, ge=3, le=24, description="in each theory")
+    rules: int = Field(default=7, ge=1, le=24, description="in each theory")
+    samples: SplitSizes = SplitSizes(train=20_000, validation=3_000, test=3_000)
+    seed: int = Field(default=0, ge=0, lt=2**63, description="of the generator")
+
+    @model_validator(mode="after")
+    def _theories_are_large_enough(self) -> Self:
+        for name in ("depths_train", "depths_test"):
+            depths = getattr(self, name)
+            if len(set(depths)) != len(depths) or not all(0 <= depth <= 12 for depth in depths):
+                raise ValueError(f"{name} is {list(depths)}; distinct depths from 0 to 12 are allowed")
+        deepest = max(*self.depths_train, *self.depths_test)
+        if self.rules < deepest or self.attributes < deepest + 2:
+            raise ValueError(
+                f"a proof of depth {deepest} needs at least {deepest} rules and {deepest + 2} attributes; "
+                f"there are {self.rules} and {self.attributes}"
+            )
+        return self
+
+    def depths(self, split: Split) -> tuple[int, ...]:
+        """The depths of a split's questions, ascending."""
+        return tuple(sorted(self.depths_train if split == "train" else self.depths_test))
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """What a question can be answered with."""
+        return theory_text.ANSWERS if self.world == "open" else theory_text.ANSWERS[:2]
+
+    def decisive(self) -> dict[str, Any]:
+        """What reaches the numbers: the order of depths does not, nor the loss of a form that has no choice."""
+        values = self.model_dump(mode="json")
+        values["depths_train"], values["depths_test"] = list(self.depths("train")), list(self.depths("test"))
+        if self.form == "answer":
+            del values["loss"]
+        return values
+
+
+@dataclass(frozen=True)
+class Samples:
+    """One split: tokens (count, L) of theory, question and answer; lengths, answers, depths (count,)."""
+
+    tokens: NDArray[np.uint8]
+    lengths: NDArray[np.int64]
+    answers: NDArray[np.int64]
+    depths: NDArray[np.int64]
+
+
+def draw(settings: ProofsSettings, split: Split) -> Samples:
+    """Theories that belong to the split, each with a question, until every cell of (depth, answer) is full.
+
+    Raises:
+        UsageError: theories of these sizes hardly ever have such questions.
+    """
+    rng = generator(settings.seed, split, "proofs")
+    depths, answers, count = settings.depths(split), len(settings.answers), settings.samples.of(split)
+    cells = [(depth, answer) for depth in depths for answer in range(answers)]
+    depth_of, answer_of = (np.asarray(column, np.int64) for column in zip(*cells, strict=True))
+    wanted = np.full(len(cells), count // len(cells))
+    wanted[rng.permutation(len(cells))[: count % len(cells)]] += 1
+    tokens: list[NDArray[np.int64]] = []
+    filled: list[NDArray[np.int64]] = []
+    seen = np.empty(0, np.uint64)
+    for _ in range(_PATIENCE):
+        missing = np.flatnonzero(wanted)
+        if not len(missing):
+            break
+        drawn, names, fingerprints, verdicts = _theories(rng, settings, split, seen)
+        # As many tries for a rare cell as for a common one: what is too many of the common is thrown away.
+        cell = rng.choice(missing, size=len(fingerprints))
+        negated = rng.integers(0, 2, len(cell))
+        candidates = np.zeros((len(cell), settings.entities, 2 * settings.attributes), np.bool_)
+        for number in missing:
+            chosen = np.flatnonzero(cell == number)
+            statements = _statements(verdicts, settings.world, *cells[number], negated)[chosen]
+            statements &= theories.mentioned(drawn)[chosen, None]
+            candidates[chosen] = theories.members(statements, settings.attributes)
+        candidates[:, :, 0::2] &= negated[:, None, None] == 0
+        candidates[:, :, 1::2] &= negated[:, None, None] == 1
+        flat = candidates.reshape(len(cell), -1)
+        picked = np.where(flat, rng.random(flat.shape), -1).argmax(axis=1)
+        usable = np.asarray(flat.any(axis=1))
+        taken = _within(cell, usable, wanted)
+        wanted -= np.bincount(cell[taken], minlength=len(cells))
+        entity, literal = picked[taken] // (2 * settings.attributes), picked[taken] % (2 * settings.attributes)
+        names = names.take(taken)
+        told = theory_text.tell(rng, drawn.take(taken), names, settings.wording)
+        asked = theory_text.question(names, entity, literal, settings.wording)
+        tokens.append(np.column_stack([told, asked, theory_text.answer(answer_of[cell[taken]])]))
+        filled.append(cell[taken])
+        seen = np.concatenate([seen, fingerprints[taken]])
+    if wanted.any():
+        depth, answer = cells[int(np.flatnonzero(wanted)[0])]
+        raise UsageError(
+            f"proofs: theories of {settings.facts} facts, {settings.rules} rules, {settings.entities} entities and "
+            f"{settings.attributes} attributes hardly ever have a question of depth {depth} answered "
+            f"{settings.answers[answer]!r}. Give more attributes or rules, or ask for smaller depths or fewer samples."
+        )
+    order = rng.permutation(count)
+    cell = np.concatenate(filled)[order]
+    packed, lengths = theory_text.pack(np.concatenate(tokens)[order])
+    return Samples(packed, lengths, answer_of[cell], depth_of[cell])
+
+
+def _theories(
+    rng: np.random.Generator, settings: ProofsSettings, split: Split, seen: NDArray[np.uint64]
+) -> tuple[theories.Theories, theory_text.Words, NDArray[np.uint64], theories.Verdicts]:
+    """New theories of a split without contradiction, their words, their fingerprints, and what follows from them."""
+    deepest = max(settings.depths(split))
+    drawn = theories.draw(
+        rng,
+        _DRAWN_AT_ONCE,
+        entities=settings.entities,
+        attributes=settings.attributes,
+        facts=settings.facts,
+        rules=settings.rules,
+        chain=deepest,
+        negation=settings.world == "open",
+    )
+    names = theory_text.Words(rng, _DRAWN_AT_ONCE, settings.entities, settings.attributes)
+    fingerprints = theory_text.fingerprint(drawn, names)
+    new = np.zeros(len(fingerprints), np.bool_)
+    new[np.unique(fingerprints, return_index=True)[1]] = True
+    kept = np.flatnonzero(
+        new & belongs(fingerprints, split) & ~np.isin(fingerprints, seen) & ~theories.repeated_facts(drawn)
+    )
+    verdicts = theories.prove(drawn.take(kept), settings.entities, deepest)
+    kept = kept[verdicts.consistent]
+    return drawn.take(kept), names.take(kept), fingerprints[kept], verdicts.take(verdicts.consistent)
+
+
+def _statements(
+    verdicts: theories.Verdicts, world: str, depth: int, answer: int, negated: NDArray[np.int64]
+) -> theories.Sets:
+    """Per theory and entity the statements, as literals, that have this answer at this depth. Shape (N, E)."""
+    proven = verdicts.proven_at(depth)
+    if world == "open":
+        return (proven, theories.negations(proven), verdicts.open_at(depth))[answer]
+    # Of a closed world's literals only attributes are proven; "not a" is true where the search for a fails.
+    refuted = verdicts.refuted_at(depth)
+    holds, fails = (proven, refuted) if answer == 0 else (refuted, proven)
+    statements: theories.Sets = np.where(negated[:, None] == 0, holds, theories.negations(fails))
+    return statements
+
+
+def _within(cell: NDArray[np.int64], usable: NDArray[np.bool_], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places of usable samples, the first ones of each cell, no more than the cell wants."""
+    places = np.flatnonzero(usable)
+    order = np.argsort(cell[places], kind="stable")
+    ranked = cell[places][order]
+    rank = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
+    return np.sort(places[order[rank < wanted[ranked]]])

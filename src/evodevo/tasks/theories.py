@@ -1,0 +1,208 @@
+"""Theories of facts and rules, many at once, and a prover that says how deep each proof is.
+
+A literal is an attribute or its negation: attribute a is literal 2a, "not a" is literal 2a + 1. A set of literals is
+the bits of one 64-bit number, so that a round of forward chaining over all rules of all theories is a few operations.
+
+Shapes: N theories, E entities, F facts, R rules, D + 1 depths 0...D.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Sets = NDArray[np.uint64]
+"""Sets of literals."""
+
+ABSENT = -1
+EVERYONE = -1
+MAX_ATTRIBUTES = 32
+_EVEN = np.uint64(0x5555_5555_5555_5555)
+_ONE = np.uint64(1)
+_EMPTY = np.uint64(0)
+
+_SECOND_CONDITION = 0.5
+_ABOUT_ONE_CHAIN = 0.1
+_ABOUT_ONE_OTHER = 0.3
+
+
+@dataclass(frozen=True)
+class Theories:
+    """N theories of equal size.
+
+    Attributes:
+        fact_entity: (N, F), whom a fact is about.
+        fact_literal: (N, F), what it says.
+        rule_subject: (N, R), the one entity that a rule is about, or EVERYONE.
+        rule_body: (N, R, 2), its conditions; the second may be ABSENT.
+        rule_head: (N, R), what follows.
+    """
+
+    fact_entity: NDArray[np.int64]
+    fact_literal: NDArray[np.int64]
+    rule_subject: NDArray[np.int64]
+    rule_body: NDArray[np.int64]
+    rule_head: NDArray[np.int64]
+
+    def take(self, places: NDArray[Any]) -> Theories:
+        """Those at these places (integers or booleans)."""
+        return Theories(*(getattr(self, field.name)[places] for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What follows from theories and what does not.
+
+    Attributes:
+        proven: (D + 1, N, E), literals whose shortest proof applies at most that many rules one after the other.
+        refuted: (D + 1, N, E), literals of which a search of at most that depth shows that they have no proof: every
+            rule that would give them has a condition that is refuted one level before; at depth 0 there is no fact
+            and no rule for them.
+        consistent: (N,), no entity has a literal and its negation.
+    """
+
+    proven: Sets
+    refuted: Sets
+    consistent: NDArray[np.bool_]
+
+    def take(self, places: NDArray[Any]) -> Verdicts:
+        """Those about the theories at these places (integers or booleans)."""
+        return Verdicts(self.proven[:, places], self.refuted[:, places], self.consistent[places])
+
+    def proven_at(self, depth: int) -> Sets:
+        """(N, E), literals whose shortest proof has exactly this depth."""
+        return _exactly(self.proven, depth)
+
+    def refuted_at(self, depth: int) -> Sets:
+        """(N, E), literals without proof, for which that is seen at exactly this depth."""
+        return _exactly(self.refuted, depth)
+
+    def open_at(self, depth: int) -> Sets:
+        """(N, E), literals that have no proof, nor has their negation; both are seen at exactly this depth."""
+        return _exactly(self.refuted & negations(self.refuted), depth)
+
+
+def draw(
+    rng: np.random.Generator,
+    count: int,
+    *,
+    entities: int,
+    attributes: int,
+    facts: int,
+    rules: int,
+    chain: int,
+    negation: bool,
+) -> Theories:
+    """Random theories with one chain of rules through attributes 0, 1, ..., ``chain`` in each.
+
+    Entity 0 begins the chain. Attribute ``chain + 1`` is the second condition of some of its rules and is given to
+    entities 0 and 1, so that for entity 1 the same chain fails at its beginning: what a theory looks like does not
+    depend on what will be asked.
+
+    Args:
+        count: N.
+        facts: at least 3.
+        rules: at least ``chain``.
+        attributes: at least ``chain + 2``.
+        negation: facts and rules may speak of "not a" too.
+    """
+
+    def literals(shape: tuple[int, ...]) -> NDArray[np.int64]:
+        return rng.integers(0, 2 if negation else 1, shape)
+
+    links = 2 * np.arange(chain + 2) + literals((count, chain + 2))
+    shared = links[:, -1]
+
+    order = np.argsort(rng.random((count, rules, attributes)), axis=2)[:, :, :3]
+    order = 2 * order + literals(order.shape)
+    body, head = order[:, :, :2], order[:, :, 2]
+    body[:, :chain, 0], body[:, :chain, 1], head[:, :chain] = links[:, :chain], shared[:, None], links[:, 1 : chain + 1]
+    body[:, :, 1][rng.random((count, rules)) >= _SECOND_CONDITION] = ABSENT
+
+    about_one = np.where(np.arange(rules) < chain, _ABOUT_ONE_CHAIN, _ABOUT_ONE_OTHER)
+    subject = rng.integers(0, entities, (count, rules))
+    subject[:, :chain] = 0
+    subject[rng.random((count, rules)) >= about_one] = EVERYONE
+
+    entity = rng.integers(0, entities, (count, facts))
+    literal = 2 * rng.integers(0, attributes, (count, facts)) + literals((count, facts))
+    entity[:, :3] = 0, 0, 1
+    literal[:, 0], literal[:, 1], literal[:, 2] = links[:, 0], shared, shared
+    return Theories(entity, literal, subject, body, head)
+
+
+def prove(theories: Theories, entities: int, depth: int) -> Verdicts:
+    """Forward chaining to the end, level by level, and finite failure level by level.
+
+    Args:
+        theories: N of them.
+        entities: E.
+        depth: D, the deepest level that the verdicts speak of.
+    """
+    count, rules = theories.rule_head.shape
+    bodies = _bits(theories.rule_body[:, :, 0]) | _bits(theories.rule_body[:, :, 1])
+    bodies, heads = bodies[:, None, :], _bits(theories.rule_head)[:, None, :]
+    subject = theories.rule_subject[:, None, :]
+    applies = (subject == EVERYONE) | (subject == np.arange(entities)[:, None])  # (N, E, R)
+
+    known = np.zeros((count, entities), np.uint64)
+    np.bitwise_or.at(known, (np.arange(count)[:, None], theories.fact_entity), _bits(theories.fact_literal))
+    proven = [known]
+    # A literal's shortest proof uses each rule at most once for its entity.
+    for _ in range(max(depth, rules)):
+        fires = applies & ((known[:, :, None] & bodies) == bodies)
+        known = known | np.bitwise_or.reduce(np.where(fires, heads, _EMPTY), axis=2)
+        proven.append(known)
+
+    possible = applies
+    refuted: list[Sets] = []
+    for _ in range(depth + 1):
+        failed = ~(known | np.bitwise_or.reduce(np.where(possible, heads, _EMPTY), axis=2))
+        refuted.append(failed)
+        possible = applies & ((failed[:, :, None] & bodies) == _EMPTY)
+    consistent: NDArray[np.bool_] = ((known & negations(known)) == _EMPTY).all(axis=1)
+    return Verdicts(np.stack(proven[: depth + 1]), np.stack(refuted), consistent)
+
+
+def mentioned(theories: Theories) -> Sets:
+    """Literals, and their negations, of which a theory speaks at all. Shape (N,)."""
+    said = np.concatenate(
+        [theories.fact_literal, theories.rule_body.reshape(len(theories.rule_head), -1), theories.rule_head], axis=1
+    )
+    together: Sets = np.bitwise_or.reduce(_bits(said), axis=1)
+    return together | negations(together)
+
+
+def repeated_facts(theories: Theories) -> NDArray[np.bool_]:
+    """Whether a theory states a fact twice. Shape (N,)."""
+    codes = np.sort(theories.fact_entity * 2 * MAX_ATTRIBUTES + theories.fact_literal, axis=1)
+    repeated: NDArray[np.bool_] = (codes[:, 1:] == codes[:, :-1]).any(axis=1)
+    return repeated
+
+
+def negations(sets: Sets) -> Sets:
+    """Each literal replaced by its negation."""
+    swapped: Sets = ((sets & _EVEN) << _ONE) | ((sets >> _ONE) & _EVEN)
+    return swapped
+
+
+def members(sets: Sets, attributes: int) -> NDArray[np.bool_]:
+    """Sets as booleans. Shape (..., 2 * attributes)."""
+    places = np.arange(2 * attributes, dtype=np.uint64)
+    inside: NDArray[np.bool_] = ((sets[..., None] >> places) & _ONE) == _ONE
+    return inside
+
+
+def _bits(literals: NDArray[np.int64]) -> Sets:
+    """The set of one literal; the empty set where it is ABSENT."""
+    shift = np.maximum(literals, 0).astype(np.uint64)
+    bits: Sets = np.where(literals == ABSENT, _EMPTY, _ONE << shift)
+    return bits
+
+
+def _exactly(levels: Sets, depth: int) -> Sets:
+    exact: Sets = levels[depth] if depth == 0 else levels[depth] & ~levels[depth - 1]
+    return exact
