@@ -6,12 +6,8 @@ anything.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +18,8 @@ from numpy.typing import NDArray
 
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, quoted_list
-from evodevo.tasks.pixels import MAX_BYTES, SUFFIXES, Pixels, decode
+from evodevo.tasks.image_arrays import as_pixels, joined_files, open_arrays, read_bytes, read_idx
+from evodevo.tasks.pixels import SUFFIXES, Pixels, decode_all
 from evodevo.tasks.sample_splits import Pool
 
 HOW_TO_GIVE_IMAGES = (
@@ -37,7 +34,6 @@ _SPLIT_FOLDERS: dict[str, Pool] = {
     "test": "test",
 }
 _IDX_IMAGES = re.compile(r"(.*)images([-.]idx)3(.*)")
-_IDX_TYPES = {0x08: np.dtype("uint8")}
 
 
 @dataclass(frozen=True)
@@ -112,11 +108,19 @@ def locate(path: Path, pool: Pool = "all") -> list[Part]:
     return [Part("folder", path, pool, files)]
 
 
-def read(part: Part, *, images: str = "x", labels: str = "y", skip_corrupt: bool = False) -> Labelled:
+def read(
+    part: Part,
+    *,
+    size: tuple[int, int] | None = None,
+    images: str = "x",
+    labels: str = "y",
+    skip_corrupt: bool = False,
+) -> Labelled:
     """The images and labels of a part.
 
     Args:
         part: from ``locate``.
+        size: height and width to which packed images are resized at once; None leaves them.
         images: the npz's array of images: (N, height, width) or (N, height, width, 1 or 3), uint8 or 0..1; absent, the
             arrays ``jpg`` (all files joined) and ``offset`` (N + 1) are read.
         labels: the npz's array of labels, (N,) numbers or names; numbers are names in ``classes.json`` beside it.
@@ -126,67 +130,16 @@ def read(part: Part, *, images: str = "x", labels: str = "y", skip_corrupt: bool
         DataError: what cannot be read, by name.
     """
     if part.kind == "npz":
-        return _npz(part.path, images, labels, skip_corrupt)
+        return _npz(part.path, images, labels, size, skip_corrupt)
     if part.kind == "idx":
-        pixels, numbers = (_idx(path) for path in part.files)
+        pixels, numbers = (read_idx(path) for path in part.files)
         if pixels.ndim != 3 or numbers.ndim != 1 or len(pixels) != len(numbers):
             raise DataError(
                 f"{part.path} holds {pixels.shape} and {part.files[1].name} {numbers.shape}; wanted are images (N,"
                 " height, width) and labels (N,)."
             )
-        return _numbered(pixels[..., None], numbers, None)
-    return _class_folders(part, skip_corrupt)
-
-
-def read_bytes(path: Path) -> bytes:
-    """A file's bytes.
-
-    Raises:
-        DataError: it cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error}. Check its permissions.") from None
-
-
-def open_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an npz.
-
-    Raises:
-        DataError: not an npz, larger inside than fits, or an array of Python objects, which could hold code.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
-                raise DataError(f"{path} unpacks to more than {MAX_BYTES:,} bytes. Give fewer images.")
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except DataError:
-        raise
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is not a readable .npz of plain arrays: {error}") from None
-
-
-def as_pixels(array: NDArray[Any], place: str) -> Pixels:
-    """Images as (N, height, width, 1 or 3) uint8.
-
-    Raises:
-        DataError: another shape, or numbers that are no brightness.
-    """
-    if array.ndim == 3:
-        array = array[..., None]
-    if array.ndim != 4 or array.shape[3] not in (1, 3):
-        raise DataError(
-            f"{place} has the shape {array.shape}; wanted is (images, height, width) or (images, height, width, 1 or 3)."
-        )
-    if array.dtype == np.uint8:
-        return array
-    if array.size and np.issubdtype(array.dtype, np.floating) and array.min() >= 0 and array.max() <= 1:
-        return np.rint(array * 255).astype(np.uint8)
-    if np.issubdtype(array.dtype, np.integer) and array.size and array.min() >= 0 and array.max() <= 255:
-        return array.astype(np.uint8)
-    raise DataError(f"{place} holds {array.dtype}; wanted are whole numbers from 0 to 255, or fractions from 0 to 1.")
+        return _numbered(list(pixels[..., None]), numbers, None)
+    return _class_folders(part, size, skip_corrupt)
 
 
 def _file(path: Path, pool: Pool) -> Part:
@@ -244,61 +197,36 @@ def _images_below(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _class_folders(part: Part, skip_corrupt: bool) -> Labelled:
-    images: list[Pixels] = []
-    labels: list[str] = []
-    skipped: list[str] = []
-    for file in part.files:
-        relative = file.relative_to(part.path)
-        try:
-            images.append(decode(read_bytes(file), str(file)))
-        except DataError:
-            if not skip_corrupt:
-                raise
-            skipped.append(relative.as_posix())
-            continue
-        labels.append(relative.parts[0])
-    return Labelled(
-        images, labels, tuple(sorted({file.relative_to(part.path).parts[0] for file in part.files})), tuple(skipped)
-    )
+def _class_folders(part: Part, size: tuple[int, int] | None, skip_corrupt: bool) -> Labelled:
+    names = [file.relative_to(part.path).parts[0] for file in part.files]
+    files = ((str(file), _bytes_or_error(file)) for file in part.files)
+    images, kept, skipped = decode_all(files, size, skip_corrupt)
+    return Labelled(images, [names[row] for row in kept], tuple(sorted(set(names))), tuple(skipped))
 
 
-def _npz(path: Path, images: str, labels: str, skip_corrupt: bool) -> Labelled:
+def _bytes_or_error(path: Path) -> bytes | DataError:
+    try:
+        return read_bytes(path)
+    except DataError as error:
+        return error
+
+
+def _npz(path: Path, images: str, labels: str, size: tuple[int, int] | None, skip_corrupt: bool) -> Labelled:
     arrays = open_arrays(path)
     packed = images not in arrays and {"jpg", "offset"} <= arrays.keys()
     for name in (labels,) if packed else (images, labels):
         if name not in arrays:
             raise DataError(f"{path} has no array {name!r} (there: {quoted_list(arrays)}). Name it in the settings.")
     numbers = arrays[labels].reshape(-1)
-    skipped: list[str] = []
-    pixels: Sequence[Pixels]
-    if packed:
-        pixels, kept = _joined_files(arrays, path, skip_corrupt, skipped)
-        if len(kept) + len(skipped) == len(numbers):
-            numbers = numbers[kept]
-    else:
-        pixels = as_pixels(arrays[images], f"the array {images!r} of {path}")
-    if len(pixels) != len(numbers):
-        raise DataError(f"{path} has {len(pixels):,} images and {len(numbers):,} labels; give one label per image.")
+    count = max(0, arrays["offset"].size - 1) if packed else len(arrays[images])
+    if count != len(numbers):
+        raise DataError(f"{path} has {count:,} images and {len(numbers):,} labels; give one label per image.")
     beside = path.with_name("classes.json")
-    return _numbered(pixels, numbers, beside if beside.is_file() else None, tuple(skipped))
-
-
-def _joined_files(
-    arrays: dict[str, NDArray[Any]], path: Path, skip_corrupt: bool, skipped: list[str]
-) -> tuple[list[Pixels], list[int]]:
-    data, offsets = arrays["jpg"].tobytes(), arrays["offset"].tolist()
-    found: list[Pixels] = []
-    kept: list[int] = []
-    for row, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
-        try:
-            found.append(decode(data[begin:end], f"{row} of {path}"))
-            kept.append(row)
-        except DataError:
-            if not skip_corrupt:
-                raise
-            skipped.append(str(row))
-    return found, kept
+    names = beside if beside.is_file() else None
+    if not packed:
+        return _numbered(list(as_pixels(arrays[images], f"the array {images!r} of {path}")), numbers, names)
+    pixels, kept, skipped = decode_all(joined_files(arrays["jpg"], arrays["offset"], path), size, skip_corrupt)
+    return _numbered(pixels, numbers[kept], names, tuple(skipped))
 
 
 def _numbered(
@@ -320,22 +248,3 @@ def _numbered(
     if outside:
         raise DataError(f"the label {outside[0]} has no name in {names_file}, which has {len(names)}.")
     return Labelled(pixels, [names[value] for value in numbers.tolist()], tuple(names), skipped)
-
-
-def _idx(path: Path) -> NDArray[np.uint8]:
-    """An array in Yann LeCun's idx format: two zeros, type, number of axes, big-endian lengths, data."""
-    try:
-        raw: Any = gzip.open(path) if path.suffix == ".gz" else io.BytesIO(read_bytes(path))
-        with raw as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be unpacked: {error}. Fetch it again.") from None
-    axes = data[3] if len(data) > 3 else 0
-    header = 4 + 4 * axes
-    if data[:2] != b"\0\0" or not 1 <= axes <= 3 or len(data) < header or data[2] not in _IDX_TYPES:
-        raise DataError(f"{path} is not an idx file of bytes.")
-    shape = tuple(int.from_bytes(data[4 + 4 * axis : 8 + 4 * axis], "big") for axis in range(axes))
-    size = int(np.prod(shape, dtype=object))
-    if len(data) - header != size:
-        raise DataError(f"{path} states {shape}, {size:,} bytes, and holds {len(data) - header:,}. Fetch it again.")
-    return np.frombuffer(data, _IDX_TYPES[data[2]], offset=header).reshape(shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -58,6 +58,48 @@ def decode(data: bytes, place: str) -> Pixels:
             f"the image {place} cannot be read: {str(error) or type(error).__name__}. Remove or replace it, or set"
             " skip_corrupt."
         ) from None
+
+
+def decode_all(
+    files: Iterable[tuple[str, bytes | DataError]], size: tuple[int, int] | None, skip_corrupt: bool
+) -> tuple[list[Pixels], list[int], list[str]]:
+    """Many files, each made small as soon as it is read, so that photos do not fill the memory.
+
+    Args:
+        files: names, and bytes or why there are none.
+        size: height and width to resize to, or None.
+        skip_corrupt: leave out what cannot be read.
+
+    Returns:
+        Images, the numbers of the files that they are from, and the names of those left out.
+
+    Raises:
+        DataError: a file cannot be read and is not to be skipped, or there is too much for the memory.
+    """
+    images: list[Pixels] = []
+    kept: list[int] = []
+    skipped: list[str] = []
+    room = MAX_BYTES
+    for number, (name, data) in enumerate(files):
+        try:
+            if isinstance(data, DataError):
+                raise data
+            image = decode(data, name)
+        except DataError:
+            if not skip_corrupt:
+                raise
+            skipped.append(name)
+            continue
+        if size is not None:
+            image = _resized(image, *size)
+        room -= image.size
+        if room < 0:
+            raise DataError(
+                f"at {name} the images take more than {MAX_BYTES:,} bytes. Set a smaller size, or give fewer."
+            )
+        images.append(image)
+        kept.append(number)
+    return images, kept, skipped
 
 
 def uniform(images: Sequence[Pixels], size: tuple[int, int] | None, colour: Colour, what: str) -> Pixels:

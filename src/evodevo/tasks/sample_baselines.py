@@ -1,0 +1,108 @@
+"""Simple, honest opponents on tasks of samples: a constant answer, and logistic regression on features.
+
+Metrics are those that networks are judged by: accuracy where the answer is one class, micro F1 where it is labels.
+
+Shapes: N samples, F features, C classes or labels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.randomness import generator
+from evodevo.tasks.base import NO_TARGET
+
+MOST_SAMPLES = 5_000
+"""Logistic regression learns from at most this many, drawn once and for all."""
+
+
+def constant(train: NDArray[Any], targets: NDArray[Any]) -> float:
+    """The answer that is best on the training targets, given to all.
+
+    Args:
+        train: (N,) classes, or (N, C) labels.
+        targets: the same of the split that is judged; missing targets count on neither side.
+    """
+    if train.ndim == 1:
+        commonest = np.bincount(train[train != NO_TARGET]).argmax()
+        return _accuracy(np.full(len(targets), commonest), targets)
+    train, targets = _complete(train), _complete(targets)
+    # Always the k most frequent labels; which k is best, the training targets say.
+    order = train.mean(axis=0).argsort()[::-1]
+    answers = [np.isin(np.arange(train.shape[1]), order[:count]) for count in range(1, train.shape[1] + 1)]
+    best = max(answers, key=lambda answer: micro_f1(np.broadcast_to(answer, train.shape), train))
+    return micro_f1(np.broadcast_to(best, targets.shape), targets)
+
+
+def logistic(train_features: Any, train: NDArray[Any], features: Any, targets: NDArray[Any]) -> float:
+    """Logistic regression on standardised features.
+
+    Args:
+        train_features: (N, F), dense or a scipy sparse matrix.
+        train: (N,) classes, or (N, C) labels.
+        features: (M, F) of the split that is judged.
+        targets: (M,) or (M, C).
+    """
+    known = _known(train)
+    chosen = np.sort(generator(0, "baseline").permutation(np.flatnonzero(known))[:MOST_SAMPLES])
+    scaled, scaled_held = _standardised(train_features[chosen], features)
+    if train.ndim == 1:
+        return _accuracy(_fitted(scaled, train[chosen], scaled_held), targets)
+    held = _known(targets)
+    answers = [_fitted(scaled, train[chosen, label], scaled_held) for label in range(train.shape[1])]
+    return micro_f1(np.stack(answers, axis=1)[held], targets[held])
+
+
+def micro_f1(answers: NDArray[Any], targets: NDArray[Any]) -> float:
+    """2 TP / (2 TP + FP + FN) over all entries; 0 where nothing is answered and nothing is there."""
+    said, true = answers > 0.5, targets > 0.5
+    both = int((said & true).sum())
+    return 2 * both / max(1, int(said.sum()) + int(true.sum()))
+
+
+def word_counts(tokens: NDArray[np.int64], mask: NDArray[np.bool_] | None, vocabulary: int) -> NDArray[np.float32]:
+    """Bag of words: how often each id stands in each row of (N, L) tokens. Shape ``(N, vocabulary)``."""
+    counts = np.zeros((len(tokens), vocabulary), np.float32)
+    real = np.ones(tokens.shape, bool) if mask is None else mask
+    rows, columns = np.nonzero(real)
+    np.add.at(counts, (rows, tokens[rows, columns]), 1)
+    return counts
+
+
+def _fitted(features: Any, targets: NDArray[Any], held: Any) -> NDArray[Any]:
+    if len(np.unique(targets)) < 2:
+        return np.full(held.shape[0], targets[0])
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # an opponent need not be polished
+        model = LogisticRegression(C=0.1, max_iter=100).fit(features, targets)
+    answers: NDArray[Any] = model.predict(held)
+    return answers
+
+
+def _standardised(train: Any, held: Any) -> tuple[Any, Any]:
+    from sklearn.preprocessing import StandardScaler
+
+    # Sparse features stay sparse: their zeros are their middle.
+    scaler = StandardScaler(with_mean=isinstance(train, np.ndarray)).fit(train)
+    return scaler.transform(train), scaler.transform(held)
+
+
+def _known(targets: NDArray[Any]) -> NDArray[np.bool_]:
+    known: NDArray[np.bool_] = targets != NO_TARGET if targets.ndim == 1 else ~np.isnan(targets).any(axis=1)
+    return known
+
+
+def _complete(targets: NDArray[Any]) -> NDArray[Any]:
+    return targets[_known(targets)]
+
+
+def _accuracy(answers: NDArray[Any], targets: NDArray[Any]) -> float:
+    known = _known(targets)
+    return float((answers[known] == targets[known]).mean()) if known.any() else 0.0
