@@ -162,7 +162,7 @@ class _Reader:
             raise DataError(
                 f"{place} has no text under {self.field!r} (there: {keys}). Set the field that holds the text."
             )
-        return _encoded(text, place)
+        return encoded(text, place)
 
     def _parquet(self, path: Path) -> Iterator[bytes]:
         try:
@@ -183,7 +183,7 @@ class _Reader:
                     raise DataError(f"the column {self.field!r} of {path} holds {kind}, not text.")
                 for batch in file.iter_batches(batch_size=1024, columns=[self.field]):
                     for text in batch.column(0).to_pylist():
-                        document = _encoded(text or "", f"{path}, column {self.field!r}")
+                        document = encoded(text or "", f"{path}, column {self.field!r}")
                         self._take(len(document), path)
                         yield document
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -216,7 +216,12 @@ def as_text(data: bytes, place: str) -> bytes:
     return data
 
 
-def _encoded(text: str, place: str) -> bytes:
+def encoded(text: str, place: str) -> bytes:
+    """Text as UTF-8.
+
+    Raises:
+        DataError: it holds NUL or half a surrogate pair.
+    """
     try:
         return as_text(text.encode("utf-8"), place)
     except UnicodeEncodeError:

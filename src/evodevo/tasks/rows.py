@@ -1,0 +1,94 @@
+"""Rows of named columns, from JSON lines and CSV."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.tasks import corpus
+
+SUFFIXES = frozenset({".jsonl", ".csv"})
+
+
+def read(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The values of some columns, row by row, as text.
+
+    Args:
+        path: a .jsonl or .csv file, plain or .gz or .xz; a CSV file names its columns in the first line.
+        columns: which ones, in which order; whole numbers and booleans of JSON become text.
+
+    Raises:
+        DataError: unreadable, no such column (with the nearest one), or a value that is no text, with the line.
+    """
+    suffix, compression = corpus.suffixes(path)
+    if suffix not in SUFFIXES:
+        raise DataError(f"{path} is neither .jsonl nor .csv (also .gz, .xz). Convert it, or give another file.")
+    with corpus.open_stream(path, compression) as stream:
+        data = corpus.reading(path, lambda: stream.read(corpus.MAX_CORPUS_BYTES + 1))
+    if len(data) > corpus.MAX_CORPUS_BYTES:
+        raise DataError(f"{path} has more than {corpus.MAX_CORPUS_BYTES:,} bytes. Give smaller files.")
+    text = corpus.as_text(data, str(path)).decode("utf-8")
+    yield from (_json_lines if suffix == ".jsonl" else _comma_separated)(text, path, columns)
+
+
+def _json_lines(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    # Not splitlines: JSON text may hold U+2028 and its like as they are.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            row = canonical.loads(line, what=place, max_bytes=corpus.MAX_CORPUS_BYTES)
+        except UsageError as error:
+            raise DataError(f"{error} Each line must be one JSON object.") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{place} is not a JSON object with the columns {quoted_list(columns)}.")
+        for column in columns:
+            if column not in row:
+                raise _missing(column, row, place)
+        yield tuple(_as_text(row[column], column, place) for column in columns)
+
+
+def _comma_separated(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        for column in columns:
+            if column not in header:
+                raise _missing(column, header, f"{path}, line 1")
+        places = [header.index(column) for column in columns]
+        for row in reader:
+            if row:
+                if len(row) != len(header):
+                    raise DataError(
+                        f"{path}, line {reader.line_num} has {len(row)} values for {len(header)} columns. Put values "
+                        "that hold commas between double quotes."
+                    )
+                yield tuple(row[place] for place in places)
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num} is not CSV: {error}.") from None
+
+
+def _as_text(value: Any, column: str, place: str) -> str:
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, str):
+        corpus.encoded(value, place)  # refuses half surrogate pairs, which JSON can spell
+        return value
+    raise DataError(f"{place}: {column!r} holds {type(value).__name__}, and text or a whole number is wanted.")
+
+
+def _missing(column: str, there: Iterable[str], place: str) -> DataError:
+    names = list(there)
+    near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return DataError(
+        f"{place} has no column {column!r}.{hint} There: {quoted_list(names[:16]) or 'none'}. Name the columns in the "
+        "task's settings."
+    )
