@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -14,22 +15,31 @@ from evodevo.diagrams import (
     BaselinePoint,
     Composition,
     FrontPoint,
+    HeatRows,
     LineageNode,
     LivMark,
+    Measure,
     Series,
     StripRow,
     TrainingCurve,
     backbone_diagram,
+    bars_beside,
     composition_chart,
     front_chart,
     genome_strip,
+    heat_map,
+    histogram,
     hypervolume_chart,
     lineage_chart,
+    mean_flow,
     population_strips,
+    routing_diagram,
+    routing_difference,
     training_curves,
 )
 from evodevo.diagrams.base import clean, one_line, shorten, text_width
 from evodevo.diagrams.palette import FAMILIES, roles
+from evodevo.testing.traces import random_trace
 
 SVG = "{http://www.w3.org/2000/svg}"
 ALLOWED = {"svg", "style", "g", "rect", "line", "path", "circle", "text", "title"}
@@ -46,6 +56,8 @@ def every_drawing(text: str) -> dict[str, str]:
     points += [FrontPoint(text, None, 2.0, 1, "failed"), FrontPoint(text, None, None, 1, "failed")]
     axis, other = Axis(text, text), Axis(text, "bytes", minimise=True)
     nodes = [LineageNode(text + "a", 0, label=text), LineageNode(text, 1, (text + "a",), text, "front", text, text)]
+    named = {"inputs": (text,), "hidden": (text, text), "outputs": (text,), "kinds": (text, "lstm")}
+    flow, other_flow = (mean_flow(dataclasses.replace(random_trace(2, 2, 2, seed=n), **named)) for n in (0, 1))
     return {
         "backbone": backbone_diagram(livs, arcs, arcs, [Arc(0, 3, text, text)], text, text),
         "strip": genome_strip(livs, arcs, text),
@@ -55,6 +67,13 @@ def every_drawing(text: str) -> dict[str, str]:
         "hypervolume": hypervolume_chart([(0, 1.0)], [Series(text, [(0, 2.0)])]),
         "lineage": lineage_chart(nodes, text),
         "composition": composition_chart([Composition(0, {text: 2.0, "SA-1": 1.0})], {text: "attention"}),
+        "routing": routing_diagram(flow, text, text),
+        "routing difference": routing_difference(
+            flow, mean_flow(trace.select(trace.steps[:1] * 0)), (text, text), text
+        ),
+        "heat map": heat_map([HeatRows(text, [text], [[0.1, None]])], [text, text], text),
+        "bars": bars_beside([text], [Measure(text, [1.0], text), Measure(text, [None])]),
+        "histogram": histogram([(text, 1.0), ("b", 2.0)], axis, other),
     }
 
 

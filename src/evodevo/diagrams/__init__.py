@@ -1,10 +1,12 @@
 """Drawings as SVG strings, made in Python from plain data: no torch, no script, no outside reference.
 
 Every function returns one SVG that stands alone as a file (a notebook, a model card) and that the report puts into
-its page. They know nothing of runs or spaces: whoever calls them turns genomes into ``LivMark`` and ``Arc``.
+its page. They know nothing of runs: whoever calls them turns genomes into ``LivMark`` and ``Arc``. Routing traces,
+which are plain arrays already, are drawn as they are.
 """
 
 from evodevo.diagrams.axes import Axis
+from evodevo.diagrams.bars import Measure, bars_beside, histogram
 from evodevo.diagrams.composition import Composition, composition_chart
 from evodevo.diagrams.curves import (
     Series,
@@ -16,7 +18,11 @@ from evodevo.diagrams.curves import (
 )
 from evodevo.diagrams.front import BaselinePoint, FrontPoint, front_chart
 from evodevo.diagrams.genome import Arc, LivMark, backbone_diagram, sharing_groups
+from evodevo.diagrams.heat_map import HeatRows, heat_map
 from evodevo.diagrams.lineage import LineageNode, ancestors, lineage_chart, lineage_layout
+from evodevo.diagrams.routing import routing_diagram, routing_difference
+from evodevo.diagrams.routing_flow import Flow, flow_difference, mean_flow
+from evodevo.diagrams.routing_layout import Limits
 from evodevo.diagrams.strip import StripRow, genome_strip, population_strips, text_strip
 
 __all__ = [
@@ -24,22 +30,33 @@ __all__ = [
     "Axis",
     "BaselinePoint",
     "Composition",
+    "Flow",
     "FrontPoint",
+    "HeatRows",
+    "Limits",
     "LineageNode",
     "LivMark",
+    "Measure",
     "Series",
     "StripRow",
     "TrainingCurve",
     "ancestors",
     "backbone_diagram",
+    "bars_beside",
     "composition_chart",
+    "flow_difference",
     "front_chart",
     "genome_strip",
+    "heat_map",
+    "histogram",
     "hypervolume_chart",
     "line_chart",
     "lineage_chart",
     "lineage_layout",
+    "mean_flow",
     "population_strips",
+    "routing_diagram",
+    "routing_difference",
     "sharing_groups",
     "stability_words",
     "text_strip",

@@ -188,7 +188,8 @@ def _node_words(flow: Flow, node: Node, names: tuple[str, str] | None) -> str:
     if layer < len(flow.hidden):
         called = float(flow.called[node.column - 1, layer])
         words += f"\n{one_line(flow.kinds[layer], 40)}, message norm {flow.norms[node.column - 1, layer]:.3g}{more}"
-        words += "\nnot called" if called < CALLED else f"\ncalled for {100 * called:.0f} % of the samples"
+        share = "" if flow.samples == 1 else f" for {100 * called:.0f} % of the samples"
+        words += "\nnot called" if called < CALLED else f"\ncalled{share}"
     return words
 
 
