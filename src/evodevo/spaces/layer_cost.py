@@ -1,0 +1,196 @@
+"""What a layer costs: exact parameters, the work of one call on one sample, and what it keeps while generating.
+
+``models/layers.py`` builds exactly these parameters; a test recounts them, and the matrix products.
+
+Legend: S positions, d width of the messages, d_i width inside, F hidden units, K taps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+from evodevo.errors import UsageError
+from evodevo.spaces.layers import (
+    ConvolutionLayer,
+    Layer,
+    LIVLayer,
+    LSTMLayer,
+    MLPLayer,
+    TransformerLayer,
+)
+from evodevo.spaces.operator import Dimensions, OperatorSpec
+
+STATE_BYTES = 4
+
+
+class Work(NamedTuple):
+    """FLOPs; a multiply-add counts two.
+
+    Attributes:
+        products: in matrix products and convolutions over channels.
+        other: convolutions by taps, FFTs, gates. Norms, softmax and activations are left out, as in ``backbone_cost``.
+    """
+
+    products: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.products + self.other
+
+    def __add__(self, more: object) -> Work:
+        if not isinstance(more, Work):
+            return NotImplemented
+        return Work(self.products + more.products, self.other + more.other)
+
+    def times(self, count: int) -> Work:
+        """The work of ``count`` calls."""
+        return Work(count * self.products, count * self.other)
+
+
+def total_work(parts: Iterable[Work]) -> Work:
+    """The sum."""
+    total = Work()
+    for part in parts:
+        total += part
+    return total
+
+
+def layer_parameters(spec: Layer, width: int, causal: bool) -> int:
+    """Parameters of a layer with its norms and adapters.
+
+    Raises:
+        UsageError: the layer does not exist at this width.
+    """
+    inner = spec.width or width
+    return _adapter_parameters(spec, width) + _own_parameters(spec, inner, causal)
+
+
+def layer_work(spec: Layer, width: int, length: int, *, causal: bool, visible: bool = True) -> Work:
+    """Work of one call on one sample of S positions.
+
+    Args:
+        spec: the layer.
+        width: of the messages.
+        length: S.
+        causal: as the model is.
+        visible: count the visible half of causal attention scores only; else what is computed.
+    """
+    inner = spec.width or width
+    adapters = 4 * length * width * inner if spec.width is not None else 0
+    return Work(adapters) + _own_work(spec, inner, length, causal, visible)
+
+
+def layer_state_bytes(spec: Layer, width: int, length: int) -> int:
+    """What a causal layer keeps per sample after S tokens, in float32."""
+    return STATE_BYTES * _state_numbers(spec, spec.width or width, length)
+
+
+def _adapter_parameters(spec: Layer, width: int) -> int:
+    return 0 if spec.width is None else 2 * width * spec.width + width + spec.width
+
+
+# By kind
+
+
+def _own_parameters(spec: Layer, width: int, causal: bool) -> int:
+    if isinstance(spec, TransformerLayer):
+        return 4 * width * width + _feedforward_parameters(width, spec.feedforward or 2 * width) + width
+    if isinstance(spec, MLPLayer):
+        return _feedforward_parameters(width, spec.hidden or 2 * width)
+    if isinstance(spec, ConvolutionLayer):
+        return width + spec.kernel * width + width * width
+    if isinstance(spec, LSTMLayer):
+        return width + (1 if causal else 2) * 8 * width * (width + 1)
+    if isinstance(spec, LIVLayer):
+        operator, dims = liv_operator(spec, width)
+        return width + (1 if causal else 2) * operator_parameters(operator, dims)
+    raise UsageError(spec.kind)
+
+
+def _own_work(spec: Layer, width: int, length: int, causal: bool, visible: bool) -> Work:
+    if isinstance(spec, TransformerLayer):
+        return Work(8 * length * width**2 + _scores(width, length, causal and visible)) + _feedforward_work(
+            width, spec.feedforward or 2 * width, length
+        )
+    if isinstance(spec, MLPLayer):
+        return _feedforward_work(width, spec.hidden or 2 * width, length)
+    if isinstance(spec, ConvolutionLayer):
+        return Work(2 * length * width * width, 2 * length * spec.kernel * width)
+    if isinstance(spec, LSTMLayer):
+        return Work((1 if causal else 2) * 16 * length * width**2)
+    if isinstance(spec, LIVLayer):
+        operator, dims = liv_operator(spec, width)
+        every = frozenset(operator.groups)
+        one = Work(
+            operator.matmul_flops(every, dims, length, decode=False, causal=visible),
+            operator.other_flops(every, dims, length, decode=False),
+        )
+        return one.times(operator.copies * (1 if causal else 2))
+    raise UsageError(spec.kind)
+
+
+def _state_numbers(spec: Layer, width: int, length: int) -> int:
+    if isinstance(spec, TransformerLayer):
+        return 2 * length * width
+    if isinstance(spec, ConvolutionLayer):
+        return (spec.kernel - 1) * width
+    if isinstance(spec, LSTMLayer):
+        return 2 * width
+    if isinstance(spec, LIVLayer):
+        operator, dims = liv_operator(spec, width)
+        tensors = operator.state(frozenset(operator.groups), dims).values()
+        return operator.copies * sum(tensor.entries(length) for tensor in tensors)
+    return 0
+
+
+def _feedforward_parameters(width: int, hidden: int) -> int:
+    return width + 2 * width * hidden + width + hidden
+
+
+def _feedforward_work(width: int, hidden: int, length: int) -> Work:
+    return Work(4 * length * width * hidden)
+
+
+def _scores(width: int, length: int, half: bool) -> int:
+    """Scores and mixed values of all heads."""
+    pairs = length * (length + 1) // 2 if half else length * length
+    return 4 * pairs * width
+
+
+# LIV operators
+
+
+def liv_operator(spec: LIVLayer, width: int) -> tuple[OperatorSpec, Dimensions]:
+    """The compiled operator of a LIV layer and its sizes.
+
+    Raises:
+        UsageError: no such class, a genome that does not compile, or a width without heads.
+    """
+    dims = Dimensions(width=width, head_size=spec.head_size, band=spec.band)
+    operator = _compiled(spec.operator)
+    operator.check(dims)
+    return operator, dims
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str) -> OperatorSpec:
+    from evodevo.spaces.classes import OPERATORS
+    from evodevo.spaces.compiler import compile_operator
+    from evodevo.spaces.text import parse_segments
+
+    if text[:1].isdigit():
+        (genes,) = parse_segments(text, 5, what="operator genome", most=1)
+        return compile_operator(genes, None, "none")
+    return OPERATORS.get(text).spec
+
+
+def operator_parameters(operator: OperatorSpec, dims: Dimensions) -> int:
+    """Parameters of an operator that owns all its groups."""
+    own = sum(prod(shape) for shape in operator.own_parameters(dims).values())
+    groups = sum(prod(shape) for role in operator.groups for shape in operator.group_parameters(role, dims).values())
+    return operator.copies * (own + groups)
