@@ -20,10 +20,12 @@ class Block(nn.Module):
         width: channels.
         normed: false for an operator that never reads its input: a gain without effect would be a parameter that no
             gradient reaches.
+        residual: false leaves T(norm(x)) norm(x) alone, a control for deep stacks.
     """
 
-    def __init__(self, operator: Operator, width: int, *, normed: bool = True) -> None:
+    def __init__(self, operator: Operator, width: int, *, normed: bool = True, residual: bool = True) -> None:
         super().__init__()
+        self.residual = residual
         self.norm = nn.RMSNorm(width, eps=NORM_EPSILON) if normed else nn.Identity()
         self.operator = operator
 
@@ -37,7 +39,8 @@ class Block(nn.Module):
     ) -> Output:
         """(B, T, D) -> the same shape; groups and state are the operator's."""
         output: Output = self.operator(self.norm(x), mask=mask, shared=shared, state=state)
-        output.y = x + output.y
+        if self.residual:
+            output.y = x + output.y
         return output
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, norm
     local = at_positions(weights, masks)
     total = weighted_sum(messages, weights.to(messages.dtype))
     if normaliser == "rms":
-        scale = total.square().mean(-1, keepdim=True).sqrt()
-        return total / scale.clamp(min=torch.finfo(total.dtype).eps)
+        # Inside the root, so that silence has a gradient too.
+        return total * (total.square().mean(-1, keepdim=True) + torch.finfo(total.dtype).eps).rsqrt()
     if normaliser == "count":
         divisor = (local > 0.5).to(weights.dtype).sum(-2).clamp(min=1.0)
     elif normaliser == "softmax":

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def balance(inflow: Tensor) -> Tensor:
-    """Squared coefficient of variation over layers of the mean inflow (B, P, H): 0 if and only if all hear equally much.
+    """Squared coefficient of variation over layers of the mean inflow (B, P, H); 0 where all hear equally much.
 
     Taken in float32 at least; the mean is bounded from below so that weights near 0 do not cheat.
     """
@@ -37,4 +37,5 @@ def effective_number(shares: Tensor) -> Tensor:
     """exp(entropy) of the mean shares (..., N): N if all are used equally, 1 after a collapse onto one."""
     mean = shares.reshape(-1, shares.shape[-1]).mean(0)
     mean = mean / mean.sum().clamp(min=1e-12)
-    return torch.special.entr(mean).sum().exp()
+    entropy: Tensor = torch.special.entr(mean).sum()
+    return entropy.exp()

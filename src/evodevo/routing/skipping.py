@@ -22,7 +22,7 @@ def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: S
         hidden: targets that are hidden layers, H; 0 where only outputs are left.
         inference: mode and its number.
         costs: FLOPs of one run of each hidden layer on one sample.
-        steps: calls of hidden layers still to come in this pass, this one included; the budget is spread over them.
+        steps: iterations of the whole pass; the budget is spread over them evenly.
     """
     mode = inference.mode
     if mode == "dense" or hidden == 0:

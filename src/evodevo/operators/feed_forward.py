@@ -1,0 +1,38 @@
+"""A token-wise feed-forward network (Vaswani et al. 2017, with GELU)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evodevo.operators.base import Operator, Output
+
+
+class FeedForward(Operator):
+    """y = W_2 gelu(W_1 x): nothing passes between tokens."""
+
+    def __init__(self, width: int, hidden: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.inner = nn.Linear(width, hidden)
+        self.outer = nn.Linear(hidden, width)
+        self.dropout = dropout
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        shared: Mapping[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Output:
+        """See ``Operator``."""
+        y = self.outer(F.gelu(self.inner(x)))
+        return Output(F.dropout(y, self.dropout, self.training), {}, state)
+
+    def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+        """Nothing is kept."""
+        return {}

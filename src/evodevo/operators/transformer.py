@@ -1,0 +1,59 @@
+"""A pre-norm transformer block as one operator: the default layer of an H-Model (H-Model 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from evodevo.operators.base import Operator, Output
+from evodevo.operators.block import Block
+from evodevo.operators.feed_forward import FeedForward
+from evodevo.operators.self_attention import SelfAttention
+
+
+class TransformerBlock(Operator):
+    """Attention and feed-forward, each with its norm and residual.
+
+    Args:
+        width: D.
+        heads: of attention.
+        feedforward: hidden units.
+        causal: whether later tokens are invisible.
+        dropout: after both, while training.
+        residual: false takes the residual connections away.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        feedforward: int,
+        *,
+        causal: bool,
+        dropout: float = 0.0,
+        residual: bool = True,
+    ) -> None:
+        super().__init__()
+        self.causal = causal
+        self.streamable = causal
+        self.attention = Block(SelfAttention(width, heads, causal=causal, dropout=dropout), width, residual=residual)
+        self.feedforward = Block(FeedForward(width, feedforward, dropout=dropout), width, residual=residual)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        shared: Mapping[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Output:
+        """See ``Operator``."""
+        mixed = self.attention(x, mask=mask, state=state)
+        return Output(self.feedforward(mixed.y, mask=mask).y, {}, mixed.state)
+
+    def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+        """Attention's."""
+        return self.attention.initial_state(batch, max_length, dtype, device)
