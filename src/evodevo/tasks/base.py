@@ -23,6 +23,7 @@ TASKS.add("language", "evodevo.tasks.language:LanguageTask")
 TASKS.add("proofs", "evodevo.tasks.proofs:ProofsTask")
 TASKS.add("pointer", "evodevo.tasks.pointer:PointerTask")
 TASKS.add("text_labels", "evodevo.tasks.text_labels:TextLabelsTask")
+TASKS.add("languages", "evodevo.tasks.languages:LanguagesTask")
 TASKS.add("images", "evodevo.tasks.images:ImagesTask")
 
 Split = Literal["train", "validation", "test"]

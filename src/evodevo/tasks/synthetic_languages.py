@@ -1,0 +1,61 @@
+"""Languages that nobody speaks: random letter chains in six alphabets (the offline form of specification E2).
+
+Two of the languages share an alphabet, so that reading the language from a network can be told apart from reading
+the alphabet.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from evodevo.randomness import generator
+from evodevo.settings import Settings
+
+VERSION = 1
+ALPHABETS = {
+    "aral": "abcdefghiklmnoprstuv",
+    "bemo": "abcdefghiklmnoprstuv",
+    "cyri": "абвгдежзиклмнопрстуф",
+    "damo": "αβγδεζηθικλμνξοπρστυ",
+    "ermi": "աբգդեզէըթժիլխծկհձղճմ",
+    "fars": "ابتثجحخدذرزسشصضطظعغف",
+}
+"""Language -> its letters; 20 each."""
+
+_LETTERS = 20
+_END = 0.2  # chance that a word ends after a letter
+_DIRICHLET = 0.12  # of the next letter given two: small is predictable
+
+
+class SyntheticSettings(Settings):
+    """How much text the six languages have."""
+
+    documents: int = Field(default=300, ge=8, le=100_000, description="of each language")
+    letters: int = Field(default=400, ge=16, le=100_000, description="of each document, spaces included")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="of the generator")
+
+
+def generate(settings: SyntheticSettings) -> dict[str, list[bytes]]:
+    """Language -> documents as UTF-8; within a language the next letter depends on the two before it."""
+    return {language: _documents(settings, language, letters) for language, letters in ALPHABETS.items()}
+
+
+def _documents(settings: SyntheticSettings, language: str, letters: str) -> list[bytes]:
+    rng = generator(settings.seed, language, "synthetic language")
+    # Row (a, b) is the distribution of the letter after a, b; at the beginning of a word both are `_LETTERS`, a space.
+    follow = rng.dirichlet(np.full(_LETTERS, _DIRICHLET), (_LETTERS + 1, _LETTERS + 1))
+    cumulative = np.minimum(np.cumsum(follow, axis=2), 1.0)
+    count = settings.documents
+    written = np.empty((count, settings.letters), np.int64)
+    before = last = np.full(count, _LETTERS)
+    for place in range(settings.letters):
+        ends = (rng.random(count) < _END) & (last != _LETTERS)
+        draws = rng.random(count)[:, None]
+        following: NDArray[np.int64] = (cumulative[before, last] <= draws).sum(axis=1)
+        current = np.where(ends, _LETTERS, np.minimum(following, _LETTERS - 1))
+        written[:, place] = current
+        before, last = np.where(ends, _LETTERS, last), current
+    signs = f"{letters} "
+    return ["".join(signs[place] for place in row).strip().encode() for row in written.tolist()]
