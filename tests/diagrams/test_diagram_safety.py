@@ -68,9 +68,7 @@ def every_drawing(text: str) -> dict[str, str]:
         "lineage": lineage_chart(nodes, text),
         "composition": composition_chart([Composition(0, {text: 2.0, "SA-1": 1.0})], {text: "attention"}),
         "routing": routing_diagram(flow, text, text),
-        "routing difference": routing_difference(
-            flow, mean_flow(trace.select(trace.steps[:1] * 0)), (text, text), text
-        ),
+        "routing difference": routing_difference(flow, other_flow, (text, text), text),
         "heat map": heat_map([HeatRows(text, [text], [[0.1, None]])], [text, text], text),
         "bars": bars_beside([text], [Measure(text, [1.0], text), Measure(text, [None])]),
         "histogram": histogram([(text, 1.0), ("b", 2.0)], axis, other),
