@@ -42,6 +42,8 @@ class Task(ABC):
 
     digest: str
     """64 hexadecimal digits over everything that decides which numbers a model sees."""
+    key: str
+    """64 hexadecimal digits by which a worker finds the prepared data; see ``open``."""
 
     @classmethod
     @abstractmethod

@@ -1,0 +1,120 @@
+"""The laws of tasks of samples, for every such row of the table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evodevo.tasks.base import TASKS
+from evodevo.tasks.generated import SplitSizes
+from evodevo.tasks.languages import LanguagesSettings
+from evodevo.tasks.pointer import PointerSettings
+from evodevo.tasks.proofs import ProofsSettings
+from evodevo.tasks.synthetic_languages import SyntheticSettings
+from evodevo.tasks.text_labels import TextLabelsSettings
+from evodevo.tasks.topics import TopicSettings
+from evodevo.testing.tasks import SampleTaskTests, sample_tasks
+
+SIZES = SplitSizes(train=300, validation=60, test=70)
+
+
+def proofs(**values: Any) -> ProofsSettings:
+    return ProofsSettings(**{"samples": SIZES, **values})
+
+
+def pointer(**values: Any) -> PointerSettings:
+    return PointerSettings(**{"samples": SIZES, **values})
+
+
+def text_labels(topics: dict[str, Any] | None = None, **values: Any) -> TextLabelsSettings:
+    return TextLabelsSettings(topics=TopicSettings(**{"samples": SIZES, "classes": 5, **(topics or {})}), **values)
+
+
+def languages(synthetic: dict[str, Any] | None = None, **values: Any) -> LanguagesSettings:
+    return LanguagesSettings(
+        synthetic=SyntheticSettings(**{"documents": 60, "letters": 80, **(synthetic or {})}), **values
+    )
+
+
+class Small:
+    """Settings of a task that opens fast, others that give other samples, and others that give the same ones."""
+
+    def __init__(self, settings: Any, decisive: tuple[Any, ...], indifferent: tuple[Any, ...] = ()) -> None:
+        self.settings, self.decisive, self.indifferent = settings, decisive, indifferent
+
+
+# A task without an entry is tested with its own defaults.
+SMALL = {
+    "proofs": Small(
+        proofs(),
+        (
+            proofs(world="open"),
+            proofs(form="language"),
+            proofs(form="language", loss="answer"),
+            proofs(wording="terse"),
+            proofs(depths_train=(0, 1)),
+            proofs(depths_test=(1, 2)),
+            proofs(entities=4),
+            proofs(attributes=9),
+            proofs(facts=6),
+            proofs(rules=8),
+            proofs(seed=1),
+            proofs(samples=SplitSizes(train=301, validation=60, test=70)),
+        ),
+        (proofs(loss="answer"), proofs(depths_train=(2, 1, 0))),
+    ),
+    "pointer": Small(
+        pointer(),
+        (
+            pointer(nodes=7),
+            pointer(hops_min=2),
+            pointer(hops_max=5),
+            pointer(seed=1),
+            pointer(samples=SplitSizes(train=301, validation=60, test=70)),
+        ),
+    ),
+    "text_labels": Small(
+        text_labels(),
+        (
+            text_labels(tokenizer="bytes"),
+            text_labels(vocabulary=300),
+            text_labels(length=16),
+            text_labels({"classes": 6}),
+            text_labels({"clarity": 2.0}),
+            text_labels({"own": 0.6}),
+            text_labels({"other": 0.3}),
+            text_labels({"seed": 1}),
+            text_labels({"samples": SplitSizes(train=301, validation=60, test=70)}),
+        ),
+        (text_labels(text="body", label="kind"),),
+    ),
+    "languages": Small(
+        languages(context_length=32),
+        (
+            languages(context_length=33),
+            languages(context_length=32, tokenizer="bpe", vocabulary=400),
+            languages({"seed": 1}, context_length=32),
+            languages({"documents": 61}, context_length=32),
+            languages({"letters": 81}, context_length=32),
+        ),
+        (languages(context_length=32, language="l", text="t"), languages(context_length=32, vocabulary=300)),
+    ),
+}
+
+
+def suite(name: str) -> type[SampleTaskTests]:
+    task_class = TASKS.get(name)
+    small = SMALL.get(name) or Small(task_class.settings_class(), ())
+    attributes = {
+        "task_class": task_class,
+        "settings": small.settings,
+        "decisive": small.decisive,
+        "indifferent": small.indifferent,
+    }
+    return type(f"Test{name.title().replace('_', '')}", (SampleTaskTests,), attributes)
+
+
+globals().update({suite(name).__name__: suite(name) for name in sample_tasks()})
+
+
+def test_the_tasks_of_this_part_are_among_them() -> None:
+    assert {"proofs", "pointer", "text_labels", "languages"} <= set(sample_tasks())
