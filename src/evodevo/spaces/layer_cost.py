@@ -99,7 +99,7 @@ def _adapter_parameters(spec: Layer, width: int) -> int:
 
 def _own_parameters(spec: Layer, width: int, causal: bool) -> int:
     if isinstance(spec, TransformerLayer):
-        return 4 * width * width + _feedforward_parameters(width, spec.feedforward or 2 * width) + width
+        return 4 * width**2 + 5 * width + _feedforward_parameters(width, spec.feedforward or 2 * width)
     if isinstance(spec, MLPLayer):
         return _feedforward_parameters(width, spec.hidden or 2 * width)
     if isinstance(spec, ConvolutionLayer):
