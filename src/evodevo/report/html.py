@@ -1,7 +1,8 @@
 """What a report page is built of: elements, tables, figures, the page itself.
 
-A page is an element tree until the very end, so that text cannot become markup. It has one style sheet, allowed by
-its hash in the content security policy; everything else (scripts, pictures, fonts, frames, requests) is forbidden.
+A page is an element tree until the very end, so that text cannot become markup. It has one style sheet and at most
+one script, a file of ours, allowed by their hashes in the content security policy; everything else (other scripts,
+pictures, fonts, frames, requests) is forbidden.
 """
 
 from __future__ import annotations
@@ -158,12 +159,21 @@ def cards(items: Iterable[tuple[str, str]]) -> Element:
     )
 
 
-def page(title: str, *body: Element) -> str:
-    """The whole file."""
-    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    style = Element("style")
-    style.text = STYLE
+def page(title: str, *body: Element, style: str = "", script: str = "") -> str:
+    """The whole file.
+
+    Args:
+        title: of the page.
+        body: its parts in order.
+        style: rules besides those of all pages.
+        script: a script of ours, constant text that holds nothing of a run; it stands at the end of the page.
+    """
+    rules = STYLE + ("\n" + style.strip() if style else "")
+    policy = f"default-src 'none'; style-src '{_hash(rules)}'; base-uri 'none'; form-action 'none'"
+    if script:
+        policy += f"; script-src '{_hash(script)}'"
+    sheet, code = Element("style"), Element("script")
+    sheet.text, code.text = rules, script
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -171,7 +181,12 @@ def page(title: str, *body: Element) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
         element("title", title),
-        style,
+        sheet,
     )
-    root = element("html", head, element("body", *body), lang="en")
+    root = element("html", head, element("body", *body, code if script else None), lang="en")
     return "<!DOCTYPE html>\n" + ElementTree.tostring(root, encoding="unicode", method="html") + "\n"
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names a style sheet or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
