@@ -12,7 +12,7 @@ from evodevo.operators.base import Operator, Output
 from evodevo.operators.liv import NORM_EPSILON
 
 
-class Block(nn.Module):
+class Block(Operator):
     """x + T(norm(x)) norm(x) (STAR A.7).
 
     Args:
@@ -25,6 +25,7 @@ class Block(nn.Module):
 
     def __init__(self, operator: Operator, width: int, *, normed: bool = True, residual: bool = True) -> None:
         super().__init__()
+        self.causal, self.streamable = operator.causal, operator.streamable
         self.residual = residual
         self.norm = nn.RMSNorm(width, eps=NORM_EPSILON) if normed else nn.Identity()
         self.operator = operator

@@ -1,6 +1,6 @@
 """Multi-head self-attention without positions of its own (Vaswani et al. 2017): the inputs carry them.
 
-Legend: B batch, T tokens of this call, S tokens seen so far, D width, H heads, P = D / H.
+Legend: B batch, T tokens of this call, S tokens seen with them, D width, H heads, P = D / H.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.errors import UsageError
+from evodevo.operators.attention import attend
 from evodevo.operators.base import Operator, Output, Slab
+from evodevo.spaces.featurizer import SOFTMAX
 
 
 class SelfAttention(Operator):
     """Softmax attention of every token to every other, or to itself and earlier ones.
+
+    A row of the mask without any true attends to all of its tokens: finite numbers, which mean nothing.
 
     Args:
         width: D.
@@ -48,45 +52,55 @@ class SelfAttention(Operator):
         shared: Mapping[str, Any] | None = None,
         state: dict[str, Any] | None = None,
     ) -> Output:
-        """See ``Operator``. A row of the mask without any true gives finite numbers that mean nothing."""
-        batch, tokens, width = x.shape
-        query, key, value = self.project(x).view(batch, tokens, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        after: dict[str, Any] | None = None
+        """See ``Operator``."""
+        query, key, value = self.project(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, P)
+        valid, after = mask, None
         if state is not None:
-            new = torch.ones(batch, tokens, dtype=torch.bool, device=x.device) if mask is None else mask
-            key, value = state["key"].append(key), state["value"].append(value)
-            mask, after = state["mask"].append(new), state
-        mixed = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=self._visible(tokens, key.shape[2], mask), is_causal=self._plain(tokens, mask)
-        )
-        y: Tensor = self.out(mixed.transpose(1, 2).reshape(batch, tokens, width))
+            key, value, valid, after = self._remember(key, value, mask, state)
+        query, key, value = (heads.transpose(1, 2) for heads in (query, key, value))
+        if self.causal:
+            mixed = attend(query, key, value, valid=valid, band=None, nonlinearity=SOFTMAX)
+        else:
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible_keys(valid))
+        y = self.out(mixed.transpose(1, 2).flatten(2))
         return Output(F.dropout(y, self.dropout, self.training), {}, after)
 
+    @staticmethod
+    def _remember(
+        key: Tensor, value: Tensor, mask: Tensor | None, state: dict[str, Any]
+    ) -> tuple[Tensor, Tensor, Tensor | None, dict[str, Any]]:
+        """Append to the state; returns keys, values and real tokens so far, and the state after this call."""
+        batch, tokens = key.shape[:2]
+        after = dict(state)
+        valid = None
+        if mask is not None or state["valid"] is not None:
+            # Which tokens are real is only kept from the first mask on.
+            slab = state["valid"]
+            if slab is None:
+                slab = Slab((batch, 0), 1, 0, torch.bool, key.device)
+                slab.append(torch.ones(batch, state["key"].length, dtype=torch.bool, device=key.device))
+            valid = slab.append(
+                torch.ones(batch, tokens, dtype=torch.bool, device=key.device) if mask is None else mask
+            )
+            after["valid"] = slab
+        return state["key"].append(key), state["value"].append(value), valid, after
+
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
-        """Keys, values and which of them are real; causal attention only."""
+        """Keys and values; ``valid`` appears with the first mask.
+
+        Raises:
+            UsageError: it looks both ways.
+        """
         if not self.causal:
-            raise UsageError("attention that looks both ways cannot go on token by token.")
-        shape = (batch, self.heads, 0, self.project.in_features // self.heads)
+            raise UsageError("attention that looks both ways cannot go on token by token; build it with causal=True.")
+        shape = (batch, 0, self.heads, self.project.in_features // self.heads)
         return {
-            "key": Slab(shape, 2, max_length, dtype, device),
-            "value": Slab(shape, 2, max_length, dtype, device),
-            "mask": Slab((batch, 0), 1, max_length, torch.bool, device),
+            "key": Slab(shape, 1, max_length, dtype, device),
+            "value": Slab(shape, 1, max_length, dtype, device),
+            "valid": None,
         }
 
-    def _plain(self, tokens: int, mask: Tensor | None) -> bool:
-        return self.causal and mask is None and tokens > 1
 
-    def _visible(self, tokens: int, seen: int, mask: Tensor | None) -> Tensor | None:
-        """(B or 1, 1, T or 1, S), true where a query sees a key; None where a flag says it all."""
-        if mask is None:
-            return None
-        # With every key hidden there is no softmax; what such a row says is thrown away by whoever masked it.
-        visible = (mask | ~mask.any(1, keepdim=True))[:, None, None, :]
-        if not self.causal or tokens == 1:
-            return visible
-        order = torch.ones(tokens, seen, dtype=torch.bool, device=mask.device).tril(seen - tokens)
-        visible = visible & order
-        # A query before the first real key sees at least itself.
-        return visible | (
-            ~visible.any(-1, keepdim=True) & torch.eye(tokens, seen, dtype=torch.bool, device=mask.device)
-        )
+def visible_keys(mask: Tensor | None) -> Tensor | None:
+    """(B, 1, 1, S) for attention both ways: the real tokens; all of them where none is, as softmax needs one."""
+    return None if mask is None else (mask | ~mask.any(1, keepdim=True))[:, None, None, :]

@@ -1,0 +1,52 @@
+"""Adapters of width: an operator of d_i channels among messages of d channels (H-Model 3.1).
+
+Legend: B batch, T tokens, d width of the messages, d_i width inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.operators.base import Operator, Output
+
+
+class Adapted(Operator):
+    """d -> d_i, the operator, d_i -> d; a whole block with its residual stands inside.
+
+    Both maps start orthogonal: with d_i >= d the way in and the way out lose nothing.
+
+    Args:
+        operator: of d_i channels.
+        width: d.
+        inner: d_i.
+    """
+
+    def __init__(self, operator: Operator, width: int, inner: int) -> None:
+        super().__init__()
+        self.causal, self.streamable = operator.causal, operator.streamable
+        self.enter = nn.Linear(width, inner)
+        self.operator = operator
+        self.leave = nn.Linear(inner, width)
+        for adapter in (self.enter, self.leave):
+            nn.init.orthogonal_(adapter.weight)
+            nn.init.zeros_(adapter.bias)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        shared: Mapping[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Output:
+        """See ``Operator``."""
+        output: Output = self.operator(self.enter(x), mask=mask, state=state)
+        return Output(self.leave(output.y), {}, output.state)
+
+    def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+        """The operator's."""
+        return self.operator.initial_state(batch, max_length, dtype, device)
