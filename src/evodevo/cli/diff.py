@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,21 +27,53 @@ def diff(
     """Compare two individuals, LIV by LIV."""
     from evodevo.errors import UsageError
     from evodevo.runs import Archive
+    from evodevo.spaces.backbone import BackboneSpace
 
     with Archive(store) as archive:
         a, b = archive.individual(first), archive.individual(second)
-        if a.run.space.name != b.run.space.name or a.run.space.genes != b.run.space.genes:
+        if _space(a) != _space(b):
             raise UsageError(f"{a.id} and {b.id} are genomes of different spaces; nothing can be compared.")
-        distance, changes = a.run.space.distance(a.genome, b.genome), _differences(a, b)
+        backbones = isinstance(a.run.space, BackboneSpace)
+        distance = a.run.space.distance(a.genome, b.genome)
+        changes = _differences(a, b) if backbones else _settings(a, b)
         if json:
             data = {"a": record(a), "b": record(b), "distance": distance, "differences": changes}
             output.document("evodevo.diff/1", data)
             return
         print_individuals([a, b], a.run.goals)
+        if not backbones:
+            output.line(f"{len(changes)} settings differ (distance {distance:.3f})")
+            output.table(("setting", a.name, b.name), [(c["setting"], c["a"], c["b"]) for c in changes])
+            return
         output.line(f"{len(changes)} of {max(len(a.genome), len(b.genome))} LIVs differ (distance {distance:.3f})")
         rows = [(c["position"], c["a"] or NOTHING, c["b"] or NOTHING, ", ".join(c["integers"])) for c in changes]
         if rows:
             output.table(("LIV", a.name, b.name, "what differs"), rows, right=("LIV",))
+
+
+def _space(one: Individual) -> tuple[str, Any]:
+    """What makes genomes comparable: the space, and for backbones the genes that it allows."""
+    return one.run.space.name, getattr(one.run.space, "genes", None)
+
+
+def _settings(a: Individual, b: Individual) -> list[dict[str, Any]]:
+    """The places of the envelopes whose values differ."""
+    left, right = dict(_leaves(a.row.genome_envelope["genes"])), dict(_leaves(b.row.genome_envelope["genes"]))
+    places = dict.fromkeys([*left, *right])
+    return [
+        {"setting": place, "a": left.get(place, NOTHING), "b": right.get(place, NOTHING)}
+        for place in places
+        if left.get(place, NOTHING) != right.get(place, NOTHING)
+    ]
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted place, value) of everything in nested data."""
+    if isinstance(value, dict | list) and value:
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(inner, f"{place}.{key}" if place else str(key))
+    else:
+        yield place or "genes", value
 
 
 def _differences(a: Individual, b: Individual) -> list[dict[str, Any]]:

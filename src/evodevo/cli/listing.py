@@ -14,11 +14,9 @@ if TYPE_CHECKING:
 
 
 def strip(individual: Individual) -> str:
-    """The genome as one glyph per LIV; letters where stdout has ASCII only."""
-    from evodevo.diagrams import text_strip
-    from evodevo.runs.drawing import marks
-
-    return text_strip(marks(individual.plan, individual.genome), ascii_only=not output.has_unicode(sys.stdout))
+    """The genome in one short line; for a backbone one glyph per LIV, letters where stdout has ASCII only."""
+    run = individual.run
+    return run.slice.strip(run.space, individual.genome, ascii_only=not output.has_unicode(sys.stdout))
 
 
 def heading(goal: Goal) -> str:

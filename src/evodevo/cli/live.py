@@ -283,11 +283,9 @@ def born(member: Member) -> str:
 
 
 def genome(study: Study, member: Member) -> str:
-    """One glyph per LIV."""
-    from evodevo.diagrams import text_strip
-    from evodevo.runs.drawing import marks
-    from evodevo.spaces.backbone import BackboneSpace
+    """One glyph per LIV of a backbone; of other spaces the short form."""
+    from evodevo.runs.slices import SLICES
 
-    if not isinstance(study.space, BackboneSpace):
-        return output.one_line(study.space.print(member.genome), 48)
-    return text_strip(marks(study.space.plan(member.genome), member.genome))
+    if study.space.name not in SLICES:
+        return output.one_line(study.space.title(member.genome), 48)
+    return output.one_line(SLICES.get(study.space.name).strip(study.space, member.genome), 600)

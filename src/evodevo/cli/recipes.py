@@ -52,13 +52,29 @@ def show(
 
 def _toml(values: Mapping[str, Any], above: str = "") -> Iterator[str]:
     """Dotted keys; TOML has no null, so that what is not set stands as a comment."""
-    import json
-
     for key, value in values.items():
         if isinstance(value, dict) and value:
-            yield from _toml(value, f"{above}{key}.")
+            yield from _toml(value, f"{above}{_key(key)}.")
         elif value is None:
             yield f"# {above}{key} is not set"
         elif value != {}:
-            # JSON's numbers, texts, booleans and lists are TOML's, too.
-            yield f"{above}{key} = {json.dumps(value)}"
+            yield f"{above}{_key(key)} = {_value(value)}"
+
+
+def _value(value: Any) -> str:
+    """A value on one line; what is not set is left out of a table."""
+    import json
+
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    # JSON's numbers, texts and booleans are TOML's, too.
+    return json.dumps(value)
+
+
+def _key(key: str) -> str:
+    import json
+    import re
+
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)

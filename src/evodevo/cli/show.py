@@ -60,8 +60,6 @@ def _show_run(run: Run, json: bool) -> None:
 
 
 def _record(individual: Individual) -> dict[str, Any]:
-    from evodevo.runs.drawing import words
-
     evaluations = [
         {
             "fidelity": row.fidelity,
@@ -77,18 +75,17 @@ def _record(individual: Individual) -> dict[str, Any]:
         for row in individual.evaluations
     ]
     children = [arrow.child_id for arrow in individual.run.archive.store.children(individual.id)]
-    facts = {"words": words(individual.plan), "children": children, "facts": individual.fact}
+    facts = {"words": individual.run.slice.words(individual), "children": children, "facts": individual.fact}
     return {**record(individual), **facts, "evaluations": evaluations}
 
 
 def _print(individual: Individual) -> None:
     from evodevo.diagrams.numbers import show as number
-    from evodevo.runs.drawing import words
 
     run = individual.run
     output.line(f"{individual.id}   {strip(individual)}")
     output.line(f"genome      {individual.text}")
-    for sentence in words(individual.plan):
+    for sentence in run.slice.words(individual):
         output.line(f"            {sentence}")
     parents = f" of {' and '.join(individual.parents)}" if individual.parents else ""
     output.line(f"born        {individual.operation}{parents}, run {run.id}, generation {individual.generation}")
@@ -115,16 +112,5 @@ def _print(individual: Individual) -> None:
 
 def _draw(individual: Individual, path: Path) -> None:
     from evodevo.cli.files import write_text
-    from evodevo.diagrams import backbone_diagram
-    from evodevo.runs.drawing import drawn
 
-    picture = drawn(individual.plan, individual.genome)
-    text = backbone_diagram(
-        picture.livs,
-        picture.feature_arcs,
-        picture.featurizer_arcs,
-        picture.residual_arcs,
-        title=individual.name,
-        subtitle=individual.text,
-    )
-    write_text(path, text)
+    write_text(path, individual.run.slice.drawing(individual))

@@ -14,6 +14,7 @@ from evodevo.registry import enable_packages
 PRELOADS = {
     "torch": "torch",
     "evaluation": "evodevo.evaluation.language_model",
+    "networks": "evodevo.evaluation.network",
     "broken": "evodevo.testing.broken",  # for the conformance suite: it fails
 }
 

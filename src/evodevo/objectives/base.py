@@ -12,6 +12,7 @@ from evodevo.registry import Registry, table
 
 Direction = Literal["minimise", "maximise"]
 Needs = Literal["genome", "model", "trained"]
+Judged = Literal["language_model", "network"]
 
 OBJECTIVES: Registry[Objective] = table("objective", "evodevo.objectives")
 OBJECTIVES.add("quality", "evodevo.objectives.quality:QUALITY")
@@ -21,6 +22,11 @@ OBJECTIVES.add("cache", "evodevo.objectives.cache:CACHE")
 OBJECTIVES.add("flops", "evodevo.objectives.flops:FLOPS")
 OBJECTIVES.add("prefill_latency", "evodevo.objectives.latency:PREFILL_LATENCY")
 OBJECTIVES.add("decode_latency", "evodevo.objectives.latency:DECODE_LATENCY")
+OBJECTIVES.add("error", "evodevo.objectives.answers:ERROR")
+OBJECTIVES.add("accuracy", "evodevo.objectives.answers:ACCURACY")
+OBJECTIVES.add("loss", "evodevo.objectives.answers:LOSS")
+OBJECTIVES.add("executed_flops", "evodevo.objectives.answers:EXECUTED_FLOPS")
+OBJECTIVES.add("network_parameters", "evodevo.objectives.answers:NETWORK_PARAMETERS")
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class Objective:
         summary: one line for people.
         measure: the value of a subject.
         timed: it is measured with a clock, so that equal runs give unequal values.
+        judges: what it can be asked of: a language model over a backbone genome, or a network of separate samples.
     """
 
     name: str
@@ -75,6 +82,7 @@ class Objective:
     summary: str
     measure: Callable[[Subject], Measurement]
     timed: bool = False
+    judges: Judged = "language_model"
 
     def to_minimise(self, value: float) -> float:
         """The value as a number to minimise, and back again."""
@@ -96,18 +104,24 @@ def parse_objective(text: str) -> Objective:
     return replace(objective, direction=cast(Direction, direction))
 
 
-def parse_objectives(texts: Sequence[str]) -> tuple[Objective, ...]:
+def parse_objectives(texts: Sequence[str], judged: Judged = "language_model") -> tuple[Objective, ...]:
     """All of them.
 
     Raises:
-        UsageError: none, an unknown one, or one twice.
+        UsageError: none, an unknown one, one twice, or one that cannot be asked of what is judged.
     """
     objectives = tuple(parse_objective(text) for text in texts)
     names = [objective.name for objective in objectives]
     if not names:
-        raise UsageError("at least one objective is wanted, for example quality.")
+        example = "quality" if judged == "language_model" else "error"
+        raise UsageError(f"at least one objective is wanted, for example {example}.")
     if len(set(names)) != len(names):
         raise UsageError(f"an objective stands twice: {', '.join(names)}.")
+    wrong = [objective.name for objective in objectives if objective.judges != judged]
+    if wrong:
+        fitting = [name for name in OBJECTIVES.names() if OBJECTIVES.get(name).judges == judged]
+        what = judged.replace("_", " ")
+        raise UsageError(f"{', '.join(wrong)} cannot be asked of a {what}; what can: {', '.join(fitting)}.")
     return objectives
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ Driver = Literal["evolve", "train"]
 RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
 RECIPES.add("backbone.demo", "evodevo.recipes.backbone:DEMO")
 RECIPES.add("backbone.small", "evodevo.recipes.backbone:SMALL")
+RECIPES.add("h_model.small", "evodevo.recipes.h_model.search:SMALL")
 
 
 class ExecutionSettings(Settings):
@@ -39,8 +40,23 @@ class ExecutionSettings(Settings):
     packages: tuple[str, ...] = ()
 
 
-class EvolveSettings(Settings):
-    """All settings of a run of ``evolve``.
+class RunSettings(Settings):
+    """What the settings of every run have; each slice says what its own rooms are.
+
+    Attributes:
+        evaluation: how an individual gets its scores.
+        study: how individuals come about.
+        execution: where evaluations run.
+    """
+
+    if TYPE_CHECKING:
+        evaluation: Any
+        study: StudySettings
+        execution: ExecutionSettings
+
+
+class EvolveSettings(RunSettings):
+    """All settings of a run of ``evolve`` over backbones.
 
     Attributes:
         space: the genomes.
@@ -69,11 +85,11 @@ class Recipe:
     name: str
     summary: str
     drivers: tuple[Driver, ...]
-    settings: Callable[[Size], EvolveSettings]
+    settings: Callable[[Size], RunSettings]
 
 
-def resolve(name: str, *, size: str = "quick", driver: Driver = "evolve", overrides: dict[str, Any]) -> EvolveSettings:
-    """The settings of a recipe with what the user changed.
+def resolve(name: str, *, size: str = "quick", driver: Driver = "evolve", overrides: dict[str, Any]) -> RunSettings:
+    """The settings of a recipe, of its slice's own class, with what the user changed.
 
     Args:
         name: of the recipe.
@@ -89,5 +105,5 @@ def resolve(name: str, *, size: str = "quick", driver: Driver = "evolve", overri
         raise UsageError(f"size {size!r}: it must be {' or '.join(get_args(Size))}.")
     if driver not in recipe.drivers:
         raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
-    values = merge(recipe.settings(size).model_dump(mode="json"), overrides)  # type: ignore[arg-type]
-    return validate(EvolveSettings, values, what=f"settings of {name}")
+    made = recipe.settings(size)  # type: ignore[arg-type]
+    return validate(type(made), merge(made.model_dump(mode="json"), overrides), what=f"settings of {name}")

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings
-from evodevo.recipes.base import ExecutionSettings
+from evodevo.recipes.base import ExecutionSettings, RunSettings
 from evodevo.settings import Settings
 from evodevo.spaces.arms import Arm, ArmPlan, expand
 from evodevo.study import StudySettings
@@ -64,7 +64,7 @@ class Comparison(Settings):
         return expand(self.arms, self.learning_rates, self.seeds)
 
 
-class ExperimentSettings(Settings):
+class ExperimentSettings(RunSettings):
     """All settings of an experiment: a run of ``train`` whose individuals are the trainings of all arms.
 
     Attributes:
@@ -83,7 +83,6 @@ class ExperimentSettings(Settings):
     def _nothing_is_searched(self) -> Self:
         if self.study.generations != 1 or self.study.mode != "generational" or self.study.confirmations:
             raise ValueError(
-                "an experiment has one generation, no steady state and no confirmations; its seeds are "
-                "experiment.seeds"
+                "an experiment has one generation, no steady state and no confirmations; its seeds are experiment.seeds"
             )
         return self

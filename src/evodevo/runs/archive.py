@@ -16,11 +16,12 @@ from evodevo.evaluation.record import is_final, to_outcome
 from evodevo.models.settings import SamplingSettings
 from evodevo.objectives.base import parse_objectives
 from evodevo.randomness import integer_seed
-from evodevo.recipes.base import EvolveSettings
 from evodevo.registry import enable_packages
+from evodevo.runs.slices import EXPERIMENT, Slice, slice_of
 from evodevo.settings import validate
 from evodevo.spaces.backbone import BackboneSpace
-from evodevo.spaces.backbone_genome import BackboneGenome, LIVPlan
+from evodevo.spaces.backbone_genome import LIVPlan
+from evodevo.spaces.base import Space
 from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Store
 from evodevo.study import BASELINE
 
@@ -123,26 +124,44 @@ class Run:
     def __repr__(self) -> str:
         return f"<Run {self.id} {self.recipe} {self.state}>"
 
+    @property
+    def is_experiment(self) -> bool:
+        """Whether it compares given trainings; such a run has a table, not a front."""
+        return EXPERIMENT in self.row.settings
+
     @cached_property
-    def settings(self) -> EvolveSettings:
-        """All settings, as they were resolved; the packages that they name are enabled.
+    def slice(self) -> Slice:
+        """What its settings and genomes mean.
+
+        Raises:
+            UsageError: a study of one's own, or a slice that this evodevo does not have.
+        """
+        self._refuse_studies()
+        return slice_of(self.recipe, self.row.settings)
+
+    @cached_property
+    def settings(self) -> Any:
+        """All settings, as they were resolved, of the slice's class; the packages that they name are enabled.
 
         Raises:
             UsageError: settings of another evodevo, a package that is not installed, or a run without such settings.
         """
+        kind = self.slice.settings_class
+        settings = validate(kind, self.row.settings, what=f"the recorded settings of run {self.id}")
+        enable_packages(settings.execution.packages)
+        return settings
+
+    def _refuse_studies(self) -> None:
         if self.kind == "study":
             raise UsageError(
                 f"run {self.id} is a study of your own: its space and its function are in your code alone. "
                 f"Look at it, or go on with it, in Python: Study(…, run={self.id!r})."
             )
-        settings = validate(EvolveSettings, self.row.settings, what=f"the recorded settings of run {self.id}")
-        enable_packages(settings.execution.packages)
-        return settings
 
     @cached_property
-    def space(self) -> BackboneSpace:
-        """The space that was searched."""
-        return BackboneSpace(self.settings.space)
+    def space(self) -> Space[Any]:
+        """The space of its individuals."""
+        return self.slice.space(self.settings)
 
     @cached_property
     def goals(self) -> tuple[Goal, ...]:
@@ -237,11 +256,11 @@ class Individual:
         self.evaluations = tuple(evaluations)
 
     def __repr__(self) -> str:
-        return f"<Individual {self.id} {self.operation} {self.text}>"
+        return f"<Individual {self.id} {self.operation} {self.title}>"
 
     @cached_property
-    def genome(self) -> BackboneGenome:
-        """The architecture."""
+    def genome(self) -> Any:
+        """The architecture; in an experiment, the training."""
         return self.run.space.from_json(self.row.genome_envelope)
 
     @property
@@ -250,14 +269,26 @@ class Individual:
         return self.run.space.print(self.genome)
 
     @property
+    def title(self) -> str:
+        """The genome in one line for people."""
+        return self.run.space.title(self.genome)
+
+    @property
     def name(self) -> str:
         """A baseline's name, else the id."""
         return str(self.row.details.get("name", self.id)) if self.operation == BASELINE else self.id
 
     @cached_property
     def plan(self) -> tuple[LIVPlan, ...]:
-        """The genome with its connections resolved."""
-        return self.run.space.plan(self.genome)
+        """A backbone with its connections resolved.
+
+        Raises:
+            UsageError: it is no backbone.
+        """
+        space = self.run.space
+        if not isinstance(space, BackboneSpace):
+            raise UsageError(f"{self.id} is no backbone but of the space {space.name!r}; it has no plan of LIVs.")
+        return space.plan(self.genome)
 
     @cached_property
     def _outcomes(self) -> dict[int, EvaluationRow]:
@@ -344,19 +375,19 @@ class Individual:
 
     def load(self) -> Any:
         """The trained model, on the CPU, in evaluation mode: a ``torch.nn.Module``."""
-        return self._loaded[0]
+        return self._loaded
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return self.run.slice.load(self)
 
     def tokenizer(self) -> Any:
         """The tokenizer that the model was trained with."""
-        from evodevo.tasks.tokenizers import from_bytes
-
-        return from_bytes(self._loaded[1])
+        return self._tokenizer
 
     @cached_property
-    def _loaded(self) -> tuple[Any, bytes]:
-        from evodevo.evaluation.language_model import load_backbone
-
-        return load_backbone(self.run.archive.store.blobs, self.weights())
+    def _tokenizer(self) -> Any:
+        return self.run.slice.tokenizer(self)
 
     def generate(
         self, prompt: str, count: int = 200, *, sampling: SamplingSettings | None = None, seed: int = 0
@@ -380,11 +411,4 @@ class Individual:
             raise UsageError("the prompt is empty; give at least one character, for example --prompt 'def '.")
         if len(prompt.encode("utf-8", "surrogatepass")) > MAX_PROMPT_BYTES:
             raise UsageError(f"the prompt has more than {MAX_PROMPT_BYTES} bytes.")
-        import torch
-
-        from evodevo.models.generation import generate
-
-        model, tokenizer = self.load(), self.tokenizer()
-        ids = torch.from_numpy(tokenizer.encode(prompt)).long().unsqueeze(0)
-        new = generate(model, ids, count, sampling=sampling, seed=seed)
-        return str(tokenizer.decode(new[0].numpy()))
+        return self.run.slice.generate(self, prompt, count, sampling=sampling, seed=seed)

@@ -7,14 +7,14 @@ from importlib import metadata
 from pathlib import Path
 
 from evodevo import __version__
-from evodevo.evaluation.problem import BackboneProblem
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
-from evodevo.recipes.base import EvolveSettings, ExecutionSettings
+from evodevo.recipes.base import ExecutionSettings, RunSettings
+from evodevo.recipes.experiments import ExperimentSettings
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
-from evodevo.runs.given import recall_source
-from evodevo.spaces.backbone import BackboneSpace
+from evodevo.runs.given import recall_source, trainings
+from evodevo.runs.slices import slice_of_settings
 from evodevo.storage import Store
 from evodevo.study import Listener, Study
 
@@ -22,21 +22,22 @@ TRAIN = "train"
 EVOLVE = "evolve"
 
 
-def create_run(store: Store, kind: str, recipe: str, settings: EvolveSettings) -> str:
+def create_run(store: Store, kind: str, recipe: str, settings: RunSettings) -> str:
     """Record a new run with all that it depends on."""
+    space = slice_of_settings(settings, recipe).space(settings)
     return store.create_run(
         kind=kind,
         recipe=recipe,
         settings=settings.model_dump(mode="json"),
         seed=settings.study.seed,
-        space={"name": BackboneSpace.name, "version": BackboneSpace.version},
+        space={"name": space.name, "version": space.version},
         versions=versions(settings.execution.packages),
     )
 
 
 def drive(
     run_id: str,
-    settings: EvolveSettings,
+    settings: RunSettings,
     *,
     store: str | Path,
     listener: Listener | None,
@@ -52,18 +53,23 @@ def drive(
     """
     enable_packages(settings.execution.packages)
     check_device(settings)
-    space = BackboneSpace(settings.space)
     with Store.open(store, create=False) as opened:
-        problem = BackboneProblem(space, settings.evaluation, opened.blobs_folder, cache_folder)
-        trains = opened.run(run_id).kind == TRAIN
-        with create_executor(settings.execution) as executor:
+        row = opened.run(run_id)
+        kind = slice_of_settings(settings, row.recipe)
+        space, problem = kind.space(settings), kind.problem(settings, opened.blobs_folder, cache_folder)
+        algorithm = None
+        if isinstance(settings, ExperimentSettings):
+            algorithm = trainings(settings.experiment)
+        elif row.kind == TRAIN:
+            algorithm = recall_source(opened, run_id, space)
+        with create_executor(settings.execution, kind.preload) as executor:
             study = Study(
                 space,
                 problem,
                 settings=settings.study,
                 store=opened,
                 executor=executor,
-                algorithm=recall_source(opened, run_id, space) if trains else None,
+                algorithm=algorithm,
                 run=run_id,
                 listener=listener,
             )
@@ -74,7 +80,7 @@ def drive(
     return Archive(store).run(run_id)
 
 
-def record_change(store: Store, run_id: str, settings: EvolveSettings) -> None:
+def record_change(store: Store, run_id: str, settings: RunSettings) -> None:
     """Record the settings with which a run goes on, where they are not those that it has."""
     values = settings.model_dump(mode="json")
     if store.run(run_id).settings != values:
@@ -83,19 +89,19 @@ def record_change(store: Store, run_id: str, settings: EvolveSettings) -> None:
         store.release(lease)
 
 
-def create_executor(settings: ExecutionSettings) -> Executor:
+def create_executor(settings: ExecutionSettings, preload: tuple[str, ...]) -> Executor:
     """The executor of these settings; processes have torch and the evaluator imported before the first job."""
     if settings.executor == "processes":
         return ProcessExecutor(
             settings.workers,
             threads=settings.threads,
-            preload=("torch", "evaluation"),
+            preload=preload,
             packages=settings.packages,
         )
     return EXECUTORS.get(settings.executor)()
 
 
-def check_device(settings: EvolveSettings) -> None:
+def check_device(settings: RunSettings) -> None:
     """Refuse a device that this machine lacks once, not once per individual.
 
     Raises:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.problem import BackboneProblem
-from evodevo.recipes.base import EvolveSettings, resolve
+from evodevo.recipes.base import RunSettings, resolve
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.driving import EVOLVE, check_device, create_run, drive
+from evodevo.runs.slices import slice_of_settings, with_absolute_paths
 from evodevo.settings import merge, validate
-from evodevo.spaces.backbone import BackboneSpace
 from evodevo.storage import Store
 from evodevo.study import Listener, Study
 
@@ -55,14 +54,37 @@ def evolve(
         UsageError, DataError: settings or data cannot be used; nothing was recorded then.
         EvaluationsFailedError: none succeeded, or more failed than the settings allow.
     """
-    settings = _absolute(resolve(recipe, size=size, driver="evolve", overrides=overrides or {}))
+    settings = resolve(recipe, size=size, driver="evolve", overrides=overrides or {})
+    return begin(EVOLVE, recipe, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+
+
+def begin(
+    kind: str,
+    recipe: str,
+    settings: RunSettings,
+    *,
+    store: str | Path,
+    listener: Listener | None,
+    on_start: Callable[[Study], None] | None,
+    cache_folder: Path | None,
+) -> Run:
+    """Check, record and drive a new run.
+
+    Args:
+        kind: ``evolve`` or ``train``.
+        recipe: its name.
+        settings: resolved.
+        store, listener, on_start, cache_folder: as for ``evolve``.
+    """
+    which = slice_of_settings(settings, recipe)
+    settings = with_absolute_paths(which, settings)
     enable_packages(settings.execution.packages)
     # Device, algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
     check_device(settings)
     settings.study.create()
-    BackboneProblem(BackboneSpace(settings.space), settings.evaluation, cache_folder=cache_folder)
+    which.problem(settings, cache_folder=cache_folder)
     with Store.open(store) as opened:
-        run_id = create_run(opened, EVOLVE, recipe, settings)
+        run_id = create_run(opened, kind, recipe, settings)
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 
@@ -93,23 +115,9 @@ def resume(
     return drive(run_id, changed, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 
-def _absolute(settings: EvolveSettings) -> EvolveSettings:
-    """Paths as they are found from any folder, so that a resume finds them too."""
-    language = settings.evaluation.language
-    changes: dict[str, Any] = {}
-    if language.data is not None:
-        changes["data"] = str(Path(language.data).expanduser().absolute())
-    if language.tokenizer not in ("bytes", "bpe"):
-        changes["tokenizer"] = str(Path(language.tokenizer).expanduser().absolute())
-    if not changes:
-        return settings
-    values = merge(settings.model_dump(mode="json"), {"evaluation": {"language": changes}})
-    return validate(EvolveSettings, values, what="settings")
-
-
-def _changed(recorded: EvolveSettings, overrides: dict[str, Any]) -> EvolveSettings:
+def _changed(recorded: RunSettings, overrides: dict[str, Any]) -> RunSettings:
     values = merge(recorded.model_dump(mode="json"), overrides)
-    changed = validate(EvolveSettings, values, what="settings")
+    changed = validate(type(recorded), values, what="settings")
     before, after = recorded.model_dump(mode="json"), changed.model_dump(mode="json")
     for room in before:
         for key in before[room]:

@@ -1,4 +1,4 @@
-"""No search: an individual that is there already, to be trained again."""
+"""No search: individuals that are there already, to be trained: one again, or all arms of an experiment."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.evolution.base import Algorithm, AlgorithmSettings, Breed, Draw, Known, Proposal, Scored, State
+from evodevo.recipes.experiments import Comparison
+from evodevo.spaces.arms import ArmPlan
 from evodevo.spaces.base import Space
 from evodevo.storage import Lease, Store
 
 OPERATION = "retrain"
+ARM = "arm"
 SOURCE = "train.source"
 
 
@@ -52,3 +55,19 @@ def recall_source(store: Store, run_id: str, space: Space[Any]) -> Given:
         raise NotFoundError(f"run {run_id} was killed before it said what to train. Begin a new one: evodevo train")
     genome = space.from_json(source.payload["genome"])
     return Given([Proposal(genome, (source.subject,), OPERATION, {})])
+
+
+def trainings(comparison: Comparison) -> Given:
+    """All trainings of an experiment."""
+    return Given(
+        [
+            Proposal(arm, () if arm.parent is None else (arm.parent,), ARM if arm.parent is None else OPERATION, {})
+            for arm in comparison.trainings()
+        ]
+    )
+
+
+def plan_again(individual: str, arm: Any) -> ArmPlan:
+    """The plan by which a training of an experiment is done again."""
+    values = arm.model_dump(exclude={"learning_rate", "seed"})
+    return ArmPlan.model_validate({**values, "learning_rates": (arm.learning_rate,), "parent": individual})

@@ -18,7 +18,12 @@ BIGRAM = "byte_bigram"
 
 
 def report(run: Run) -> str:
-    """One self-contained HTML page on a run."""
+    """One self-contained HTML page on a run, as its slice has it."""
+    return run.slice.report(run)
+
+
+def evolution(run: Run) -> str:
+    """The page on a search."""
     return evolution_report(report_data(run))
 
 

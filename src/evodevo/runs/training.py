@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from evodevo.errors import UsageError
-from evodevo.recipes.base import EvolveSettings
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.driving import TRAIN, create_run, drive
 from evodevo.runs.given import record_source
+from evodevo.runs.slices import Slice
 from evodevo.settings import merge, validate
-from evodevo.spaces.backbone import BackboneSpace
 from evodevo.storage import Store
 from evodevo.study import Listener, Study
 
@@ -52,38 +51,29 @@ def train(
     """
     if seeds < 1:
         raise UsageError(f"{seeds} seeds: at least one training is wanted.")
+    budget = {"tokens": tokens, "steps": steps, "seconds": seconds}
     with Archive(store) as archive:
         source = archive.individual(individual)
-        genome, source_id, recipe = source.genome, source.id, source.run.recipe
-        settings = _longer(source.run.settings, tokens, steps, seconds, seeds, baselines, overrides or {})
+        genome, source_id, run = source.genome, source.id, source.run
+        values = run.slice.retraining(run.settings, source, budget, seeds)
+        values["study"]["baselines"] = baselines
+        values = _with_checkpoints(merge(values, overrides or {}), run.slice)
+        settings = validate(type(run.settings), values, what="settings of train")
+        space, again = run.space, run.is_experiment
     with Store.open(store, create=False) as opened:
-        run_id = create_run(opened, TRAIN, recipe, settings)
-        lease = opened.acquire(run_id)
-        record_source(opened, lease, BackboneSpace(settings.space), source_id, genome)
-        opened.release(lease)
+        run_id = create_run(opened, TRAIN, run.recipe, settings)
+        if not again:  # an experiment's settings say themselves what is trained
+            lease = opened.acquire(run_id)
+            record_source(opened, lease, space, source_id, genome)
+            opened.release(lease)
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 
-def _longer(
-    settings: EvolveSettings,
-    tokens: int | None,
-    steps: int | None,
-    seconds: float | None,
-    seeds: int,
-    baselines: bool,
-    overrides: dict[str, Any],
-) -> EvolveSettings:
-    values = settings.model_dump(mode="json")
-    training = values["evaluation"]["training"]
-    if any(limit is not None for limit in (tokens, steps, seconds)):
-        training["budget"] = {"tokens": tokens, "steps": steps, "seconds": seconds}
-    values["evaluation"]["seconds"] = None
-    values["study"] |= {"generations": 1, "confirmations": seeds - 1, "baselines": baselines, "mode": "generational"}
-    values = merge(values, overrides)
+def _with_checkpoints(values: dict[str, Any], kind: Slice) -> dict[str, Any]:
+    """Settings, as plain data, with twenty checkpoints where none were asked for."""
     training = values["evaluation"]["training"]
     if training["checkpoint_every"] is None:
-        per_step = training["batch_size"] * values["evaluation"]["language"]["context_length"]
         budget = training["budget"]
-        total = budget["steps"] or (budget["tokens"] or 0) // per_step or 2000
+        total = budget["steps"] or (budget["tokens"] or 0) // kind.tokens_per_step(values) or 2000
         training["checkpoint_every"] = max(1, total // CHECKPOINTS)
-    return validate(EvolveSettings, values, what="settings of train")
+    return values

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -21,11 +20,11 @@ from evodevo.errors import UsageError
 from evodevo.randomness import integer_seed
 from evodevo.settings import Settings
 from evodevo.training import optimizers
-from evodevo.training.precision import Precision, decide
+from evodevo.training.precision import Batch, Precision, decide
 from evodevo.training.settings import Budget, TrainingSettings
 
 State = Literal["finished", "stopped", "diverged", "nan"]
-LossFunction = Callable[[nn.Module, Tensor], Tensor]
+LossFunction = Callable[[nn.Module, Any], Tensor]
 
 MAX_CURVE_POINTS = 256
 _SMOOTHING = 0.9  # the smoothed loss remembers about ten steps
@@ -121,7 +120,7 @@ class TrainingResult:
     snapshot: Snapshot
 
 
-def model_loss(model: nn.Module, batch: Tensor) -> Tensor:
+def model_loss(model: nn.Module, batch: Any) -> Tensor:
     """The loss that the model states itself: ``model.loss(batch)``, a scalar in nats."""
     return model.loss(batch)  # type: ignore[operator, no-any-return]
 
@@ -130,7 +129,7 @@ def train(
     model: nn.Module,
     settings: TrainingSettings,
     *,
-    batch_at: Callable[[int], NDArray[Any]],
+    batch_at: Callable[[int], Batch],
     tokens_per_step: int,
     seed: int,
     loss_function: LossFunction = model_loss,
@@ -143,9 +142,10 @@ def train(
     """Train a model in place.
 
     Args:
-        model: initialised by the caller (or restored, with ``resume``); it is moved to the device.
+        model: initialised by the caller (or restored, with ``resume``); it is moved to the device. Where it has a
+            method ``set_progress``, it is told before each step the share of the budget that this step uses up.
         settings: budget, optimiser, device.
-        batch_at: the batch of step k, a function of k alone.
+        batch_at: the batch of step k, an array or named arrays, a function of k alone.
         tokens_per_step: predicted tokens in one batch.
         seed: keys what a forward draws (dropout).
         loss_function: (model, batch on the device) -> scalar loss in nats.
@@ -172,6 +172,7 @@ def train(
     account = _Account(cursor, settings, tokens_per_step, uniform_loss, total_steps)
     devices = [precision.device] if precision.device.type == "cuda" else []
     state: State = "finished"
+    tell_progress = getattr(model, "set_progress", None)
 
     with torch.random.fork_rng(devices):
         while not account.used_up():
@@ -180,7 +181,9 @@ def train(
             factor = optimizers.learning_rate_factor(share, settings.optimizer.warmup, settings.optimizer.floor)
             optimizers.set_learning_rate(optimizer, settings.optimizer.learning_rate * factor)
 
-            batch = precision.tensor(batch_at(account.step))
+            if tell_progress is not None:
+                tell_progress(share)
+            batch = precision.place(batch_at(account.step))
             with precision.autocast():
                 loss = loss_function(model, batch)
             loss.backward()  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evodevo.errors import UsageError
+
+Batch = NDArray[Any] | Mapping[str, NDArray[Any]]
+"""What tasks hand out: one array, or several by name."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,14 @@ class Precision:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.autocast_dtype)
 
+    def place(self, batch: Batch) -> Tensor | dict[str, Tensor]:
+        """A batch on the device: an array, or named arrays, each in the number format that it has."""
+        if isinstance(batch, Mapping):
+            return {name: self.tensor(array) for name, array in batch.items()}
+        return self.tensor(batch)
+
     def tensor(self, batch: NDArray[Any]) -> Tensor:
-        """A batch on the device."""
+        """One array on the device."""
         host = torch.from_numpy(np.ascontiguousarray(batch))
         if self.device.type == "cuda":
             return host.pin_memory().to(self.device, non_blocking=True)

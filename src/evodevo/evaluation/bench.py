@@ -1,0 +1,362 @@
+"""Where a procedure trains a network: the task, the clock, checkpoints, the validation curve.
+
+A training may have several stages. What stages and measurements between them gave is kept with every checkpoint, so
+that a procedure that is called again after an interruption finds them, and only the stage that was cut short goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import Field
+
+from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.evaluation.counting import training_flops
+from evodevo.evaluation.measuring import Measured, measure, places
+from evodevo.evaluation.network_settings import NetworkEvaluationSettings, task_settings, training_settings
+from evodevo.evaluation.procedures import Trained
+from evodevo.evaluation.traces import record_trace, trace_to_bytes
+from evodevo.execution.base import Report
+from evodevo.models.build import build_network
+from evodevo.models.h_model import HModel
+from evodevo.models.network import Network
+from evodevo.settings import Settings, validate
+from evodevo.spaces.arms import Arm
+from evodevo.spaces.networks import NetworkEnvelope, NetworkSpec
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.training import checkpoints
+from evodevo.training.loop import Cursor, LossFunction, Progress, Snapshot, TrainingResult, model_loss, train
+from evodevo.training.precision import Batch, Precision
+from evodevo.training.settings import TrainingSettings
+
+CURVE = ("validation_loss", "validation_error", "flops", "seconds")
+"""Series over steps, one point each at every measurement while training."""
+
+
+class Ended(Settings):
+    """What is kept of a stage that has ended: all of its result but the weights."""
+
+    state: Literal["finished", "stopped", "diverged", "nan"]
+    steps: int
+    tokens: int
+    seconds: float
+    curve: tuple[tuple[int, float], ...]
+    final_loss: float | None
+    reason: str
+    flops: float = 0.0
+
+
+class Memory(Settings):
+    """What a checkpoint keeps beside network and optimiser.
+
+    Attributes:
+        stage: that was being trained, counted from 0.
+        ended: results of the stages before.
+        facts: what ``once`` gave.
+        series: the validation curve so far.
+        paused: seconds of measurements, which count as no training.
+    """
+
+    stage: int = 0
+    ended: tuple[Ended, ...] = ()
+    facts: dict[str, Any] = Field(default_factory=dict)
+    series: dict[str, tuple[tuple[float, float], ...]] = Field(default_factory=dict)
+    paused: float = 0.0
+
+
+class Bench:
+    """What a procedure works with.
+
+    Args:
+        arm: what is trained.
+        settings: how everything is trained and measured.
+        task: opened.
+        seed: of initialisation, data order and every draw.
+        precision: device and number format.
+        pool: where checkpoints go; None keeps none.
+        report: live messages.
+        resume: digest of the checkpoint to go on from.
+
+    Attributes:
+        training: how this arm is trained.
+        flops_per_step: of the last stage: forward and backward, counted.
+    """
+
+    def __init__(
+        self,
+        arm: Arm,
+        settings: NetworkEvaluationSettings,
+        task: SampleTask,
+        seed: int,
+        precision: Precision,
+        pool: FolderPool | None,
+        report: Report,
+        resume: str | None,
+    ) -> None:
+        self.arm = arm
+        self.settings = settings
+        self.task = task
+        self.seed = seed
+        self.precision = precision
+        self.pool = pool
+        self.training = training_settings(settings, arm)
+        self.flops_per_step = 0.0
+        self.course: dict[str, bytes] = {}
+        self._report = report
+        self._kept = self._recall(resume)
+        self._memory = Memory() if self._kept is None else read_memory(self._kept)
+        self._facts: dict[str, Any] = dict(self._memory.facts)
+        self._series = {name: list(self._memory.series.get(name, ())) for name in CURVE}
+        self._ended: list[Ended] = []
+        self._steps = 0
+        self._paused = self._memory.paused
+        self._curve_places = places(task, "validation", settings.curve_samples)
+
+    # For procedures
+
+    def build(self, network: NetworkSpec | None = None) -> Network:
+        """The arm's network, or another one, over the task's inputs and outputs, initialised by the seed."""
+        built = build_network(network or self.arm.network, self.task.inputs, self.task.outputs, self.seed)
+        return built.to(self.precision.device)
+
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What ``compute`` gives (JSON), computed once, also over interruptions."""
+        if name not in self._facts:
+            self._facts[name] = compute()
+        return self._facts[name]
+
+    def train(
+        self,
+        network: Network,
+        *,
+        training: TrainingSettings | None = None,
+        task: SampleTask | None = None,
+        batch_at: Callable[[int], Batch] | None = None,
+        loss_function: LossFunction = model_loss,
+    ) -> TrainingResult:
+        """One stage of training, in place. See ``procedures`` for what happens after an interruption.
+
+        Args:
+            network: what is trained; parameters without gradients stay.
+            training: of this stage; the arm's if left out.
+            task: whose samples are trained on; the bench's if left out.
+            batch_at: the batch of step k, a function of k alone; random samples of the task if left out.
+            loss_function: the network's own if left out.
+        """
+        stage = len(self._ended)
+        if stage < self._memory.stage:
+            ended = self._memory.ended[stage]
+            self._end(ended)
+            return _result(ended)
+        settings, source = training or self.training, task or self.task
+        snapshot = self._restore(network) if stage == self._memory.stage else None
+        batch_of = batch_at or (lambda step: source.batch("train", self.seed, step, settings.batch_size))
+        first = self.precision.place(batch_of(0))
+        assert isinstance(first, dict), "the batch is a mapping"
+        network.to(self.precision.device)
+        self.flops_per_step = training_flops(network, first)
+        points = self._points()
+
+        def progress(now: Progress) -> None:
+            nonlocal points
+            if now.share * self.settings.curve_points >= points + 1:
+                points = int(now.share * self.settings.curve_points)
+                self._add_point(network, now.step, now.seconds)
+            self._report({"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss})
+
+        result = train(
+            network,
+            settings,
+            batch_at=batch_of,
+            tokens_per_step=settings.batch_size,
+            seed=self.seed,
+            loss_function=loss_function,
+            resume=snapshot,
+            report=progress,
+            checkpoint=None if self.pool is None else lambda snapshot: self._checkpoint(network, snapshot),
+            precision=self.precision,
+        )
+        if result.state == "finished" and self._last_point() < self._steps + result.steps:
+            self._add_point(network, result.steps, result.seconds)
+        kept = {name: getattr(result, name) for name in Ended.model_fields if name != "flops"}
+        self._end(Ended(**kept, flops=result.steps * self.flops_per_step))
+        return result
+
+    def measure(
+        self,
+        network: Network,
+        split: Split = "validation",
+        *,
+        samples: int | None = None,
+        task: SampleTask | None = None,
+    ) -> Measured:
+        """The network on samples of a split."""
+        source = task or self.task
+        return measure(
+            network,
+            source,
+            split,
+            places(source, split, samples),
+            batch_size=max(32, self.training.batch_size),
+            precision=self.precision,
+        )
+
+    # For the evaluation
+
+    @property
+    def series(self) -> dict[str, list[tuple[float, float]]]:
+        """The validation curve, over steps of all stages."""
+        return self._series
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What ``once`` gave."""
+        return self._facts
+
+    @property
+    def flops(self) -> float:
+        """Of all steps of all stages that have ended."""
+        return math.fsum(ended.flops for ended in self._ended)
+
+    @property
+    def steps(self) -> int:
+        """Of all stages that have ended."""
+        return self._steps
+
+    @property
+    def seconds(self) -> float:
+        """Of training alone, all stages that have ended."""
+        return math.fsum(ended.seconds for ended in self._ended) - self._paused
+
+    def save(self, network: Network, pool: FolderPool, snapshot: Snapshot | None = None) -> tuple[str, list[str]]:
+        """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage."""
+        digest = checkpoints.save(
+            pool,
+            network,
+            snapshot=snapshot,
+            genome=NetworkEnvelope(network=self._spec(network)).model_dump(mode="json"),
+            input_specification={
+                **specification(self.task, self.settings, self.arm),
+                **({} if snapshot is None else {"memory": self._remembered()}),
+            },
+        )
+        return digest, checkpoints.load(pool, digest).manifest.digests()
+
+    def _spec(self, network: Network) -> NetworkSpec:
+        """What is really there: procedures may have changed the structure."""
+        spec = self.arm.network
+        return spec.model_copy(update={"structure": getattr(network, "structure", spec.structure)})
+
+    # Within
+
+    def _last_point(self) -> float:
+        points = self._series["validation_loss"]
+        return points[-1][0] if points else 0.0
+
+    def _add_point(self, network: Network, step: int, seconds: float) -> None:
+        """Measure now, after so many steps and seconds of this stage."""
+        begin = time.monotonic()
+        measured = measure(
+            network,
+            self.task,
+            "validation",
+            self._curve_places,
+            batch_size=max(32, self.training.batch_size),
+            precision=self.precision,
+        )
+        flops = self.flops + step * self.flops_per_step
+        values = (measured.loss, measured.error, flops, self.seconds + seconds)
+        whole = self._steps + step
+        for name, value in zip(CURVE, values, strict=True):
+            self._series[name].append((float(whole), value))
+        if self.settings.trace_course and isinstance(network, HModel):
+            chosen = self._curve_places[: self.settings.trace_samples]
+            trace = record_trace(network, self.task, "validation", chosen, self.precision)
+            self.course[f"course/{whole}"] = trace_to_bytes(trace)
+        self._paused += time.monotonic() - begin
+
+    def _points(self) -> int:
+        """How many points of the curve this stage has already: some, where it was cut short."""
+        return sum(step > self._steps for step, _ in self._series["validation_loss"])
+
+    def _end(self, ended: Ended) -> None:
+        self._ended.append(ended)
+        self._steps += ended.steps
+
+    def _recall(self, resume: str | None) -> checkpoints.Checkpoint | None:
+        """The checkpoint to go on from; one that is damaged or gone costs its work, not the evaluation."""
+        if resume is None or self.pool is None:
+            return None
+        try:
+            kept = checkpoints.load(self.pool, resume)
+            read_memory(kept)
+            return kept
+        except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
+            self._report({"restarted": str(error)})
+            return None
+
+    def _restore(self, network: Network) -> Snapshot | None:
+        """The weights and the optimiser of the stage that was cut short."""
+        if self._kept is None:
+            return None
+        # The weights last: where something is damaged, the network must still be as it was.
+        snapshot = self._kept.snapshot(network)
+        self._kept.restore(network)
+        return snapshot
+
+    def _checkpoint(self, network: Network, snapshot: Snapshot) -> None:
+        assert self.pool is not None, "asked for only where there is one"
+        digest, parts = self.save(network, self.pool, snapshot)
+        self._report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})
+
+    def _remembered(self) -> dict[str, Any]:
+        memory = Memory(
+            stage=len(self._ended),
+            ended=tuple(self._ended),
+            facts=self._facts,
+            series={name: tuple(points) for name, points in self._series.items()},
+            paused=self._paused,
+        )
+        return memory.model_dump(mode="json")
+
+
+def train_once(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """The procedure ``train``: the network from scratch, in one stage."""
+    network = bench.build()
+    return Trained(network, bench.train(network))
+
+
+def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:
+    """What a network reads and how it is put together again: JSON, kept with the weights."""
+    return {
+        "modality": "samples",
+        "inputs": [asdict(one) for one in task.inputs],
+        "outputs": [asdict(one) for one in task.outputs],
+        "task": settings.task,
+        "task_settings": task_settings(settings, arm.task).model_dump(mode="json"),
+        "task_key": getattr(task, "key", None),
+    }
+
+
+def read_memory(kept: checkpoints.Checkpoint) -> Memory:
+    """What a checkpoint of a bench remembers.
+
+    Raises:
+        UnsafeFileError: it is none of a bench.
+    """
+    try:
+        return validate(Memory, kept.manifest.input["memory"], what="the checkpoint's memory")
+    except (UsageError, LookupError, TypeError) as error:
+        raise UnsafeFileError(f"not a checkpoint of a network's training: {error}") from None
+
+
+def _result(ended: Ended) -> TrainingResult:
+    """What ``Bench.train`` answers for a stage that had ended before the interruption."""
+    snapshot = Snapshot(Cursor(seed=0, step=ended.steps, tokens=ended.tokens, seconds=ended.seconds), {})
+    values = {name: getattr(ended, name) for name in Ended.model_fields if name != "flops"}
+    return TrainingResult(**values, snapshot=snapshot)

@@ -1,0 +1,73 @@
+"""How many FLOPs a network really computes, counted operation by operation. A multiply-add counts two.
+
+Matrix products and convolutions are counted, whatever routing, skipping and halting did; sums, norms and softmax are
+not, as in ``spaces.cost``. Attention is computed from plain products while it is counted, because the fused kernels
+tell no counter what they do; recurrent layers of PyTorch are counted by their formula for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from evodevo.models.network import Batch, Network
+
+_BACKWARD = 2  # a backward pass has about two products for each of the forward
+
+
+class Counter:
+    """What has been counted so far."""
+
+    def __init__(self) -> None:
+        self.recurrent = 0.0
+        self.mode = FlopCounterMode(display=False)
+
+    @property
+    def flops(self) -> float:
+        """All of them."""
+        return float(self.mode.get_total_flops()) + self.recurrent
+
+
+@contextmanager
+def counting(network: nn.Module) -> Iterator[Counter]:
+    """FLOPs of everything that is computed inside, recurrent layers of this network included."""
+    counter = Counter()
+
+    def count(layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
+        assert isinstance(layer, nn.LSTM)
+        counter.recurrent += _recurrent_flops(layer, arguments[0]) * (1 + _BACKWARD * torch.is_grad_enabled())
+
+    hooks = [one.register_forward_hook(count) for one in network.modules() if isinstance(one, nn.LSTM)]
+    try:
+        with sdpa_kernel(SDPBackend.MATH), counter.mode:
+            yield counter
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def training_flops(network: Network, batch: Batch) -> float:
+    """FLOPs of one step of training, forward and backward, on one batch; the network and all random streams stay."""
+    was_training = network.training
+    devices = sorted({tensor.device.index or 0 for tensor in batch.values() if tensor.is_cuda})
+    with torch.random.fork_rng(devices), counting(network) as counter:
+        network.train().loss(batch).backward()  # type: ignore[no-untyped-call]
+    network.zero_grad(set_to_none=True)
+    network.train(was_training)
+    return counter.flops
+
+
+def _recurrent_flops(layer: nn.LSTM, x: Tensor) -> float:
+    """Four gates, each a product with the input and one with the state, per position, layer and direction."""
+    directions = 2 if layer.bidirectional else 1
+    total, width = 0, layer.input_size
+    for _ in range(layer.num_layers):
+        total += directions * 2 * 4 * layer.hidden_size * (width + layer.hidden_size)
+        width = directions * layer.hidden_size
+    return float(total * x.shape[:-1].numel())

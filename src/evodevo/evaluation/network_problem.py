@@ -1,0 +1,136 @@
+"""Networks of separate samples, seen from the coordinator: no torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.evaluation.base import Goal, Outcome, Problem, read_numbers
+from evodevo.evaluation.network_settings import NetworkEvaluationSettings, task_settings, training_settings
+from evodevo.evaluation.procedures import PROCEDURES
+from evodevo.objectives.base import parse_objectives
+from evodevo.randomness import integer_seed
+from evodevo.spaces.arms import Arm
+from evodevo.tasks.base import TASKS, SampleTask
+
+PACE = "network_pace"
+
+
+class NetworkProblem(Problem):
+    """Train a network on samples and score it.
+
+    Args:
+        arm_of: genome -> what is trained; the identity where genomes are trainings.
+        settings: how.
+        blobs: folder of the store's blob pool, where workers put weights and traces; None keeps none.
+        cache_folder: of prepared data; None is the user's.
+        arms: trainings that are known beforehand: what is wrong with one is said before anything begins.
+
+    Raises:
+        DataError, UsageError: data or settings cannot be used; nothing has been trained then.
+    """
+
+    entry = "network"
+
+    def __init__(
+        self,
+        arm_of: Callable[[Any], Arm],
+        settings: NetworkEvaluationSettings,
+        blobs: Path | None = None,
+        cache_folder: Path | None = None,
+        arms: Sequence[Arm] = (),
+    ) -> None:
+        self.arm_of = arm_of
+        self.settings = settings
+        self.objectives = parse_objectives(settings.objectives, "network")
+        self.goals = tuple(Goal(one.name, one.unit, one.direction) for one in self.objectives)
+        self.seconds = settings.seconds
+        self.memory_bytes = settings.memory_bytes
+        self._blobs = blobs
+        self._cache_folder = cache_folder
+        self._tasks: dict[str, SampleTask] = {}
+        self.task = self.open_task({})
+        for arm in arms:
+            PROCEDURES.get(arm.procedure)
+            training_settings(settings, arm)
+            self.open_task(arm.task)
+        for probe in settings.probes:
+            self.open_task(probe.task)
+        self.fidelity = self._fidelity()
+
+    def open_task(self, changes: dict[str, Any]) -> SampleTask:
+        """The task with what an arm changes; each is read once."""
+        values = task_settings(self.settings, changes)
+        name = canonical.digest(values.model_dump(mode="json"))
+        if name not in self._tasks:
+            task = TASKS.get(self.settings.task).open(values, self._cache_folder)
+            if not isinstance(task, SampleTask):
+                raise UsageError(
+                    f"the task {self.settings.task!r} hands out no samples with named inputs; a network cannot be "
+                    "trained on it."
+                )
+            self._tasks[name] = task
+        return self._tasks[name]
+
+    def _fidelity(self) -> str:
+        """Everything that decides a score beside genome and seed."""
+        training = self.settings.training.model_dump(mode="json")
+        # These change how a training is watched, not what it computes.
+        for name in ("report_every", "checkpoint_every"):
+            training.pop(name)
+        decisive = {
+            "task": self.task.digest,
+            "training": training,
+            "samples": [self.settings.validation_samples, self.settings.test_samples],
+        }
+        budget = self.settings.training.budget
+        names = {"tokens": "samples"}
+        amounts = [f"{names.get(k, k)}={value:g}" for k, value in budget.model_dump().items() if value is not None]
+        return f"{','.join(amounts)};{canonical.digest(decisive)[:12]}"
+
+    def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
+        """What ``evaluation.network`` gets. Arms with seeds of equal number are initialised and fed alike."""
+        arm = self.arm_of(genome)
+        return canonical.dumps(
+            {
+                "arm": arm.model_dump(mode="json"),
+                "settings": self.settings.model_dump(mode="json"),
+                "task_key": getattr(self.open_task(arm.task), "key", None),
+                "cache_folder": None if self._cache_folder is None else str(self._cache_folder),
+                "blobs": None if self._blobs is None else str(self._blobs),
+                "seed": integer_seed(seed, "arm", arm.seed),
+                "resume": resume,
+            }
+        ).encode()
+
+    def read(self, payload: bytes) -> Outcome:
+        data = canonical.loads(payload, what="the answer of an evaluation", max_bytes=1 << 26)
+        series = {name: [(float(x), float(y)) for x, y in points] for name, points in data["series"].items()}
+        return Outcome(
+            reason=data["reason"],
+            scores=read_numbers(data["scores"]),
+            detail=data["detail"],
+            cost=data["cost"],
+            extra=data["extra"],
+            blobs=data["blobs"],
+            series=series,
+            seconds=data["seconds"],
+        )
+
+    def steps(self, genome: Any) -> int | None:
+        """Optimiser steps of a training; None where the clock alone ends it."""
+        training = training_settings(self.settings, self.arm_of(genome))
+        limits = [training.budget.steps, None if training.budget.tokens is None else training.budget.tokens]
+        if limits[1] is not None:
+            limits[1] //= training.batch_size
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def describe(self) -> dict[str, Any]:
+        """What a report says about the data, with what a trained network must beat."""
+        return {
+            **self.task.describe(),
+            "baselines": {split: self.task.baselines(split) for split in ("validation", "test")},
+        }

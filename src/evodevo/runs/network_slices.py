@@ -1,0 +1,141 @@
+"""Runs over networks of separate samples: searches of H-Models, and experiments that compare given trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.recipes.experiments import ExperimentSettings
+from evodevo.recipes.h_model.search import HModelSearchSettings
+from evodevo.runs.given import plan_again
+from evodevo.runs.slices import Slice, absolute
+from evodevo.spaces.arms import Arm, ArmSpace
+from evodevo.spaces.h_model import HModelSpace
+from evodevo.spaces.networks import HModelNetwork
+
+if TYPE_CHECKING:
+    from evodevo.runs.archive import Individual, Run
+
+PATHS = ("data", "tokenizer")
+"""Settings of tasks that may hold a path; what exists under that name is one."""
+
+
+class NetworkSlice(Slice):
+    """What both have in common."""
+
+    preload = ("torch", "networks")
+
+    def paths(self, settings: Any) -> dict[str, Any]:
+        changes = {}
+        for name in PATHS:
+            given = settings.evaluation.task_settings.get(name)
+            if isinstance(given, str) and Path(given).expanduser().exists():
+                changes[name] = absolute(given)
+        return {"evaluation": {"task_settings": changes}} if changes else {}
+
+    def tokens_per_step(self, values: Mapping[str, Any]) -> int:
+        return int(values["evaluation"]["training"]["batch_size"])
+
+    def load(self, individual: Individual) -> Any:
+        from evodevo.evaluation.network import load_network
+
+        return load_network(individual.run.archive.store.blobs, individual.weights())[0]
+
+
+class ExperimentSlice(NetworkSlice):
+    """Experiments: the individuals are trainings."""
+
+    name = "experiment"
+    settings_class = ExperimentSettings
+
+    def space(self, settings: ExperimentSettings) -> ArmSpace:
+        return ArmSpace()
+
+    def problem(
+        self, settings: ExperimentSettings, blobs: Path | None = None, cache_folder: Path | None = None
+    ) -> NetworkProblem:
+        arms = settings.experiment.trainings()
+        return NetworkProblem(_itself, settings.evaluation, blobs, cache_folder, arms)
+
+    def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
+        """The training is an experiment of its own, with one arm; its seeds are that experiment's."""
+        plan = plan_again(individual.id, individual.genome)
+        values = super().retraining(settings, individual, budget, 1)
+        again = plan.model_dump(mode="json")
+        if any(limit is not None for limit in budget.values()):
+            again["training"].pop("budget", None)
+        values["experiment"] |= {"arms": [again], "seeds": seeds, "reference": None}
+        return values
+
+    def words(self, individual: Individual) -> list[str]:
+        return arm_words(individual.genome)
+
+    def report(self, run: Run) -> str:
+        from evodevo.runs.experiment_reporting import report
+
+        return report(run)
+
+
+class HModelSlice(NetworkSlice):
+    """Searches over the structure of H-Models."""
+
+    name = "h_model"
+    settings_class = HModelSearchSettings
+
+    def space(self, settings: HModelSearchSettings) -> HModelSpace:
+        return HModelSpace(settings.space)
+
+    def problem(
+        self, settings: HModelSearchSettings, blobs: Path | None = None, cache_folder: Path | None = None
+    ) -> NetworkProblem:
+        space, rate = self.space(settings), settings.evaluation.training.optimizer.learning_rate
+
+        def arm(genome: Any) -> Arm:
+            network = HModelNetwork(structure=space.structure(genome))
+            return Arm(name="H-Model", role="h_model", network=network, learning_rate=rate)
+
+        return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
+
+    def words(self, individual: Individual) -> list[str]:
+        space = individual.run.space
+        assert isinstance(space, HModelSpace), "the slice's own"
+        return network_words(HModelNetwork(structure=space.structure(individual.genome)))
+
+    def report(self, run: Run) -> str:
+        from evodevo.runs.reporting import evolution
+
+        return evolution(run)
+
+
+def _itself(arm: Arm) -> Arm:
+    return arm
+
+
+def arm_words(arm: Arm) -> list[str]:
+    """A training in sentences."""
+    how = f"Trained by {arm.procedure!r} at learning rate {arm.learning_rate:g}, seed {arm.seed}."
+    return [f"{arm.group} ({arm.role.replace('_', '-')}).", *network_words(arm.network), how]
+
+
+def network_words(network: Any) -> list[str]:
+    """A network in sentences."""
+    from collections import Counter
+
+    structure = network.structure
+    layers = structure.hidden if isinstance(network, HModelNetwork) else structure.layers
+    counts = Counter(layer.kind for layer in layers)
+    made = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no layer"
+    around = f"{structure.input_blocks} blocks in each input, {structure.output_blocks} in each output"
+    if isinstance(network, HModelNetwork):
+        routing = f"router {structure.router.head}, gate {structure.router.gate}, alpha {structure.alpha:g}"
+        times = f"run {structure.iterations} times" if structure.iterations != 1 else "run once"
+        mode = structure.inference.mode
+        return [f"Hidden layers of width {structure.width}: {made}, {times}; {around}.", f"{routing}; answers {mode}."]
+    repeats = f", {structure.repeats} times over with the same weights" if structure.repeats > 1 else ""
+    return [f"Layers of width {structure.width}, one after the other: {made}{repeats}; {around}."]
+
+
+EXPERIMENT = ExperimentSlice()
+H_MODEL = HModelSlice()
