@@ -174,7 +174,7 @@ def test_other_genes_are_refused(change: dict[str, Any]) -> None:
         ({"layers": ()}, "no layers"),
         ({"layers": ("transformr",)}, "Did you mean 'transformer'"),
         ({"layers": ("Rec-1",), "structure": HModelStructure(width=40)}, "width 40"),
-        ({"heads": 5}, "5 heads do not divide the width 64"),
+        ({"heads": 5}, "5 attention heads do not divide the width 64"),
         ({"custom": {"mlp": MLPLayer()}}, "a name of its own"),
         ({"custom": {"tr": MLPLayer()}}, "a name of its own"),
         ({"custom": {"two words": MLPLayer()}}, "a name of its own"),

@@ -19,7 +19,7 @@ from evodevo.spaces.h_model_genome import (
     GeneMode,
 )
 from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layer_cost import liv_operator
+from evodevo.spaces.layer_cost import layer_parameters
 from evodevo.spaces.layers import ConvolutionLayer, Layer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
 
 CLASSIC = ("transformer", "mlp", "convolution", "lstm")
@@ -78,14 +78,13 @@ def named_layers(settings: HModelSpaceSettings) -> dict[str, Layer]:
         found[name] = layer
     if not found:
         raise UsageError("the space has no layers; name one in layers or custom.")
+    for layer in found.values():
+        layer_parameters(layer, settings.structure.width, settings.structure.causal)  # refuses what does not fit
     return found
 
 
 def _layer(name: str, settings: HModelSpaceSettings) -> Layer:
-    width = settings.structure.width
     if name == "transformer":
-        if width % settings.heads:
-            raise UsageError(f"{settings.heads} heads do not divide the width {width}; choose another number.")
         return TransformerLayer(heads=settings.heads, feedforward=settings.feedforward)
     if name == "mlp":
         return MLPLayer(hidden=settings.feedforward)
@@ -95,9 +94,7 @@ def _layer(name: str, settings: HModelSpaceSettings) -> Layer:
         return LSTMLayer()
     if name not in OPERATORS:
         raise unknown_name("layer", name, [*CLASSIC, *OPERATORS])
-    layer = LIVLayer(operator=name, head_size=settings.head_size, band=settings.band)
-    liv_operator(layer, width)
-    return layer
+    return LIVLayer(operator=name, head_size=settings.head_size, band=settings.band)
 
 
 def checked_range(name: str, given: tuple[int, int], most: int) -> tuple[int, int]:

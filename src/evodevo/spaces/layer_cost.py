@@ -10,18 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from evodevo.errors import UsageError
+from evodevo.spaces.backbone_cost import backbone_cost
+from evodevo.spaces.classes import OPERATORS
+from evodevo.spaces.compiler import compile_operator
 from evodevo.spaces.layers import (
     ConvolutionLayer,
     Layer,
     LIVLayer,
     LSTMLayer,
     MLPLayer,
+    NestedLayer,
+    PretrainedLayer,
+    SpanLayer,
     TransformerLayer,
 )
 from evodevo.spaces.operator import Dimensions, OperatorSpec
+from evodevo.spaces.pretrained_sizes import PretrainedSizes, read_sizes
+from evodevo.spaces.span import span_plans
+from evodevo.spaces.text import parse_segments
+
+if TYPE_CHECKING:
+    from evodevo.spaces.h_model_structure import HModelStructure
 
 STATE_BYTES = 4
 
@@ -65,8 +77,13 @@ def layer_parameters(spec: Layer, width: int, causal: bool) -> int:
 
     Raises:
         UsageError: the layer does not exist at this width.
+        NotFoundError, DataError: the configuration of a pretrained layer is not there or not readable.
     """
     inner = spec.width or width
+    if isinstance(spec, TransformerLayer) and inner % spec.heads:
+        raise UsageError(f"{spec.heads} attention heads do not divide the width {inner}; take one of its divisors.")
+    if isinstance(spec, ConvolutionLayer) and spec.kernel % 2 == 0:
+        raise UsageError(f"a convolution of {spec.kernel} taps has no centre; take {spec.kernel - 1}.")
     return _adapter_parameters(spec, width) + _own_parameters(spec, inner, causal)
 
 
@@ -87,7 +104,22 @@ def layer_work(spec: Layer, width: int, length: int, *, causal: bool, visible: b
 
 def layer_state_bytes(spec: Layer, width: int, length: int) -> int:
     """What a causal layer keeps per sample after S tokens, in float32."""
-    return STATE_BYTES * _state_numbers(spec, spec.width or width, length)
+    inner = spec.width or width
+    if isinstance(spec, TransformerLayer):
+        # Keys, values, and one byte that says whether the token is real.
+        return length * (2 * inner * STATE_BYTES + 1)
+    if isinstance(spec, ConvolutionLayer):
+        return STATE_BYTES * (spec.kernel - 1) * inner
+    if isinstance(spec, LSTMLayer):
+        return STATE_BYTES * 2 * inner
+    if isinstance(spec, LIVLayer):
+        operator, dims = liv_operator(spec, inner)
+        tensors = operator.state(frozenset(operator.groups), dims).values()
+        return STATE_BYTES * operator.copies * sum(tensor.entries(length) for tensor in tensors)
+    if isinstance(spec, SpanLayer):
+        plans, dims = span_plans(spec, inner)
+        return backbone_cost(plans, dims, length=length, convention="actual").cache_bytes
+    return 0
 
 
 def _adapter_parameters(spec: Layer, width: int) -> int:
@@ -103,13 +135,17 @@ def _own_parameters(spec: Layer, width: int, causal: bool) -> int:
     if isinstance(spec, MLPLayer):
         return _feedforward_parameters(width, spec.hidden or 2 * width)
     if isinstance(spec, ConvolutionLayer):
-        return width + spec.kernel * width + width * width
+        return width + spec.kernel * width + width**2
     if isinstance(spec, LSTMLayer):
         return width + (1 if causal else 2) * 8 * width * (width + 1)
     if isinstance(spec, LIVLayer):
         operator, dims = liv_operator(spec, width)
         return width + (1 if causal else 2) * operator_parameters(operator, dims)
-    raise UsageError(spec.kind)
+    if isinstance(spec, PretrainedLayer):
+        return pretrained_sizes(spec, width).parameters
+    if isinstance(spec, SpanLayer):
+        return (1 if causal else 2) * _span_parameters(spec, width)
+    return sum(_nested_parameters(spec, width).values())
 
 
 def _own_work(spec: Layer, width: int, length: int, causal: bool, visible: bool) -> Work:
@@ -131,21 +167,13 @@ def _own_work(spec: Layer, width: int, length: int, causal: bool, visible: bool)
             operator.other_flops(every, dims, length, decode=False),
         )
         return one.times(operator.copies * (1 if causal else 2))
-    raise UsageError(spec.kind)
-
-
-def _state_numbers(spec: Layer, width: int, length: int) -> int:
-    if isinstance(spec, TransformerLayer):
-        return 2 * length * width
-    if isinstance(spec, ConvolutionLayer):
-        return (spec.kernel - 1) * width
-    if isinstance(spec, LSTMLayer):
-        return 2 * width
-    if isinstance(spec, LIVLayer):
-        operator, dims = liv_operator(spec, width)
-        tensors = operator.state(frozenset(operator.groups), dims).values()
-        return operator.copies * sum(tensor.entries(length) for tensor in tensors)
-    return 0
+    if isinstance(spec, PretrainedLayer):
+        sizes = pretrained_sizes(spec, width)
+        products = 8 * length * width**2 + _scores(width, length, False)
+        return Work(products) + _feedforward_work(width, sizes.feedforward, length)
+    if isinstance(spec, SpanLayer):
+        return _span_work(spec, width, length, visible).times(1 if causal else 2)
+    return _nested_work(spec, width, length, visible)
 
 
 def _feedforward_parameters(width: int, hidden: int) -> int:
@@ -160,6 +188,64 @@ def _scores(width: int, length: int, half: bool) -> int:
     """Scores and mixed values of all heads."""
     pairs = length * (length + 1) // 2 if half else length * length
     return 4 * pairs * width
+
+
+# Layers that are described elsewhere
+
+
+def pretrained_sizes(spec: PretrainedLayer, width: int) -> PretrainedSizes:
+    """Sizes of a pretrained layer whose channels inside are ``width``.
+
+    Raises:
+        UsageError: the model has other channels or fewer layers.
+    """
+    sizes = read_sizes(spec.path)
+    if sizes.width != width:
+        raise UsageError(
+            f"the model at {spec.path} has {sizes.width} channels, not {width}: set the layer's width to "
+            f"{sizes.width}, and adapters are put around it."
+        )
+    if spec.index >= sizes.layers:
+        raise UsageError(f"layer {spec.index} of {spec.path}: the model has layers 0 to {sizes.layers - 1}.")
+    return sizes
+
+
+def _span_parameters(spec: SpanLayer, width: int) -> int:
+    plans, dims = span_plans(spec, width)
+    # A whole backbone ends with a norm; a span does not.
+    return backbone_cost(plans, dims, length=1, convention="actual").parameters - width
+
+
+def _span_work(spec: SpanLayer, width: int, length: int, visible: bool) -> Work:
+    plans, dims = span_plans(spec, width)
+    return total_work(
+        Work(
+            plan.spec.matmul_flops(plan.owned, dims, length, decode=False, causal=visible),
+            plan.spec.other_flops(plan.owned, dims, length, decode=False),
+        ).times(plan.spec.copies)
+        for plan in plans
+    )
+
+
+def _nested_parameters(spec: NestedLayer, width: int) -> dict[str, int]:
+    from evodevo.spaces.h_model_cost import core_parameters  # its hidden layers are layers
+
+    return core_parameters(_inner(spec, width), 1, 1)
+
+
+def _nested_work(spec: NestedLayer, width: int, length: int, visible: bool) -> Work:
+    from evodevo.spaces.h_model_cost import core_work
+
+    return total_work(core_work(_inner(spec, width), length, 1, 1, visible=visible).values())
+
+
+def _inner(spec: NestedLayer, width: int) -> HModelStructure:
+    if spec.structure.width != width:
+        raise UsageError(
+            f"an H-Model of width {spec.structure.width} among channels of width {width}: set the layer's width to "
+            f"{spec.structure.width}, and adapters are put around it."
+        )
+    return spec.structure
 
 
 # LIV operators
@@ -179,10 +265,6 @@ def liv_operator(spec: LIVLayer, width: int) -> tuple[OperatorSpec, Dimensions]:
 
 @lru_cache(maxsize=256)
 def _compiled(text: str) -> OperatorSpec:
-    from evodevo.spaces.classes import OPERATORS
-    from evodevo.spaces.compiler import compile_operator
-    from evodevo.spaces.text import parse_segments
-
     if text[:1].isdigit():
         (genes,) = parse_segments(text, 5, what="operator genome", most=1)
         return compile_operator(genes, None, "none")
