@@ -20,7 +20,7 @@ from evodevo.tasks.base import Split
 from evodevo.tasks.generated import SplitSizes, belongs
 
 _DRAWN_AT_ONCE = 8_192
-_PATIENCE = 300  # batches of theories without which settings are called hopeless
+_PATIENCE = 20  # batches of theories without one useful question, after which settings are called hopeless
 
 
 class ProofsSettings(Settings):
@@ -88,40 +88,41 @@ class Samples:
 
 
 def draw(settings: ProofsSettings, split: Split) -> Samples:
-    """Theories that belong to the split, each with a question, until every cell of (depth, answer) is full.
+    """Theories that belong to the split, each with a question, until every cell is full.
+
+    A cell is (depth, answer, negated or not), so that neither the depth nor the form of a question hints at its answer.
 
     Raises:
         UsageError: theories of these sizes hardly ever have such questions.
     """
     rng = generator(settings.seed, split, "proofs")
     depths, answers, count = settings.depths(split), len(settings.answers), settings.samples.of(split)
-    cells = [(depth, answer) for depth in depths for answer in range(answers)]
-    depth_of, answer_of = (np.asarray(column, np.int64) for column in zip(*cells, strict=True))
-    wanted = np.full(len(cells), count // len(cells))
-    wanted[rng.permutation(len(cells))[: count % len(cells)]] += 1
+    cells = [(depth, answer, negated) for negated in (0, 1) for depth in depths for answer in range(answers)]
+    depth_of, answer_of, negated_of = (np.asarray(column, np.int64) for column in zip(*cells, strict=True))
+    # In turn: all answers at all depths in one form, then in the other; no two counts differ by more than one.
+    turn = rng.permutation(len(cells) // 2) + np.asarray([[0], [len(cells) // 2]])
+    wanted = np.bincount(turn.reshape(-1)[np.arange(count) % len(cells)], minlength=len(cells))
     tokens: list[NDArray[np.int64]] = []
     filled: list[NDArray[np.int64]] = []
     seen = np.empty(0, np.uint64)
-    for _ in range(_PATIENCE):
+    idle = 0
+    while wanted.any() and idle < _PATIENCE:
         missing = np.flatnonzero(wanted)
-        if not len(missing):
-            break
         drawn, names, fingerprints, verdicts = _theories(rng, settings, split, seen)
         # As many tries for a rare cell as for a common one: what is too many of the common is thrown away.
         cell = rng.choice(missing, size=len(fingerprints))
-        negated = rng.integers(0, 2, len(cell))
         candidates = np.zeros((len(cell), settings.entities, 2 * settings.attributes), np.bool_)
         for number in missing:
             chosen = np.flatnonzero(cell == number)
-            statements = _statements(verdicts, settings.world, *cells[number], negated)[chosen]
-            statements &= theories.mentioned(drawn)[chosen, None]
+            statements = _statements(verdicts.take(chosen), settings.world, *cells[number])
+            statements &= theories.mentioned(drawn.take(chosen))[:, None]
             candidates[chosen] = theories.members(statements, settings.attributes)
-        candidates[:, :, 0::2] &= negated[:, None, None] == 0
-        candidates[:, :, 1::2] &= negated[:, None, None] == 1
+        candidates &= np.arange(2 * settings.attributes) % 2 == negated_of[cell][:, None, None]
         flat = candidates.reshape(len(cell), -1)
         picked = np.where(flat, rng.random(flat.shape), -1).argmax(axis=1)
         usable = np.asarray(flat.any(axis=1))
         taken = _within(cell, usable, wanted)
+        idle = 0 if len(taken) else idle + 1
         wanted -= np.bincount(cell[taken], minlength=len(cells))
         entity, literal = picked[taken] // (2 * settings.attributes), picked[taken] % (2 * settings.attributes)
         names = names.take(taken)
@@ -131,11 +132,11 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
         filled.append(cell[taken])
         seen = np.concatenate([seen, fingerprints[taken]])
     if wanted.any():
-        depth, answer = cells[int(np.flatnonzero(wanted)[0])]
+        depth, answer, _ = cells[int(np.flatnonzero(wanted)[0])]
         raise UsageError(
             f"proofs: theories of {settings.facts} facts, {settings.rules} rules, {settings.entities} entities and "
             f"{settings.attributes} attributes hardly ever have a question of depth {depth} answered "
-            f"{settings.answers[answer]!r}. Give more attributes or rules, or ask for smaller depths or fewer samples."
+            f"{settings.answers[answer]!r}. Give more attributes, fewer facts, or smaller depths."
         )
     order = rng.permutation(count)
     cell = np.concatenate(filled)[order]
@@ -170,18 +171,17 @@ def _theories(
     return drawn.take(kept), names.take(kept), fingerprints[kept], verdicts.take(verdicts.consistent)
 
 
-def _statements(
-    verdicts: theories.Verdicts, world: str, depth: int, answer: int, negated: NDArray[np.int64]
-) -> theories.Sets:
-    """Per theory and entity the statements, as literals, that have this answer at this depth. Shape (N, E)."""
+def _statements(verdicts: theories.Verdicts, world: str, depth: int, answer: int, negated: int) -> theories.Sets:
+    """Per theory and entity the statements, as literals, that have this answer at this depth. Shape (N, E).
+
+    Those of a closed world are all negated or all not; of an open world they may be either.
+    """
     proven = verdicts.proven_at(depth)
     if world == "open":
         return (proven, theories.negations(proven), verdicts.open_at(depth))[answer]
     # Of a closed world's literals only attributes are proven; "not a" is true where the search for a fails.
-    refuted = verdicts.refuted_at(depth)
-    holds, fails = (proven, refuted) if answer == 0 else (refuted, proven)
-    statements: theories.Sets = np.where(negated[:, None] == 0, holds, theories.negations(fails))
-    return statements
+    attributes = proven if answer == negated else verdicts.refuted_at(depth)
+    return theories.negations(attributes) if negated else attributes
 
 
 def _within(cell: NDArray[np.int64], usable: NDArray[np.bool_], wanted: NDArray[np.int64]) -> NDArray[np.int64]:

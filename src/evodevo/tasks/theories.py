@@ -169,9 +169,8 @@ def prove(theories: Theories, entities: int, depth: int) -> Verdicts:
 
 def mentioned(theories: Theories) -> Sets:
     """Literals, and their negations, of which a theory speaks at all. Shape (N,)."""
-    said = np.concatenate(
-        [theories.fact_literal, theories.rule_body.reshape(len(theories.rule_head), -1), theories.rule_head], axis=1
-    )
+    body = theories.rule_body
+    said = np.concatenate([theories.fact_literal, body[:, :, 0], body[:, :, 1], theories.rule_head], axis=1)
     together: Sets = np.bitwise_or.reduce(_bits(said), axis=1)
     return together | negations(together)
 
