@@ -25,6 +25,7 @@ TASKS.add("pointer", "evodevo.tasks.pointer:PointerTask")
 TASKS.add("text_labels", "evodevo.tasks.text_labels:TextLabelsTask")
 TASKS.add("languages", "evodevo.tasks.languages:LanguagesTask")
 TASKS.add("images", "evodevo.tasks.images:ImagesTask")
+TASKS.add("image_text", "evodevo.tasks.image_text:ImageTextTask")
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)

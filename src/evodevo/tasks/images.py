@@ -137,8 +137,7 @@ class ImagesTask(SampleTask):
         words = {"image": f"{spec.height} x {spec.width}, {colour}"}
         for output in self.outputs:
             target = int(self._targets(split, row)[f"{output.name}/target"][0])
-            if target != NO_TARGET:
-                words[output.name] = output.names[target]
+            words[output.name] = "(none)" if target == NO_TARGET else output.names[target]
         return words
 
     def baselines(self, split: Split) -> dict[str, float]:
@@ -170,7 +169,7 @@ class ImagesTask(SampleTask):
         return {split: self._targets(split, self._rows[split]) for split in SPLITS}
 
     def _features(self, split: Split) -> NDArray[np.float32]:
-        return self._pixels[split][self._rows[split]].reshape(self.count(split), -1).astype(np.float32)
+        return self._pixels[split][self._rows[split]].reshape(self.count(split), -1) / np.float32(255)
 
     def _targets(self, split: Split, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         """Classes of these rows (B,) per output; -1 where the domain has another output."""

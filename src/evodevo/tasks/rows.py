@@ -16,12 +16,13 @@ from evodevo.tasks import corpus
 SUFFIXES = frozenset({".jsonl", ".csv"})
 
 
-def read(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def read(path: Path, columns: Sequence[str], *, separator: str | None = None) -> Iterator[tuple[str, ...]]:
     """The values of some columns, row by row, as text.
 
     Args:
         path: a .jsonl or .csv file, plain or .gz or .xz; a CSV file names its columns in the first line.
         columns: which ones, in which order; whole numbers and booleans of JSON become text.
+        separator: what stands between the texts of a JSON list when they become one text; None refuses lists.
 
     Raises:
         DataError: unreadable, no such column (with the nearest one), or a value that is no text, with the line.
@@ -34,10 +35,13 @@ def read(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
     if len(data) > corpus.MAX_CORPUS_BYTES:
         raise DataError(f"{path} has more than {corpus.MAX_CORPUS_BYTES:,} bytes. Give smaller files.")
     text = corpus.as_text(data, str(path)).decode("utf-8")
-    yield from (_json_lines if suffix == ".jsonl" else _comma_separated)(text, path, columns)
+    if suffix == ".jsonl":
+        yield from _json_lines(text, path, columns, separator)
+    else:
+        yield from _comma_separated(text, path, columns)
 
 
-def _json_lines(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _json_lines(text: str, path: Path, columns: Sequence[str], separator: str | None) -> Iterator[tuple[str, ...]]:
     # Not splitlines: JSON text may hold U+2028 and its like as they are.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -52,7 +56,7 @@ def _json_lines(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple
         for column in columns:
             if column not in row:
                 raise _missing(column, row, place)
-        yield tuple(_as_text(row[column], column, place) for column in columns)
+        yield tuple(_as_text(row[column], column, place, separator) for column in columns)
 
 
 def _comma_separated(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -75,7 +79,12 @@ def _comma_separated(text: str, path: Path, columns: Sequence[str]) -> Iterator[
         raise DataError(f"{path}, line {reader.line_num} is not CSV: {error}.") from None
 
 
-def _as_text(value: Any, column: str, place: str) -> str:
+def _as_text(value: Any, column: str, place: str, separator: str | None) -> str:
+    if separator is not None and isinstance(value, list):
+        pieces = [_as_text(piece, column, place, None) for piece in value]
+        if any(separator in piece for piece in pieces):
+            raise DataError(f"{place}: an item of {column!r} holds the separator {separator!r}. Choose another one.")
+        return separator.join(pieces)
     if isinstance(value, bool | int):
         return str(value)
     if isinstance(value, str):

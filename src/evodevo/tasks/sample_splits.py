@@ -45,6 +45,7 @@ def assign(
     pools: Sequence[Pool],
     *,
     units: Sequence[bytes] | None = None,
+    unit_name: str = "content",
     classes: Sequence[int] | None = None,
     held_out: float = 0.1,
 ) -> Assignment:
@@ -58,6 +59,7 @@ def assign(
         contents: what may not stand in two splits, one per sample.
         pools: where each sample may go.
         units: what goes together (all questions about one image); None is each content by itself.
+        unit_name: what a unit is, for the rule in words.
         classes: a class per sample, each of which should be seen in training; None is no such wish.
         held_out: the share of validation, and of test where none is given.
 
@@ -88,7 +90,7 @@ def assign(
                 " separate files for each split that do not repeat each other."
             )
     distinct = sum(len(np.unique(content[rows])) for rows in places.values())
-    return Assignment(places, int((~kept).sum()), int(kept.sum()) - distinct, _rule(pools, units is not None, held_out))
+    return Assignment(places, int((~kept).sum()), int(kept.sum()) - distinct, _rule(pools, unit_name, held_out))
 
 
 def fingerprint(*parts: bytes) -> bytes:
@@ -154,11 +156,10 @@ def _fill(
             return
 
 
-def _rule(pools: Sequence[Pool], by_unit: bool, held_out: float) -> str:
-    what = "of the image or first text" if by_unit else "of its content"
+def _rule(pools: Sequence[Pool], what: str, held_out: float) -> str:
     share = f"{held_out:.0%}"
     given = set(pools) & {"train", "validation", "test"}
     if not given:
-        return f"by content: SHA-256 {what}, about {share} validation, {share} test, the rest train"
-    own = f"; the rest by SHA-256 {what}, {share} validation" if set(pools) - given else ""
+        return f"by content: SHA-256 of the {what}, about {share} validation, {share} test, the rest train"
+    own = f"; the rest by SHA-256 of the {what}, {share} validation" if set(pools) - given else ""
     return f"given: {', '.join(sorted(given))}{own}; what a held-out split repeats is left out of the others"
