@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.models.network import Batch, Network
@@ -63,11 +64,11 @@ def training_flops(network: Network, batch: Batch) -> float:
     return counter.flops
 
 
-def _recurrent_flops(layer: nn.LSTM, x: Tensor) -> float:
+def _recurrent_flops(layer: nn.LSTM, x: Tensor | PackedSequence) -> float:
     """Four gates, each a product with the input and one with the state, per position, layer and direction."""
     directions = 2 if layer.bidirectional else 1
     total, width = 0, layer.input_size
     for _ in range(layer.num_layers):
         total += directions * 2 * 4 * layer.hidden_size * (width + layer.hidden_size)
         width = directions * layer.hidden_size
-    return float(total * x.shape[:-1].numel())
+    return float(total * x.data.shape[:-1].numel())
