@@ -118,11 +118,13 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
             statements &= theories.mentioned(drawn.take(chosen))[:, None]
             candidates[chosen] = theories.members(statements, settings.attributes)
         candidates &= np.arange(2 * settings.attributes) % 2 == negated_of[cell][:, None, None]
-        flat = candidates.reshape(len(cell), -1)
+        flat = candidates.reshape(len(cell), settings.entities * 2 * settings.attributes)
         picked = np.where(flat, rng.random(flat.shape), -1).argmax(axis=1)
         usable = np.asarray(flat.any(axis=1))
         taken = _within(cell, usable, wanted)
         idle = 0 if len(taken) else idle + 1
+        if idle:
+            continue
         wanted -= np.bincount(cell[taken], minlength=len(cells))
         entity, literal = picked[taken] // (2 * settings.attributes), picked[taken] % (2 * settings.attributes)
         names = names.take(taken)
