@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.operators import dense
-from evodevo.operators.dense import linear
+from evodevo.operators.dense import affine, linear
 
 needs_one_dnn = pytest.mark.skipif(
     not dense.one_dnn(), reason="this processor has no AVX-512: torch's own product serves"
@@ -71,3 +72,24 @@ def test_without_it_torch_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight, _ = inputs((64,), 16, 16)
     monkeypatch.setattr(dense, "one_dnn", lambda: False)
     assert torch.equal(linear(x, weight), F.linear(x, weight))
+
+
+@pytest.mark.parametrize("rows", [(0,), (3, 5), (20, 40)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_affine_is_the_layer(rows: tuple[int, ...], bias: bool) -> None:
+    x, _, gradient = inputs(rows, 64, 48)
+    layer = nn.Linear(64, 48, bias=bias)
+    results = []
+    for function in (lambda u: affine(u, layer), layer):
+        leaf = x.clone().requires_grad_()
+        y = function(leaf)
+        results.append((y, *torch.autograd.grad(y, [leaf, *layer.parameters()], gradient)))
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-4)
+
+
+def test_counters_of_flops_see_every_product() -> None:
+    x, weight, _ = inputs((64,), 32, 16)
+    with FlopCounterMode(display=False) as counter:
+        linear(x, weight)
+    assert counter.get_total_flops() == 2 * 64 * 32 * 16

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.operators.base import Operator, Output
+from evodevo.operators.dense import affine
 
 
 class Adapted(Operator):
@@ -44,8 +45,8 @@ class Adapted(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """See ``Operator``."""
-        output: Output = self.operator(self.enter(x), mask=mask, state=state)
-        return Output(self.leave(output.y), {}, output.state)
+        output: Output = self.operator(affine(x, self.enter), mask=mask, state=state)
+        return Output(affine(output.y, self.leave), {}, output.state)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """The operator's."""

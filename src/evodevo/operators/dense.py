@@ -11,10 +11,11 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 FEWEST_ROWS = 32  # below it MKL is as fast, and a call costs less
+FEWEST_PRODUCTS = 1 << 21  # the same for products with a bias, which costs a pass of its own
 WIDE = 4  # a weight with so many times more rows than columns has its gradient made transposed, twice as fast
 
 
@@ -29,8 +30,17 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
         or torch.compiler.is_compiling()
         or torch.is_autocast_enabled("cpu")
         or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0  # counters of FLOPs do not know oneDNN's product
     )
     return F.linear(x, weight) if plain else _Dense.apply(x, weight)  # type: ignore[no-untyped-call]
+
+
+def affine(x: Tensor, layer: nn.Linear) -> Tensor:
+    """What the layer makes of x (..., D): x Wᵀ + b."""
+    rows = x.numel() // max(x.shape[-1], 1)
+    if layer.bias is None or rows * layer.weight.numel() < FEWEST_PRODUCTS:
+        return F.linear(x, layer.weight, layer.bias)
+    return linear(x, layer.weight) + layer.bias
 
 
 @cache

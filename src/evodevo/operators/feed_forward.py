@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.operators.base import Operator, Output
+from evodevo.operators.dense import affine
 
 
 class FeedForward(Operator):
@@ -30,7 +31,7 @@ class FeedForward(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """See ``Operator``."""
-        y = self.outer(F.gelu(self.inner(x)))
+        y = affine(F.gelu(affine(x, self.inner)), self.outer)
         return Output(F.dropout(y, self.dropout, self.training), {}, state)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:

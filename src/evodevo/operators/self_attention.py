@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.operators.attention import attend
 from evodevo.operators.base import Operator, Output, Slab
+from evodevo.operators.dense import affine
 from evodevo.spaces.featurizer import SOFTMAX
 
 
@@ -53,7 +54,8 @@ class SelfAttention(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """See ``Operator``."""
-        query, key, value = self.project(x).unflatten(-1, (3, self.heads, -1)).unbind(2)  # (B, T, H, P)
+        split = (*x.shape[:2], 3, self.heads, x.shape[2] // self.heads)
+        query, key, value = affine(x, self.project).view(split).unbind(2)  # (B, T, H, P)
         valid, after = mask, None
         if state is not None:
             key, value, valid, after = self._remember(key, value, mask, state)
@@ -62,7 +64,7 @@ class SelfAttention(Operator):
             mixed = attend(query, key, value, valid=valid, band=None, nonlinearity=SOFTMAX)
         else:
             mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible_keys(valid))
-        y = self.out(mixed.transpose(1, 2).flatten(2))
+        y = affine(mixed.transpose(1, 2).flatten(2), self.out)
         return Output(F.dropout(y, self.dropout, self.training), {}, after)
 
     @staticmethod

@@ -1,0 +1,243 @@
+"""What every layer of a network promises, as tests to inherit.
+
+    class TestMine(LayerTests):
+        @pytest.fixture
+        def case(self) -> LayerCase:
+            return LayerCase(TransformerLayer(heads=2), width=16, causal=True)
+
+Legend: B batch, S positions, d width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from torch import Tensor
+
+from evodevo.models.layers import build_layer
+from evodevo.operators.base import Operator, select_rows, used_bytes
+from evodevo.spaces.layer_cost import layer_parameters, layer_state_bytes
+from evodevo.spaces.layers import Layer
+from evodevo.testing.operators import assert_states_close, run_in_pieces
+
+POSITIONS = 14
+TOLERANCE = 1e-9
+GARBAGE = 3.0
+
+
+@dataclass(frozen=True)
+class LayerCase:
+    """One layer under test.
+
+    Attributes:
+        spec: its description.
+        width: d.
+        causal: as the model would be.
+        residual: as ``build_layer`` takes it.
+        counted: whether ``spaces/layer_cost.py`` states what it costs.
+        frozen: whether none of its parameters but those of adapters is trained.
+        leak: what a later position may change; above 0 only where a Fourier transform rounds.
+    """
+
+    spec: Layer
+    width: int
+    causal: bool
+    residual: bool = True
+    counted: bool = True
+    frozen: bool = False
+    leak: float = 0.0
+
+    def build(self, seed: int = 0) -> Operator:
+        """The layer in float64 and evaluation mode, with weights that depend on the seed alone."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            layer = build_layer(self.spec, self.width, causal=self.causal, residual=self.residual)
+        return layer.to(torch.float64).eval()
+
+    def inputs(self, positions: int = POSITIONS, *, batch: int = 3, seed: int = 1) -> Tensor:
+        """(B, S, d) of unit size."""
+        source = torch.Generator().manual_seed(seed)
+        return torch.randn(batch, positions, self.width, generator=source, dtype=torch.float64)
+
+
+class LayerTests:
+    """Inherit, and give the fixture ``case``."""
+
+    @pytest.fixture
+    def case(self) -> LayerCase:
+        """The layer under test; a subclass overrides it, with ``params`` for a table of them."""
+        raise NotImplementedError
+
+    # Shapes and numbers
+
+    def test_shape_and_type_stay(self, case: LayerCase) -> None:
+        layer = case.build()
+        with torch.no_grad():
+            for positions in (1, 2, POSITIONS):
+                x = case.inputs(positions)
+                output = layer(x)
+                assert output.y.shape == x.shape
+                assert output.y.dtype == x.dtype
+                assert output.state is None
+
+    def test_a_sample_without_real_positions_is_finite(self, case: LayerCase) -> None:
+        layer, x = case.build(), case.inputs().requires_grad_()
+        mask = torch.ones(x.shape[:2], dtype=torch.bool)
+        mask[1] = False
+        y = layer(x, mask=mask).y
+        assert bool(y.isfinite().all())
+        wanted = [x, *(p for p in layer.parameters() if p.requires_grad)]
+        for gradient in torch.autograd.grad(y[mask].square().sum(), wanted, allow_unused=True):
+            assert gradient is None or bool(gradient.isfinite().all())
+
+    def test_every_trainable_parameter_has_an_influence(self, case: LayerCase) -> None:
+        layer = case.build()
+        trained = {name: p for name, p in layer.named_parameters() if p.requires_grad}
+        if case.frozen:
+            assert all(name.startswith(("enter.", "leave.")) for name in trained)
+        if not trained:
+            return
+        loss = layer(case.inputs()).y.square().sum()
+        for name, gradient in zip(
+            trained, torch.autograd.grad(loss, list(trained.values()), allow_unused=True), strict=True
+        ):
+            assert gradient is not None, name
+            assert bool(gradient.isfinite().all()), name
+            if not name.endswith(("key.bias", "k_lin.bias", "k_proj.bias")):  # softmax is blind to these
+                assert float(gradient.abs().max()) > 0, name
+
+    def test_the_same_seed_gives_the_same_parameters(self, case: LayerCase) -> None:
+        first, again, other = (dict(case.build(seed).named_parameters()) for seed in (0, 0, 1))
+        assert first.keys() == again.keys() == other.keys()
+        assert all(torch.equal(first[name], again[name]) for name in first)
+        if any(p.requires_grad for p in first.values()):
+            assert any(not torch.equal(first[name], other[name]) for name in first)
+
+    def test_stated_parameters_are_counted(self, case: LayerCase) -> None:
+        if not case.counted:
+            pytest.skip("states no cost")
+        counted = sum(parameter.numel() for parameter in case.build().parameters())
+        assert counted == layer_parameters(case.spec, case.width, case.causal)
+
+    # Who hears whom
+
+    def test_samples_do_not_meet(self, case: LayerCase) -> None:
+        layer, x = case.build(), case.inputs(batch=4)
+        mask = _holes(x)
+        with torch.no_grad():
+            for masks in (None, mask):
+                together = layer(x, mask=masks).y
+                for row in range(4):
+                    alone = layer(x[row : row + 1], mask=None if masks is None else masks[row : row + 1]).y
+                    real = slice(None) if masks is None else masks[row]
+                    torch.testing.assert_close(together[row][real], alone[0][real], rtol=0, atol=TOLERANCE)
+
+    def test_masked_positions_have_no_influence(self, case: LayerCase) -> None:
+        layer, x = case.build(), case.inputs()
+        mask = _holes(x)
+        other = torch.where(mask.unsqueeze(-1), x, GARBAGE * case.inputs(seed=2))
+        with torch.no_grad():
+            torch.testing.assert_close(
+                layer(x, mask=mask).y[mask], layer(other, mask=mask).y[mask], rtol=0, atol=TOLERANCE
+            )
+
+    def test_no_gradient_reaches_masked_positions(self, case: LayerCase) -> None:
+        layer, x = case.build(), case.inputs().requires_grad_()
+        mask = _holes(x)
+        (gradient,) = torch.autograd.grad(layer(x, mask=mask).y[mask].square().sum(), x)
+        assert float(gradient[~mask].abs().max()) <= TOLERANCE
+        assert float(gradient[mask].abs().max()) > 0
+
+    def test_padding_changes_nothing(self, case: LayerCase) -> None:
+        layer, x = case.build(), case.inputs()
+        short = POSITIONS - 5
+        mask = torch.ones(x.shape[:2], dtype=torch.bool)
+        mask[:, short:] = False
+        with torch.no_grad():
+            alone = layer(x[:, :short]).y
+            torch.testing.assert_close(layer(x, mask=mask).y[:, :short], alone, rtol=0, atol=TOLERANCE)
+            everything = torch.ones(x.shape[0], short, dtype=torch.bool)
+            torch.testing.assert_close(layer(x[:, :short], mask=everything).y, alone, rtol=0, atol=TOLERANCE)
+
+    # Order of time
+
+    def test_later_positions_say_nothing_to_earlier_ones(self, case: LayerCase) -> None:
+        layer = case.build()
+        if not case.causal:
+            pytest.skip("is not in a causal model")
+        assert layer.causal
+        x = case.inputs()
+        with torch.no_grad():
+            for mask in (None, _holes(x)):
+                y = layer(x, mask=mask).y
+                for t in (1, 6, POSITIONS - 1):
+                    other, others = x.clone(), mask
+                    other[:, t:] = case.inputs(seed=2)[:, t:]
+                    if mask is not None:
+                        others = mask.clone()
+                        others[:, t:] = ~mask[:, t:]
+                    moved = (layer(other, mask=others).y - y)[:, :t]
+                    seen = moved if mask is None else moved[mask[:, :t]]
+                    assert float(seen.abs().max()) <= case.leak
+
+    # One sequence, any pieces
+
+    def test_any_split_equals_one_call(self, case: LayerCase) -> None:
+        layer = _streamable(case)
+        x = case.inputs()
+        mask = torch.arange(POSITIONS) >= torch.tensor([0, 4, POSITIONS - 1]).unsqueeze(1)
+        with torch.no_grad():
+            for masks in (None, mask):
+                whole = layer(x, mask=masks).y
+                _, reference = run_in_pieces(layer, x, [POSITIONS], masks)
+                for pieces in _splits():
+                    y, state = run_in_pieces(layer, x, pieces, masks)
+                    real = torch.ones_like(mask) if masks is None else masks
+                    torch.testing.assert_close(y[real], whole[real], rtol=0, atol=TOLERANCE, msg=str(pieces))
+                    assert_states_close(state, reference)
+
+    def test_states_of_samples_can_be_chosen(self, case: LayerCase) -> None:
+        layer = _streamable(case)
+        x, rows = case.inputs(), torch.tensor([2, 0, 0])
+        with torch.no_grad():
+            whole = layer(x[rows]).y
+            _, state = run_in_pieces(layer, x[:, :9], [9])
+            rest, _ = run_in_pieces(layer, x[rows, 9:], [1, POSITIONS - 10], state=select_rows(state, rows))
+        torch.testing.assert_close(rest, whole[:, 9:], rtol=0, atol=TOLERANCE)
+
+    def test_stated_state_bytes_are_used(self, case: LayerCase) -> None:
+        if not case.counted:
+            pytest.skip("states no cost")
+        layer = _streamable(case).to(torch.float32)
+        for length in (1, POSITIONS):
+            with torch.no_grad():
+                _, state = run_in_pieces(layer, case.inputs(length, batch=2).float(), [length])
+            assert used_bytes(state) == 2 * layer_state_bytes(case.spec, case.width, length)
+
+
+def _holes(x: Tensor) -> Tensor:
+    """(B, S) with about a third masked, anywhere, and something real in every sample."""
+    mask = torch.rand(x.shape[:2], generator=torch.Generator().manual_seed(7)) > 0.35
+    mask[:, 2] = True
+    mask[0, 0] = False
+    return mask
+
+
+def _splits() -> list[list[int]]:
+    """Some fixed pieces and some drawn ones."""
+    source = torch.Generator().manual_seed(11)
+    pieces = [[1] * POSITIONS, [POSITIONS - 1, 1], [1, POSITIONS - 1], [0, 3, 0, POSITIONS - 3]]
+    for _ in range(3):
+        cuts = torch.randperm(POSITIONS - 1, generator=source)[:3].add(1).sort().values.tolist()
+        pieces.append([b - a for a, b in zip([0, *cuts], [*cuts, POSITIONS], strict=True)])
+    return pieces
+
+
+def _streamable(case: LayerCase) -> Operator:
+    layer = case.build()
+    assert layer.streamable or not case.causal or case.spec.kind == "h_model", "a causal layer streams"
+    if not layer.streamable:
+        pytest.skip("is not streamable")
+    return layer
