@@ -238,13 +238,12 @@ class HCore(nn.Module):
     @property
     def may_be_silent(self) -> bool:
         """Whether a layer can be unaddressed."""
-        structure = self.structure
-        return (
-            self.hard
-            or structure.router.gate == "sparsemax_in"
-            or bool(structure.disabled)
-            or structure.window is not None
-        )
+        return self.positions_may_differ or bool(self.structure.disabled) or self.structure.window is not None
+
+    @property
+    def positions_may_differ(self) -> bool:
+        """Whether a layer can be addressed at some positions of a sample and not at others."""
+        return self.hard or self.structure.router.gate == "sparsemax_in"
 
     # A pass
 
@@ -330,9 +329,10 @@ class HCore(nn.Module):
         weights = self._open(self.routers, logits, legal, t)
         if structure.inflow_gate:
             weights = weights * inflow.clamp(max=1.0).unsqueeze(-1)
-        elif active is not None:
-            # Without the gate an unaddressed layer would still say L(0) (A6); one that is not called cannot.
-            weights = weights * active[:, None, :, None]
+        elif self.may_be_silent:
+            # Without the gate an unaddressed layer would still say L(0) (A6); one that is not called cannot. Decided
+            # where connections are, or a later position could wake a layer for an earlier one.
+            weights = weights * (inflow > 0).unsqueeze(-1)
         if t == flow.total - 1:
             weights = weights[..., hidden:]
         weights = self._harden(weights, flow.total)
@@ -389,13 +389,12 @@ class HCore(nn.Module):
                     before = streams.sums.get((moment, place))
                     streams.sums[(moment, place)] = _running(precise[:, place], mask, before)
                 found.append(router(precise[:, place], mask, before))
-            size = max(one.shape[-1] for one in found)
+            reach = 2 * (self.structure.window or 0) + 1 if windowed else self.hidden_count
+            size = reach + self.output_count
             positions = max(one.shape[1] for one in found)
             full = [one.expand(-1, positions, size) for one in found]
             logits = torch.stack(full, 2)
-            return (
-                self._spread(logits) if windowed else logits.expand(-1, -1, -1, self.hidden_count + self.output_count)
-            )
+            return self._spread(logits) if windowed else logits
 
     def _spread(self, logits: Tensor) -> Tensor:
         """Logits over relative offsets and outputs as logits over targets; others are illegal anyway."""
@@ -431,9 +430,15 @@ class HCore(nn.Module):
 
     def _active(self, inflow: Tensor) -> Tensor | None:
         """(B, H), who is addressed; None where everybody is run."""
-        if self.training or not self.may_be_silent:
+        if not self.may_be_silent:
             return None
-        return (inflow > 0).any(1)
+        if not self.training:
+            return (inflow > 0).any(1)
+        if not self.structure.disabled:
+            return None
+        enabled = torch.ones(self.hidden_count, dtype=torch.bool, device=inflow.device)
+        enabled[list(self.structure.disabled)] = False
+        return enabled.expand(inflow.shape[0], -1)
 
     def _aggregate(
         self, messages: Tensor, weights: Tensor, masks: Tensor | None, *, of_input: bool
@@ -447,7 +452,7 @@ class HCore(nn.Module):
 
     def _node_masks(self, weights: Tensor, masks: Tensor | None, messages: Tensor) -> Tensor | None:
         """A position of a target is real where any contributor has it (A11): (B, N, S)."""
-        varied = weights.shape[1] > 1 and self.may_be_silent
+        varied = weights.shape[1] > 1 and self.positions_may_differ
         if masks is None and not varied:
             return None
         if masks is None:

@@ -6,7 +6,7 @@ Depth is time: the hidden layers are run T times, and between two iterations eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -224,10 +224,12 @@ class HModel(Network):
         total = self._drawn_iterations()
         flow = self.core.begin(values, masks, total, record=record)
         yield self._thought(flow)
-        cut = self.structure.regularisation.backprop_last
+        cut, direct = self.structure.regularisation.backprop_last, flow.y
         for t in range(total):
-            if self.training and cut is not None and t == total - cut:
+            if self.training and cut is not None and t == total - cut and t > 0:
+                # What inputs say to outputs directly keeps its gradient, or inputs would never learn.
                 flow = flow.detach()
+                flow = replace(flow, y=flow.y + (direct - direct.detach()))
             if self.structure.checkpointing and self.training:
                 flow = self._checkpointed(flow)
             else:

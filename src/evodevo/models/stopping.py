@@ -121,7 +121,11 @@ class _Judge:
         """Whether no answer has moved by more than the threshold, in nats."""
         now, length = self._answers(flow), flow.x.shape[2]
         steady: Tensor | None = None
-        for spec in self.model.output_specs:
+        specs = self.model.output_specs
+        if self.model.structure.causal:
+            # An answer about the whole sample knows later tokens; it must not say when earlier ones are done.
+            specs = tuple(spec for spec in specs if spec.kind == "tokens") or specs
+        for spec in specs:
             moved = _moved(now[spec.name], self._logits[spec.name], labels=spec.kind == "labels")
             calm = moved < self.threshold
             if spec.kind == "tokens":

@@ -42,6 +42,7 @@ class Router(nn.Module):
         self.inner: nn.Linear | None = None
         self.outer: nn.Linear | None = None
         self.logits: nn.Parameter | None = None
+        self.channels: Tensor | None
         if self.head == "feedforward":
             self.inner = nn.Linear(width, structure.hidden or width)
         if self.head in ("feedforward", "linear"):
@@ -50,6 +51,7 @@ class Router(nn.Module):
             self.outer.bias = nn.Parameter(biases.clone())
         elif self.head in ("channel", "independent"):
             self.logits = nn.Parameter(biases.clone())
+            self.register_buffer("channels", torch.arange(targets) if self.head == "channel" else None)
             if self.head == "channel" and width < targets:
                 raise UsageError(
                     f"a channel router has one channel per target: {targets} targets do not fit into width {width}. "
@@ -66,7 +68,7 @@ class Router(nn.Module):
         pooled: Tensor = self.pool(h, mask, before)
         if self.head == "channel":
             assert self.logits is not None
-            return pooled[..., : len(self.logits)] + self.logits
+            return pooled[..., self.channels] + self.logits
         assert self.outer is not None
         if self.inner is not None:
             pooled = nn.functional.gelu(self.inner(pooled))
