@@ -106,8 +106,7 @@ def layer_state_bytes(spec: Layer, width: int, length: int) -> int:
     """What a causal layer keeps per sample after S tokens, in float32."""
     inner = spec.width or width
     if isinstance(spec, TransformerLayer):
-        # Keys, values, and one byte that says whether the token is real.
-        return length * (2 * inner * STATE_BYTES + 1)
+        return STATE_BYTES * 2 * length * inner
     if isinstance(spec, ConvolutionLayer):
         return STATE_BYTES * (spec.kernel - 1) * inner
     if isinstance(spec, LSTMLayer):

@@ -1,0 +1,266 @@
+"""The cost of an H-Model: stated equals counted over random structures, parts add up, skipping saves what it skips."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from evodevo.errors import UsageError
+from evodevo.models.h_model import HModel
+from evodevo.operators.base import used_bytes
+from evodevo.spaces.h_model_cost import executed_flops, h_model_cost, h_model_parameters, h_model_work, layer_flops
+from evodevo.spaces.h_model_structure import (
+    HaltingStructure,
+    HModelStructure,
+    InferenceStructure,
+    RouterStructure,
+    preset,
+)
+from evodevo.spaces.layers import ConvolutionLayer, LIVLayer, MLPLayer, TransformerLayer
+from evodevo.tasks.base import InputSpec, OutputSpec
+
+TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)
+IMAGE = InputSpec("picture", "image", height=9, width=20, channels=3)
+VECTOR = InputSpec("numbers", "vector", size=7)
+CLASS = OutputSpec("answer", "class", 5)
+LABELS = OutputSpec("tags", "labels", 3)
+NEXT = OutputSpec("next", "tokens", 50, of="words")
+
+# Layers that PyTorch's counter sees whole; test_layer_cost.py has the others.
+HIDDEN = st.sampled_from(
+    [
+        TransformerLayer(),
+        TransformerLayer(width=64, router="linear"),
+        MLPLayer(hidden=48, router="independent"),
+        ConvolutionLayer(),
+        ConvolutionLayer(router="channel"),
+        LIVLayer(operator="SA-1", head_size=8),
+    ]
+)
+
+
+@st.composite
+def structures(draw: st.DrawFn) -> HModelStructure:
+    causal = draw(st.booleans())
+    hidden = tuple(draw(st.lists(HIDDEN, min_size=1, max_size=4)))
+    pools = ["token", "prefix_mean"] if causal else ["attention", "mean", "max", "last", "token"]
+    canvas = "segments" if causal else draw(st.sampled_from(["segments", "pad", "latents"]))
+    pool = None if canvas == "latents" else draw(st.none() | st.sampled_from(pools))
+    router = RouterStructure(
+        head=draw(st.sampled_from(["feedforward", "linear", "channel", "constant", "independent"])),
+        hidden=draw(st.none() | st.integers(1, 40)),
+        pool=pool,  # type: ignore[arg-type]
+    )
+    halting = draw(st.sampled_from(["none", "output_mass", "act", "ponder"]))
+    return HModelStructure(
+        width=draw(st.sampled_from([32, 48])),
+        hidden=hidden,
+        iterations=draw(st.integers(0, 3)),
+        causal=causal,
+        router=router,
+        input_blocks=draw(st.integers(0, 2)),
+        output_blocks=draw(st.integers(0, 2)),
+        aggregation=draw(st.sampled_from(["sum", "attention"])),  # type: ignore[arg-type]
+        iteration_embedding=draw(st.sampled_from(["message", "input", "film", "none"])),  # type: ignore[arg-type]
+        output_division=draw(st.sampled_from(["t", "learned", "last"])),  # type: ignore[arg-type]
+        window=draw(st.none() | st.integers(1, 5)),
+        canvas=canvas,  # type: ignore[arg-type]
+        slots=draw(st.integers(1, 9)),
+        halting=HaltingStructure(rule=halting),  # type: ignore[arg-type]
+        missing=draw(st.booleans()),
+    )
+
+
+def products() -> FlopCounterMode:
+    """PyTorch's counter, which forgets products of a matrix and a vector (the scores of attention pools)."""
+
+    def matrix_vector(matrix: Any, vector: Any, **_: Any) -> int:
+        return 2 * int(matrix[0]) * int(matrix[1])
+
+    return FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mv: matrix_vector})
+
+
+def ends_of(structure: HModelStructure, several: bool) -> tuple[tuple[InputSpec, ...], tuple[OutputSpec, ...]]:
+    if structure.causal:
+        return (TOKENS,), (NEXT,)
+    return ((TOKENS, IMAGE, VECTOR), (CLASS, LABELS)) if several else ((TOKENS,), (CLASS,))
+
+
+def zeros(inputs: tuple[InputSpec, ...], rows: int = 1) -> dict[str, Tensor]:
+    shapes: dict[str, Any] = {
+        "tokens": lambda spec: torch.zeros(rows, spec.length, dtype=torch.long),
+        "image": lambda spec: torch.zeros(rows, spec.height, spec.width, spec.channels, dtype=torch.uint8),
+        "vector": lambda spec: torch.zeros(rows, spec.size),
+    }
+    return {spec.name: shapes[spec.modality](spec) for spec in inputs}
+
+
+@given(structure=structures(), several=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_stated_parameters_are_built_part_by_part(structure: HModelStructure, several: bool) -> None:
+    inputs, outputs = ends_of(structure, several)
+    with torch.device("meta"):
+        model = HModel(structure, inputs, outputs)
+    stated = h_model_parameters(structure, inputs, outputs)
+
+    def count(*prefixes: str) -> int:
+        return sum(p.numel() for name, p in model.named_parameters() if name.startswith(prefixes))
+
+    assert stated["hidden"] == count("core.layers")
+    assert stated["routers"] == count("core.routers", "core.input_routers")
+    assert stated["aggregation"] == count("core.aggregation")
+    assert stated["iterations"] == count("core.embedding", "core.division")
+    assert stated["halting"] == count("unit")
+    assert stated["embeddings"] + stated["inputs"] == count("inputs")
+    assert stated["outputs"] + stated["heads"] == count("outputs")
+    cost = h_model_cost(structure, inputs=inputs, outputs=outputs)
+    assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in model.parameters())
+    assert cost.embedding_parameters == stated["embeddings"] + stated["heads"]
+
+
+@given(structure=structures(), several=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_stated_products_are_executed(structure: HModelStructure, several: bool) -> None:
+    """On the meta device every product is counted, and nothing is skipped."""
+    structure = structure.model_copy(update={"halting": HaltingStructure()})
+    inputs, outputs = ends_of(structure, several)
+    with torch.device("meta"):
+        model = HModel(structure, inputs, outputs).train().requires_grad_(False)
+        batch = zeros(inputs)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), products() as counter:
+        model(batch)
+    length = h_model_length(structure, inputs)
+    work = h_model_work(structure, length, inputs, outputs, visible=False)
+    counted = counter.get_total_flops()
+    masks = mask_products(structure, inputs, len(outputs), length)
+    assert sum(part.products for part in work.values()) == counted - masks
+
+
+def h_model_length(structure: HModelStructure, inputs: tuple[InputSpec, ...]) -> int:
+    lengths = {"words": 12, "picture": 3 * 5, "numbers": 1}  # patches of 4 x 4 pixels
+    every = [lengths[spec.name] for spec in inputs]
+    return {"segments": sum(every), "pad": max(every), "latents": structure.slots}[structure.canvas]
+
+
+def mask_products(structure: HModelStructure, inputs: tuple[InputSpec, ...], outputs: int, length: int) -> int:
+    """Who hears which position is found by a product too; it is no part of the mathematics."""
+    if len(inputs) == 1 or structure.canvas == "latents" or structure.pool in ("token", "prefix_mean"):
+        return 0
+    hidden = len(structure.hidden)
+    every = hidden + outputs
+    if structure.iterations == 0:
+        return 2 * len(inputs) * outputs * length
+    rounds = (structure.iterations - 1) * hidden * every + hidden * outputs
+    return 2 * length * (len(inputs) * every + rounds)
+
+
+# Laws
+
+
+def test_blocks_are_run_i_plus_h_t_plus_o_times() -> None:
+    structure = preset("balanced")
+    work = h_model_work(structure, 20, (InputSpec("w", "tokens", length=20, vocabulary=9),), (CLASS,), visible=False)
+    block = layer_flops(structure, 20)[0]
+    head = 2 * structure.width * CLASS.size
+    assert work["inputs"].total + work["hidden"].total + work["outputs"].total == (1 + 4 * 4 + 1) * block + head
+
+
+def test_all_calls_give_the_whole_pass_and_none_only_the_rest() -> None:
+    structure = preset("balanced", hidden=(TransformerLayer(), MLPLayer()), iterations=3)
+    ends: dict[str, Any] = {"inputs": (TOKENS,), "outputs": (CLASS,)}
+    whole = h_model_cost(structure, **ends).executed_flops
+    assert executed_flops(structure, [3, 3], **ends) == whole
+    first, second = layer_flops(structure, TOKENS.length)
+    assert whole - executed_flops(structure, [1, 2.5], **ends) == 2 * first + 0.5 * second
+    early = executed_flops(structure, [1, 1], iterations=1, **ends)
+    assert early < executed_flops(structure, [1, 1], **ends)
+    once = structure.model_copy(update={"iterations": 1})
+    assert early == h_model_cost(once, **ends).executed_flops
+
+
+def test_counted_calls_of_a_skipping_model_cost_what_is_stated() -> None:
+    """A model that runs 1 of 3 layers per sample: its call counters, as FLOPs, equal the products that were made."""
+    torch.manual_seed(0)
+    structure = HModelStructure(
+        width=32,
+        hidden=(TransformerLayer(), TransformerLayer(feedforward=16), TransformerLayer(feedforward=40)),
+        iterations=3,
+        inference=InferenceStructure(mode="target_topm", m=1),
+    )
+    model = HModel(structure, (TOKENS,), (CLASS,)).eval()
+    for parameter in model.core.input_routers.parameters():
+        torch.nn.init.normal_(parameter)
+    rows = 5
+    batch = {"words": torch.randint(50, (rows, TOKENS.length))}
+    model.core.runner.reset()
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), products() as counter:
+        model(batch)
+    calls = [count / rows for count in model.core.runner.rows]
+    assert sum(calls) == pytest.approx(2 + 1)
+    stated = executed_flops(structure, calls, inputs=(TOKENS,), outputs=(CLASS,))
+    assert rows * stated == pytest.approx(counter.get_total_flops(), rel=1e-12)
+
+
+def test_cost_grows_with_batch_and_training_and_is_json() -> None:
+    structure = preset("deep")
+    one, four = (h_model_cost(structure, length=16, batch=batch) for batch in (1, 4))
+    assert four.flops == 4 * one.flops
+    assert four.parameters == one.parameters
+    assert h_model_cost(structure, length=16, mode="train").flops == 3 * one.flops
+    assert one.embedding_parameters == one.cache_bytes == 0
+    assert all(type(value) is int for value in one.to_json().values())
+
+
+def test_only_causal_models_keep_a_cache_and_see_half() -> None:
+    structure = HModelStructure(causal=True, iterations=2, hidden=(TransformerLayer(), MLPLayer()))
+    cost = h_model_cost(structure, inputs=(TOKENS,), outputs=(NEXT,))
+    # One input block, one of two hidden layers twice, one output block: keys and values of 12 tokens in float32.
+    assert cost.cache_bytes == (1 + 2 + 1) * 2 * 12 * 64 * 4
+    assert cost.flops < cost.executed_flops
+    both = h_model_cost(structure.model_copy(update={"causal": False}), inputs=(TOKENS,), outputs=(CLASS,))
+    assert both.cache_bytes == 0
+    assert both.flops == both.executed_flops
+
+
+def test_stated_cache_is_kept() -> None:
+    structure = HModelStructure(causal=True, iterations=2, hidden=(TransformerLayer(), ConvolutionLayer()))
+    model = HModel(structure, (TOKENS,), (NEXT,)).eval()
+    length = TOKENS.length
+    blocks = [*model.inputs.layers["words"].blocks, *model.outputs.layers["next"].blocks]  # type: ignore[misc]
+    every = [*blocks, *list(model.core.layers) * structure.iterations]
+    kept = 0
+    with torch.no_grad():
+        for layer in every:
+            state = layer.initial_state(1, length, torch.float32, torch.device("cpu"))
+            kept += used_bytes(layer(torch.zeros(1, length, 64), state=state).state)
+    assert h_model_cost(structure, inputs=(TOKENS,), outputs=(NEXT,)).cache_bytes == kept
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "give the inputs of the task, or the number of positions"),
+        ({"length": 4, "inputs": (TOKENS,)}, "leave length out"),
+        ({"length": 0}, "length is 0"),
+        ({"length": 4, "batch": 0}, "batch is 0"),
+        ({"length": 4, "mode": "decode"}, "backbones only"),
+    ],
+)
+def test_impossible_questions_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        h_model_cost(HModelStructure(), **options)
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"), [([1, 1], "4 hidden layers"), ([5, 0, 0, 0], "at most once"), ([-1, 0, 0, 0], "at most once")]
+)
+def test_impossible_calls_are_refused(calls: list[float], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        executed_flops(HModelStructure(), calls, length=4)

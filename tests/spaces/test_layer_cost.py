@@ -1,0 +1,134 @@
+"""Stated equals counted: parameters, matrix products and states of every kind of layer, against the layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from evodevo.errors import UsageError
+from evodevo.models.layers import build_layer
+from evodevo.operators.base import used_bytes
+from evodevo.spaces.classes import OPERATORS
+from evodevo.spaces.layer_cost import Work, layer_parameters, layer_state_bytes, layer_work
+from evodevo.spaces.layers import ConvolutionLayer, Layer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+
+WIDTH = 64
+INNER = st.none() | st.sampled_from([64, 128])
+SIZES = st.none() | st.integers(1, 200)
+
+
+def layers() -> st.SearchStrategy[Layer]:
+    """Any layer that a width of 64 allows."""
+    genomes = [".".join(map(str, OPERATORS.get(name).operator)) for name in OPERATORS]
+    return st.one_of(
+        st.builds(TransformerLayer, heads=st.sampled_from([1, 2, 4]), feedforward=SIZES, width=INNER),
+        st.builds(MLPLayer, hidden=SIZES, width=INNER),
+        st.builds(ConvolutionLayer, kernel=st.sampled_from([1, 3, 9]), width=INNER),
+        st.builds(LSTMLayer, width=INNER),
+        st.builds(LIVLayer, operator=st.sampled_from([*OPERATORS.names(), *genomes]), width=INNER),
+    )
+
+
+@contextmanager
+def counting(layer: nn.Module) -> Iterator[Any]:
+    """FLOPs of matrix products; those inside an LSTM by its shapes, since PyTorch runs it as one operation or many."""
+    counter = FlopCounterMode(display=False)
+    found = {"recurrent": 0}
+
+    def count(module: nn.Module, arguments: tuple[Any, ...], _: Any) -> None:
+        shapes = [p.numel() for name, p in module.named_parameters() if name.startswith("weight")]
+        found["recurrent"] += 2 * sum(shapes) * arguments[0].shape[:-1].numel()
+
+    hooks = [one.register_forward_hook(count) for one in layer.modules() if isinstance(one, nn.LSTM)]
+    with counter:
+        yield lambda: counter.get_total_flops() + found["recurrent"]
+    for hook in hooks:
+        hook.remove()
+
+
+@given(spec=layers(), causal=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_stated_parameters_are_built(spec: Layer, causal: bool) -> None:
+    with torch.device("meta"):
+        layer = build_layer(spec, WIDTH, causal=causal)
+    assert layer_parameters(spec, WIDTH, causal) == sum(p.numel() for p in layer.parameters())
+
+
+@given(spec=layers(), causal=st.booleans(), length=st.integers(1, 40))
+@settings(max_examples=60, deadline=None)
+def test_stated_products_are_executed(spec: Layer, causal: bool, length: int) -> None:
+    # oneDNN's products are not seen by the counter; on the meta device PyTorch's own are taken. An LSTM must run.
+    recurrent = spec.kind == "lstm"
+    with torch.device("cpu" if recurrent else "meta"), torch.no_grad():
+        layer = build_layer(spec, WIDTH, causal=causal)
+        x = torch.zeros(1, length, WIDTH)
+        with counting(layer) as counted:
+            layer(x)
+    work = layer_work(spec, WIDTH, length, causal=causal, visible=False)
+    assert work.products == counted()
+
+
+@given(spec=layers(), length=st.integers(1, 30))
+@settings(max_examples=40, deadline=None)
+def test_stated_states_are_kept(spec: Layer, length: int) -> None:
+    layer = build_layer(spec, WIDTH, causal=True)
+    with torch.no_grad():
+        state = layer.initial_state(1, length, torch.float32, torch.device("cpu"))
+        state = layer(torch.randn(1, length, WIDTH), state=state).state or {}
+    assert layer_state_bytes(spec, WIDTH, length) == used_bytes(state)
+
+
+def test_half_of_causal_scores_is_visible() -> None:
+    spec = TransformerLayer()
+    whole = layer_work(spec, WIDTH, 100, causal=True, visible=False)
+    half = layer_work(spec, WIDTH, 100, causal=True)
+    assert whole.products - half.products == 4 * WIDTH * (100 * 100 - 100 * 101 // 2)
+    assert layer_work(spec, WIDTH, 100, causal=False) == whole
+
+
+def test_both_ways_costs_two_copies() -> None:
+    for name in OPERATORS:
+        spec = LIVLayer(operator=name)
+        one, two = (layer_work(spec, WIDTH, 33, causal=causal) for causal in (True, False))
+        assert two == one.times(2)
+        both, single = (layer_parameters(spec, WIDTH, causal) - WIDTH for causal in (False, True))
+        assert both == 2 * single
+
+
+def test_the_default_block_has_the_papers_size() -> None:
+    """Spec 3.7: a transformer block of width 64 with 128 hidden units has about 33,000 parameters."""
+    assert layer_parameters(TransformerLayer(), 64, False) == 33_344
+    assert layer_work(TransformerLayer(), 64, 1, causal=False).products == 2 * (4 * 64**2 + 2 * 64 * 128) + 4 * 64
+
+
+def test_work_adds_up() -> None:
+    assert Work(1, 2) + Work(3, 4) == Work(4, 6)
+    assert Work(1, 2).times(3) == Work(3, 6)
+    assert Work(1, 2).total == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (TransformerLayer(heads=3), "3 attention heads do not divide the width 64"),
+        (TransformerLayer(heads=4, width=30), "do not divide the width 30"),
+        (ConvolutionLayer(kernel=4), "4 taps"),
+        (LIVLayer(operator="Rec-9"), "unknown LIV class 'Rec-9'"),
+        (LIVLayer(operator="1.1.1.9.1"), "operator genome, integer 4"),
+        (LIVLayer(operator="1.1.1"), "5 are wanted"),
+        (LIVLayer(width=40), "width 40"),
+    ],
+)
+def test_layers_that_cannot_be_are_refused_by_cost_and_by_model(spec: Layer, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        layer_parameters(spec, WIDTH, False)
+    with pytest.raises(UsageError):
+        build_layer(spec, WIDTH, causal=False)
