@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from evodevo.diagrams import marks
 from evodevo.diagrams.base import Drawing, empty, one_line, shorten, text_width
 from evodevo.diagrams.palette import family_role
-from evodevo.diagrams.routing_flow import Flow, Node, Route, flow_difference, routes
+from evodevo.diagrams.routing_flow import Flow, Node, Route, flow_difference, strongest_routes
 from evodevo.diagrams.routing_layout import Limits, Sheet, left_out, row_name, sheet_for
 from evodevo.diagrams.routing_legend import (
     CALLED,
@@ -54,15 +54,13 @@ def _diagram(flow: Flow, title: str, caption: str, limits: Limits, compact: bool
     if not flow.samples:
         return empty("No sample to draw the routing of.")
     sheet = sheet_for(flow, compact, bool(title), bool(caption))
-    every = list(routes(flow, sheet.layers, sheet.columns - 2))
-    strong = [route for route in every if abs(route.weight) >= max(limits.threshold, 1e-6)]
-    drawn = sorted(strong, key=lambda route: -abs(route.weight))[: limits.strongest]
-    words = left_out(flow, sheet, limits, len(every), len(strong), len(drawn))
+    found = strongest_routes(flow, sheet.layers, sheet.columns - 2, limits.threshold, limits.strongest)
+    words = left_out(flow, sheet, limits, found)
     width = sheet.x(sheet.columns - 1) + 34
     heading = shorten(one_line(title, 200), width - 24, _TITLE)
     below = shorten(one_line(caption, 400), width - 24, SMALL)
     lines = _wrapped(words, width - 24)
-    label = f"Routing{': ' if title else ''}{title}. {len(drawn)} connections drawn. {caption}"
+    label = f"Routing{': ' if title else ''}{title}. {len(found.drawn)} connections drawn. {caption}"
     legend_lines = in_lines(legend_entries(flow, sheet, names), width - 24)
     height = sheet.bottom + 26 + 17 * len(legend_lines) + 14 * len(lines) + 4
     drawing = Drawing(width, height, label)
@@ -71,7 +69,7 @@ def _diagram(flow: Flow, title: str, caption: str, limits: Limits, compact: bool
     if below:
         drawing.text(12, 37 if heading else 20, below, "fill-muted", SMALL)
     _draw_grid(drawing, flow, sheet)
-    for route in reversed(drawn):
+    for route in reversed(found.drawn):
         _draw_route(drawing, flow, sheet, route, names)
     _draw_nodes(drawing, flow, sheet, names)
     y = sheet.bottom + 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -112,17 +112,37 @@ class Route(NamedTuple):
     weight: float
 
 
-def routes(flow: Flow, layers: Sequence[int], iterations: int) -> Iterator[Route]:
+class Routes(NamedTuple):
+    """Connections to draw, the strongest first; how many reach the threshold, and how many there are at all."""
+
+    drawn: list[Route]
+    strong: int
+    every: int
+
+
+def strongest_routes(
+    flow: Flow, layers: Sequence[int], iterations: int, threshold: float = 0.0, most: int | None = None
+) -> Routes:
     """The connections among some hidden layers (and from inputs, to outputs) in the first iterations.
 
-    What the last of these says to hidden layers is left out: nobody would hear it, or it is not drawn.
+    What the last of these says to hidden layers is left out: nobody would hear it, or it is not drawn. Weights of 0
+    are no connections to draw.
     """
     inputs, hidden = len(flow.inputs), len(flow.hidden)
     outputs = range(hidden, hidden + len(flow.outputs))
+    found: list[Route] = []
+    strong = every = 0
     for step in range(iterations + 1):
         weights = flow.connections[step - 1] if step else flow.first
+        sources = list(layers) if step else list(range(inputs))
         targets = [*layers, *outputs] if step < iterations else list(outputs)
-        for source in layers if step else range(inputs):
-            place = Node(step, inputs + source if step else source)
-            for target in targets:
-                yield Route(place, Node(step + 1, inputs + target), float(weights[source, target]))
+        part = weights[np.ix_(sources, targets)]
+        size = np.abs(part)
+        places = np.flatnonzero((size >= threshold) & (size > 0))
+        every, strong = every + part.size, strong + len(places)
+        kept = places[np.argsort(-size.reshape(-1)[places], kind="stable")][:most]
+        for row, column in zip(*np.unravel_index(kept, part.shape), strict=True):
+            source = Node(step, inputs + sources[row] if step else sources[row])
+            found.append(Route(source, Node(step + 1, inputs + targets[column]), float(part[row, column])))
+    found.sort(key=lambda route: -abs(route.weight))
+    return Routes(found[:most], strong, every)

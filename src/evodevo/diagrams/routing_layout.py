@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evodevo.diagrams.base import one_line, shorten, text_width
-from evodevo.diagrams.routing_flow import Flow
+from evodevo.diagrams.routing_flow import Flow, Routes
 from evodevo.errors import UsageError
 
 _HIDDEN_AT_MOST, _ITERATIONS_AT_MOST = 40, 32
@@ -91,12 +91,13 @@ def row_name(name: str) -> str:
     return shorten(one_line(name, 80), 150, 11)
 
 
-def left_out(flow: Flow, sheet: Sheet, limits: Limits, every: int, strong: int, drawn: int) -> list[str]:
+def left_out(flow: Flow, sheet: Sheet, limits: Limits, found: Routes) -> list[str]:
     """What the drawing is of, and what it leaves out."""
     words = ["One sample." if flow.samples == 1 else f"{flow.samples:,} samples."]
-    if drawn < strong:
+    drawn, every = len(found.drawn), found.every
+    if drawn < found.strong:
         words.append(f"The strongest {drawn:,} of {every:,} connections.")
-    elif strong < every:
+    elif found.strong < every:
         words.append(f"{drawn:,} of {every:,} connections; those below {limits.threshold:g} are left out.")
     hidden = len(sheet.layers)
     if hidden < len(flow.hidden):

@@ -36,6 +36,8 @@ select{font:inherit;color:var(--ink);background:var(--soft);border:1px solid var
 padding:3px 6px;max-width:100%}
 .patterns{display:grid;grid-template-columns:repeat(auto-fill,minmax(330px,1fr));gap:14px}
 .patterns figure{margin:0;overflow-x:auto}
+.maps{display:flex;flex-wrap:wrap;gap:4px 22px}
+.maps figure{margin:0}
 .route.off{display:none}
 .following .route{opacity:.07}
 .following .route.lit{opacity:1}
@@ -79,7 +81,7 @@ def _summary(view: RoutingView) -> Element:
     ]
     if report.probes and report.probes[0].gain:
         gain = report.probes[0].gain[0]
-        items.append((f"{100 * gain:+.1f} %", f"{cut(report.probes[0].fact, 40)} read from routes, over untrained"))
+        items.append((f"{gain:+.3f}", f"accuracy of {cut(report.probes[0].fact, 40)} from routes, over untrained"))
     words = (
         "A connection's weight says how much of a layer's message another one hears. Input speaks first; in each "
         "iteration every layer that is called speaks to the layers of the next one and to the outputs, which add "

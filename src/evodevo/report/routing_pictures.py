@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from evodevo.diagrams import mean_flow, routing_diagram, routing_difference
-from evodevo.diagrams.routing_flow import Flow
+from evodevo.diagrams.routing_flow import Flow, strongest_routes
 from evodevo.report.html import Content, details, element, figure, paragraph, section, table
 from evodevo.report.routing_view import RoutingView
 from evodevo.report.view import cut
@@ -32,7 +32,7 @@ def class_section(view: RoutingView) -> Element | None:
     for one, other in pairs[: view.detail.pairs]:
         names = (cut(view.classes[one].name, 60), cut(view.classes[other].name, 60))
         svg = routing_difference(flows[one], flows[other], names, "", view.limits)
-        differences.append((f"{names[0]} minus {names[1]}", [figure(svg, "", classes="fits")]))
+        differences.append((f"{names[0]} minus {names[1]}", [figure(svg, "", classes="")]))
     if differences:
         words = "Means of two classes, subtracted: solid where the first one's weight is larger, dashed the second's."
         every = len(view.report.classes) * (len(view.report.classes) - 1) // 2
@@ -45,24 +45,19 @@ def class_section(view: RoutingView) -> Element | None:
 
 def _mean_figure(view: RoutingView, flow: Flow, title: str) -> Element:
     svg = routing_diagram(flow, title, "", view.limits)
-    return figure(svg, "", _strongest(flow), classes="fits")
+    return figure(svg, "", _strongest(flow), classes="")
 
 
 def _strongest(flow: Flow) -> Element:
     """The largest weights as a table."""
-    targets = [*flow.hidden, *flow.outputs]
-    named = [
-        (weight, "input", flow.inputs[source], targets[target])
-        for (source, target), weight in np.ndenumerate(flow.first)
+    found = strongest_routes(flow, range(len(flow.hidden)), flow.iterations, most=_TABLE_ROWS)
+    names = [cut(name, 60) for name in (*flow.inputs, *flow.hidden, *flow.outputs)]
+    rows = [
+        [str(source.column or "input"), names[source.row], names[target.row], f"{weight:.3f}"]
+        for source, target, weight in found.drawn
     ]
-    named += [
-        (weight, str(step + 1), flow.hidden[source], targets[target])
-        for (step, source, target), weight in np.ndenumerate(flow.connections)
-    ]
-    named.sort(key=lambda row: -row[0])
-    rows = [[step, cut(source, 60), cut(target, 60), f"{weight:.3f}"] for weight, step, source, target in named]
-    caption = f"The {min(len(rows), _TABLE_ROWS)} largest of {len(rows):,} mean weights"
-    return table(["iteration", "from", "to", "weight"], rows[:_TABLE_ROWS], (3,), caption)
+    caption = f"The {len(rows)} largest of {found.every:,} mean weights"
+    return table(["iteration", "from", "to", "weight"], rows, (3,), caption)
 
 
 def sample_section(view: RoutingView) -> Element | None:
@@ -78,7 +73,7 @@ def sample_section(view: RoutingView) -> Element | None:
         svg = routing_diagram(flow, name[0].upper() + name[1:], "", view.limits)
         shown = trace.samples[int(place)] if trace.samples else {}
         rows = [[cut(key, 60), cut(text, 600)] for key, text in shown.items()]
-        choices.append((name, [figure(svg, "", classes="fits"), table(["part", "text"], rows) if rows else None]))
+        choices.append((name, [figure(svg, "", classes=""), table(["part", "text"], rows) if rows else None]))
     words = f"{len(choices)} of {trace.count:,} samples." if len(choices) < trace.count else ""
     return section("samples", "Single samples", paragraph(words) if words else None, chooser("sample", choices))
 

@@ -23,8 +23,14 @@ def layer_section(view: RoutingView) -> Element | None:
     columns = [f"t = {step + 1}" for step in range(trace.iterations)]
     groups = [HeatRows("all samples", trace.hidden, _rows(report.activity.T))]
     groups += [HeatRows(cut(each.name, 60), trace.hidden, _rows(each.activity.T)) for each in view.classes]
-    svg = heat_map(groups, columns, "activity: min(1, inflow), 0 where not called", 0.0, 1.0)
-    content = [figure(svg, "How active each layer is in each iteration.", classes="fits")]
+    maps = element("div", classes="maps")
+    for group in groups:
+        maps.append(figure(heat_map([group], columns, "activity", 0.0, 1.0), "", classes="fits"))
+    words = (
+        "How active each layer is in each iteration: min(1, inflow), what the inflow gate lets through; 0 where it was "
+        "not called."
+    )
+    content = [element("h3", "Activity"), paragraph(words), maps]
     if len(view.classes) > 1:
         names = [cut(each.name, 60) for each in view.classes]
         shares = HeatRows("", names, [_numbers(each.shares) for each in view.classes])
@@ -92,9 +98,9 @@ def probe_section(view: RoutingView) -> Element | None:
     if report.telling:
         words = (
             f"Whole hard paths and {cut(report.fact, 40)} have an adjusted mutual information of "
-            f"{report.telling.paths:.2f} (0 by chance, 1 if either gives the other). Single connections, above or "
-            f"below 0.5, tell at most {report.telling.ceiling:.2f} nats; with shuffled classes the best one reaches "
-            f"{report.telling.chance:.3f}."
+            f"{report.telling.paths:.2f} (0 by chance, 1 if either gives the other). A single connection, above or "
+            f"below 0.5, can tell {min(report.telling.ceiling, np.log(2)):.2f} nats; with shuffled classes the best "
+            f"one reaches {report.telling.chance:.3f}."
         )
         rows = [[cut(name, 160), f"{value:.3f}"] for name, value in report.telling.strongest]
         content += [paragraph(words), table(["connection", "nats"], rows, (1,))]

@@ -1,0 +1,193 @@
+"""The page on routing: complete without its script, safe, small, true to the trace."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import re
+import shutil
+import subprocess
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evodevo.evaluation.routing.probe import route_probe
+from evodevo.evaluation.routing.summary import routing_report
+from evodevo.report.routing_data import RoutingReport
+from evodevo.report.routing_page import LIMIT_BYTES, routing_page
+from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
+
+LANGUAGES = ("ar", "de", "en")
+
+
+class Page(HTMLParser):
+    """Tags, attributes, texts; the style sheet and the script apart."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.raw = {"style": "", "script": ""}
+        self.texts: list[str] = []
+        self.summaries: list[str] = []
+        self.current = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.current = tag
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.current = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.current in self.raw:
+            self.raw[self.current] += data
+        else:
+            self.texts.append(data)
+            if self.current == "summary":
+                self.summaries.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+@pytest.fixture(scope="module")
+def report() -> RoutingReport:
+    trace = classes_trace(60, LANGUAGES, noise=0.05)
+    untrained = random_trace(60, 4, 4, inputs=2, outputs=2)
+    probe = route_probe(trace, "language", untrained=untrained)
+    checkpoints = [(0, untrained), (100, classes_trace(60, LANGUAGES, noise=0.2)), (200, trace)]
+    return routing_report(
+        trace,
+        "Routing of a3f29bc1",
+        fact="language",
+        gradient_norms=np.array([0.1, 0.2, 0.3, 0.4]),
+        probes=[probe],
+        checkpoints=checkpoints,
+    )
+
+
+@pytest.fixture(scope="module")
+def html(report: RoutingReport) -> str:
+    return routing_page(report)
+
+
+def test_the_policy_allows_our_style_and_script_by_hash_and_nothing_else(html: str) -> None:
+    page = Page(html)
+    (policy,) = (
+        value for tag, name, value in page.attributes if tag == "meta" and name == "content" and "default-src" in value
+    )
+    hashes = {
+        kind: "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for kind, text in page.raw.items()
+    }
+    assert policy == (
+        f"default-src 'none'; style-src '{hashes['style']}'; base-uri 'none'; form-action 'none'; "
+        f"script-src '{hashes['script']}'"
+    )
+    assert (page.tags["style"], page.tags["script"]) == (1, 1)
+    assert not [name for _, name, _ in page.attributes if name == "style" or name.startswith("on")]
+    assert not re.search(r"https?:|url\(|@import|<link|<iframe|<img|<object|<embed", html, re.IGNORECASE)
+    assert html.index("Content-Security-Policy") < html.index("<style") < html.index("<script")
+
+
+def test_the_script_is_a_constant(html: str) -> None:
+    other = routing_page(routing_report(chain_trace(), "Other"))
+    assert Page(html).raw["script"] == Page(other).raw["script"] != ""
+
+
+def test_links_lead_somewhere_and_ids_are_unique(html: str) -> None:
+    page = Page(html)
+    ids = Counter(value for _, name, value in page.attributes if name == "id")
+    assert set(ids) == {"summary", "means", "samples", "patterns", "layers", "time", "telling"}
+    assert max(ids.values()) == 1
+    assert {value for _, name, value in page.attributes if name == "href"} == {f"#{name}" for name in ids}
+
+
+def test_every_class_pair_and_chosen_sample_can_be_chosen_without_a_script(html: str) -> None:
+    summaries = Page(html).summaries
+    for wanted in ("all 60 samples", "ar (20 samples)", "ar minus de", "ar minus en", "de minus en", "sample 0 (ar)"):
+        assert wanted in summaries
+    assert sum(text.startswith("sample ") for text in summaries) == 24
+
+
+def test_the_numbers_of_the_report_are_on_the_page(report: RoutingReport, html: str) -> None:
+    text = Page(html).text
+    assert "sentence 0 in ar" in text
+    assert f"{report.chain.likeness:.2f}" in text
+    assert f"k-means finds {len(report.patterns.shares)} patterns" in text
+    assert "Gain over the untrained model: +" in text
+    assert "routes, shuffled labels" in text
+    assert "Drift over training" in text
+    assert "gradient norm" in text
+    assert "Halting" in text
+    (best, _), *_ = report.telling.strongest if report.telling else [("", 0.0)]
+    assert best in text
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        chain_trace(),
+        random_trace(1),
+        trace_of(np.full((2, 1, 3), 0.7), np.zeros((2, 0, 2, 3))),
+        trace_of(np.zeros((2, 1, 3)), np.zeros((2, 2, 2, 3))),
+        chain_trace().select(np.arange(0)),
+    ],
+    ids=["chain", "one sample", "no iterations", "silence", "no samples"],
+)
+def test_unusual_traces_have_pages(trace) -> None:
+    text = Page(routing_page(routing_report(trace, "Routing"))).text
+    assert "In one look" in text
+    assert "nan" not in text.lower().replace("finance", "")
+
+
+def test_a_large_trace_stays_under_the_limit_and_says_what_is_left_out() -> None:
+    trace = random_trace(60, 24, 24, inputs=2, outputs=3)
+    many = dataclasses.replace(trace, facts={"digit": np.arange(60) % 10})
+    html = routing_page(routing_report(many, "Large", fact="digit"))
+    assert len(html.encode()) <= LIMIT_BYTES
+    assert "Fewer samples and classes are drawn" in html
+
+
+@pytest.mark.parametrize(
+    "payload", ["<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "\x1b[31m\u202e"]
+)
+def test_no_text_becomes_markup(payload: str) -> None:
+    trace = classes_trace(12, LANGUAGES)
+    hostile = dataclasses.replace(
+        trace,
+        inputs=(payload,) * 2,
+        hidden=(payload,) * 4,
+        outputs=(payload,) * 2,
+        kinds=(payload,) * 4,
+        facts={payload: trace.facts["language"]},
+        names={payload: (payload, payload + "b", payload + "c")},
+        samples=[{payload: payload}] * 12,
+    )
+    page = Page(routing_page(routing_report(hostile, payload, fact=payload, subtitle=payload, notes=[payload])))
+    assert page.tags["script"] == 1
+    assert page.tags["img"] == 0
+    assert "alert" not in page.raw["script"]
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page.text)
+
+
+@pytest.mark.slow
+def test_the_script_runs_in_a_browser(html: str, tmp_path: Path) -> None:
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("no chromium to run the page's script in")
+    path = tmp_path / "page.html"
+    path.write_text(html, encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    done = subprocess.run([browser, *options, path.as_uri()], capture_output=True, text=True, timeout=120)
+    assert done.stdout.count('class="controls"') == 3
+    assert len(re.findall(r'<details open="" hidden="">', done.stdout)) > 20
