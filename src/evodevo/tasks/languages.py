@@ -80,6 +80,7 @@ class LanguagesTask(SampleTask):
         self.group_names = {"language": self.languages, "script": scripts}
         self._tokens = {split: _cut(entry, f"tokens_{split}") for split in SPLITS}
         self._bytes = {split: _cut(entry, f"bytes_{split}") for split in SPLITS}
+        self._check_lengths()
         self._windows = {split: self._window_counts(split) for split in SPLITS}
 
     @classmethod
@@ -177,17 +178,23 @@ class LanguagesTask(SampleTask):
 
     def _window_counts(self, split: Split) -> list[int]:
         """Windows of each language."""
-        counts: list[int] = []
-        for name, stream in zip(self.languages, self._tokens[split], strict=True):
-            free = len(stream) - self.context_length
-            counts.append(free if split == "train" else (len(stream) - 1) // self.context_length)
-            if free < 1:
-                raise DataError(
-                    f"the language {name!r} is too small: its {split} split has {len(stream):,} tokens, and a context "
-                    f"length of {self.context_length:,} needs at least {self.context_length + 1:,}. Give more text of "
-                    f"it, or a context length of at most {max(1, len(stream) - 1):,}."
-                )
-        return counts
+        lengths = [len(stream) for stream in self._tokens[split]]
+        if split == "train":
+            return [length - self.context_length for length in lengths]
+        return [(length - 1) // self.context_length for length in lengths]
+
+    def _check_lengths(self) -> None:
+        shortest, split, name = min(
+            (len(stream), split, name)
+            for split in SPLITS
+            for name, stream in zip(self.languages, self._tokens[split], strict=True)
+        )
+        if shortest <= self.context_length:
+            raise DataError(
+                f"the language {name!r} is too small: its {split} split has {shortest:,} tokens, and a context length "
+                f"of {self.context_length:,} needs at least {self.context_length + 1:,}. Give more text of it, or a "
+                f"context length of at most {max(1, shortest - 1):,}."
+            )
 
 
 def _cut(entry: Entry, name: str) -> list[NDArray[Any]]:
