@@ -13,7 +13,6 @@ from evodevo.recipes.base import RECIPES, EvolveSettings, resolve
 from evodevo.settings import validate
 from evodevo.spaces.backbone import BackboneSpace
 
-
 BACKBONES = [name for name in RECIPES.names() if name.startswith("backbone.")]
 
 

@@ -105,13 +105,17 @@ class LineView(View):
         standing, study = self.standing, self.standing.study
         if study is None:
             return
-        if kind == "phase":
+        if kind == "plan":
+            output.words(plan_words(facts))
+        elif kind == "phase":
             output.words(f"{facts['name']}:")
         elif kind == "evaluated":
             member = study.members[facts["id"]]
             seed = "" if facts["seed"] == OWN_SEED else f"  seed {facts['seed']}"
             result = scores_in_words(study, member, facts["seed"]) if facts["reason"] is None else failure(facts)
-            output.words(f"{origin(member):<34}{seed}  {result}  {duration(facts['seconds'])}")
+            output.words(
+                f"{origin(member):<34}{seed}  {result}  {duration(facts['seconds'])}{name_words(study, member)}"
+            )
         elif kind == "generation":
             output.words(
                 f"generation {facts['generation']} ({facts['generation'] + 1} of {standing.generations}): "
@@ -141,6 +145,8 @@ class LiveView(View):
         self._draw()
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
+        if kind == "plan":
+            self.say(plan_words(facts))
         if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("generation", "finished"):
             self._draw()
 
@@ -231,6 +237,27 @@ def summary(standing: Standing) -> str:
         gain = "" if standing.gain is None else f" ({standing.gain:+.4g})"
         parts.append(f"hypervolume {standing.hypervolume:.4g}{gain}")
     return ", ".join(parts)
+
+
+def plan_words(facts: dict[str, Any]) -> str:
+    """``18 trainings, expected 3.2 hours with 2 workers; it can be stopped and resumed at any time``."""
+    seconds = facts["expected_seconds"]
+    if seconds is None:
+        expected = "no time can be foreseen"
+    else:
+        expected = f"expected {seconds / 3600:.1f} hours" if seconds >= 3600 else f"expected {seconds / 60:.1f} minutes"
+    count, workers = facts["trainings"], facts["workers"]
+    return (
+        f"{count} training{'' if count == 1 else 's'}, {expected} with {workers} worker{'' if workers == 1 else 's'}; "
+        "it can be stopped and resumed at any time."
+    )
+
+
+def name_words(study: Study, member: Member) -> str:
+    """What an arm of an experiment is called; nothing for searched genomes, whose ids say enough."""
+    from evodevo.spaces.arms import ArmSpace
+
+    return f"  {output.one_line(study.space.title(member.genome), 120)}" if isinstance(study.space, ArmSpace) else ""
 
 
 def goal_words(study: Study) -> str:

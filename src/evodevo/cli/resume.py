@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evodevo.cli.comparing import show_comparison
 from evodevo.cli.front import show_front
 from evodevo.cli.options import (
     DEFAULT_STORE,
@@ -44,5 +45,9 @@ def resume(
         json=json,
     )
     with ended.archive:
-        if not json:
+        if json:
+            return
+        if ended.is_experiment:
+            show_comparison(ended)
+        else:
             show_front(ended)

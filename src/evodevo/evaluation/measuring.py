@@ -27,7 +27,7 @@ class Measured:
 
     Attributes:
         loss: mean over outputs of their mean loss, in nats.
-        accuracy: mean over outputs; of labels the micro F1.
+        accuracy: mean over outputs; of labels the micro F1; of tokens that hold an answer, the share of answers.
         outputs: output -> metric -> value.
         groups: group -> value -> {"accuracy", "samples"}, the accuracy as above but per sample.
         executed_flops: mean per sample, where it was counted.
@@ -106,7 +106,8 @@ def measure(
             with precision.autocast():
                 answers = network(placed)
             for tally in tallies:
-                tally.add(answers[tally.spec.name], placed[f"{tally.spec.name}/target"])
+                name = tally.spec.name
+                tally.add(answers[name], placed[f"{name}/target"], placed.get(f"{name}/position"))
     network.train(was_training)
     outputs = {tally.spec.name: tally.metrics() for tally in tallies}
     per_sample = _mean_of_known(np.stack([tally.per_sample() for tally in tallies]))
@@ -130,10 +131,12 @@ class _Tally:
         self.loss = 0.0
         self.targets = 0
         self.hits = 0.0
+        self.asked = False
         self.table = torch.zeros(3, spec.size if spec.kind == "labels" else 1, dtype=torch.float64)
         self.samples: list[Tensor] = []
 
-    def add(self, logits: Tensor, target: Tensor) -> None:
+    def add(self, logits: Tensor, target: Tensor, position: Tensor | None) -> None:
+        """Count a batch. Where ``position`` (B,) is given, the token there is the sample's answer."""
         known = ~target.isnan() if self.spec.kind == "labels" else target != NO_TARGET
         self.loss += float(answer_losses(self.spec, logits, target).double().sum())
         self.targets += int(known.sum())
@@ -146,18 +149,25 @@ class _Tally:
             return
         right = (logits.argmax(-1) == target) & known
         self.hits += float(right.sum())
+        if position is not None:
+            self.asked = True
+            self.samples.append(right.gather(1, position[:, None]).squeeze(1).float().cpu())
+            return
         share = right if right.ndim == 1 else right.sum(1) / known.sum(1).clamp(min=1)
         there = known if known.ndim == 1 else known.any(1)
         self.samples.append(torch.where(there, share.float(), torch.nan).cpu())
 
     def score(self) -> float:
         """What stands for the output in means over outputs."""
+        if self.asked:
+            return self.metrics()["answer"]
         return self.metrics()["f1_micro" if self.spec.kind == "labels" else "accuracy"]
 
     def metrics(self) -> dict[str, float]:
         loss = self.loss / self.targets if self.targets else math.nan
         if self.spec.kind != "labels":
-            return {"accuracy": self.hits / self.targets if self.targets else math.nan, "loss": loss}
+            answer = {"answer": _mean(self.per_sample().tolist())} if self.asked else {}
+            return {"accuracy": self.hits / self.targets if self.targets else math.nan, "loss": loss, **answer}
         true, false, missed = self.table
         each = 2 * true / (2 * true + false + missed).clamp(min=1)
         total = self.table.sum(1)

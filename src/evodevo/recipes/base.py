@@ -21,6 +21,7 @@ Driver = Literal["evolve", "train"]
 RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
 RECIPES.add("backbone.demo", "evodevo.recipes.backbone:DEMO")
 RECIPES.add("backbone.small", "evodevo.recipes.backbone:SMALL")
+RECIPES.add("h_model.pointer", "evodevo.recipes.h_model.pointer:POINTER")
 RECIPES.add("h_model.small", "evodevo.recipes.h_model.search:SMALL")
 
 

@@ -7,12 +7,14 @@ from importlib import metadata
 from pathlib import Path
 
 from evodevo import __version__
+from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.recipes.base import ExecutionSettings, RunSettings
 from evodevo.recipes.experiments import ExperimentSettings
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
+from evodevo.runs.forecast import forecast
 from evodevo.runs.given import recall_source, trainings
 from evodevo.runs.slices import slice_of_settings
 from evodevo.storage import Store
@@ -20,6 +22,7 @@ from evodevo.study import Listener, Study
 
 TRAIN = "train"
 EVOLVE = "evolve"
+PLAN = "experiment.plan"
 
 
 def create_run(store: Store, kind: str, recipe: str, settings: RunSettings) -> str:
@@ -76,8 +79,29 @@ def drive(
             record_change(opened, run_id, settings)
             if on_start is not None:
                 on_start(study)
+            if isinstance(settings, ExperimentSettings) and isinstance(problem, NetworkProblem):
+                _say_how_long(opened, run_id, settings, problem, executor, listener)
             study.run()
     return Archive(store).run(run_id)
+
+
+def _say_how_long(
+    store: Store,
+    run_id: str,
+    settings: ExperimentSettings,
+    problem: NetworkProblem,
+    executor: Executor,
+    listener: Listener | None,
+) -> None:
+    """Measure once, before the first training, what an experiment will take; record it and tell the listener."""
+    if any(event.type == PLAN for event in store.events(run_id)):
+        return
+    expected = forecast(settings.experiment.trainings(), problem, executor, settings.study.seed).to_json()
+    lease = store.acquire(run_id)
+    store.add_event(lease, PLAN, run_id, expected)
+    store.release(lease)
+    if listener is not None:
+        listener("plan", expected)
 
 
 def record_change(store: Store, run_id: str, settings: RunSettings) -> None:

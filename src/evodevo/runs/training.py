@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from evodevo.errors import UsageError
+from evodevo.recipes.base import resolve
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.driving import TRAIN, create_run, drive
+from evodevo.runs.evolve import begin
 from evodevo.runs.given import record_source
 from evodevo.runs.slices import Slice
 from evodevo.settings import merge, validate
@@ -35,7 +37,7 @@ def train(
     """Train an individual from scratch, with checkpoints from which an interrupted training goes on exactly.
 
     Args:
-        individual: its id or a prefix of it.
+        individual: its id or a prefix of it. For the experiments of a recipe see ``experiment``.
         tokens, steps, seconds: the budget of each training; the search's own if none is given.
         seeds: how many trainings.
         baselines: train the hand-drawn ones under the same budget too.
@@ -67,6 +69,34 @@ def train(
             record_source(opened, lease, space, source_id, genome)
             opened.release(lease)
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+
+
+def experiment(
+    recipe: str,
+    *,
+    size: str = "quick",
+    overrides: dict[str, Any] | None = None,
+    store: str | Path = "runs",
+    listener: Listener | None = None,
+    on_start: Callable[[Study], None] | None = None,
+    cache_folder: Path | None = None,
+) -> Run:
+    """Train all arms of a recipe, with every learning rate and seed.
+
+    Args:
+        recipe: its name; see ``evodevo recipes``.
+        size: quick or full.
+        overrides: nested settings that replace the recipe's, for example ``{"experiment": {"seeds": 3}}``.
+        store, listener, on_start, cache_folder: as for ``evolve``.
+
+    Returns:
+        A run of kind ``train``; see ``runs.comparison`` for its table.
+
+    Raises:
+        UsageError, DataError: settings or data cannot be used; nothing was recorded then.
+    """
+    settings = resolve(recipe, size=size, driver="train", overrides=overrides or {})
+    return begin(TRAIN, recipe, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 
 def _with_checkpoints(values: dict[str, Any], kind: Slice) -> dict[str, Any]:

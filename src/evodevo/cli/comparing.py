@@ -1,0 +1,167 @@
+"""The table of an experiment: one row per arm, beside it what the paper prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from evodevo.cli import output
+from evodevo.cli.standing import duration
+
+if TYPE_CHECKING:
+    from evodevo.runs import Run
+    from evodevo.runs.comparison import Row, Spread, Table
+
+EQUAL = {"steps": "equal steps", "flops": "equal FLOPs", "seconds": "equal time"}
+
+
+def show_comparison(run: Run) -> None:
+    """For people."""
+    from evodevo.diagrams.numbers import show
+    from evodevo.runs.comparison import compare_arms
+
+    table, comparison = compare_arms(run), run.settings.experiment
+    if comparison.title:
+        output.line(comparison.title)
+    headings = ("arm", "lr", "seeds", "validation", "test", *EQUAL.values(), "parameters", "FLOPs", "training")
+    output.table(headings, [_cells(row, show) for row in table.rows], right=headings[1:])
+    _show_metrics(table)
+    _show_groups(table)
+    _show_probes(table, show)
+    _show_remarks(run, table, show)
+
+
+def comparison_record(run: Run) -> dict[str, Any]:
+    """For ``--json``."""
+    from evodevo.runs.comparison import compare_arms
+
+    table, comparison = compare_arms(run), run.settings.experiment
+    return {
+        "title": comparison.title,
+        "rows": [_record(row) for row in table.rows],
+        "budgets": dict(table.budgets),
+        "baselines": table.baselines,
+        "facts": table.facts,
+        "paper": [one.model_dump(mode="json") for one in comparison.paper],
+        "caveats": list(comparison.caveats),
+    }
+
+
+def percent(spread: Spread | None) -> str:
+    """``94.1 ± 0.4``: a share in percent with its standard deviation over seeds."""
+    if spread is None:
+        return "–"
+    deviation = f" ± {100 * spread.deviation:.1f}" if spread.count > 1 else ""
+    return f"{100 * spread.mean:.1f}{deviation}"
+
+
+def _cells(row: Row, show: Any) -> tuple[object, ...]:
+    def amount(spread: Spread | None, unit: str) -> str:
+        return "–" if spread is None else show(spread.mean, unit)
+
+    seconds = None if row.training_seconds is None else row.training_seconds.mean
+    return (
+        row.group,
+        f"{row.learning_rate:g}",
+        len(row.trainings),
+        percent(row.validation),
+        percent(row.test),
+        *(percent(row.at.get(name)) for name in EQUAL),
+        amount(row.parameters, "parameters"),
+        amount(row.executed_flops, "flops"),
+        duration(seconds),
+    )
+
+
+def _show_metrics(table: Table) -> None:
+    names = dict.fromkeys(name for row in table.rows for name in row.metrics)
+    if not names:
+        return
+    output.line("\ntest, each output:")
+    rows = [(row.group, *(_plain(row.metrics.get(name)) for name in names)) for row in table.rows if row.metrics]
+    output.table(("arm", *names), rows, right=tuple(names))
+
+
+def _show_groups(table: Table) -> None:
+    groups = dict.fromkeys(name for row in table.rows for name in row.groups)
+    for group in groups:
+        values = dict.fromkeys(value for row in table.rows for value in row.groups.get(group, {}))
+        if not 1 < len(values) <= 16:
+            continue
+        output.line(f"\ntest accuracy in percent by {group}:")
+        rows = [(row.group, *(percent(row.groups[group].get(v)) for v in values)) for row in table.rows if row.groups]
+        output.table(("arm", *values), rows, right=tuple(values))
+
+
+def _show_probes(table: Table, show: Any) -> None:
+    names = dict.fromkeys(name for row in table.rows for name in row.probes)
+    if not names:
+        return
+    output.line("\nvalidation accuracy in percent of the trained networks under other circumstances (FLOPs):")
+    rows = []
+    for row in table.rows:
+        if row.probes:
+            pairs = [row.probes.get(name, (None, None)) for name in names]
+            rows.append(
+                (row.group, *(percent(a) + ("" if f is None else f" ({show(f.mean, 'flops')})") for a, f in pairs))
+            )
+    output.table(("arm", *names), rows, right=tuple(names))
+
+
+def _show_remarks(run: Run, table: Table, show: Any) -> None:
+    comparison = run.settings.experiment
+    for split, simple in table.baselines.items():
+        if simple:
+            known = ", ".join(f"{name} {value:.3f}" for name, value in simple.items())
+            output.line(f"\nwithout a network, on {split}: {known}")
+    for paper in comparison.paper:
+        output.line(f"\nprinted in {paper.source}:")
+        output.table(paper.columns, paper.rows)
+        for caveat in paper.caveats:
+            output.words(f"note: {caveat}")
+    if table.budgets:
+        parts = [
+            f"{table.budgets['steps']:,.0f} steps" if "steps" in table.budgets else "",
+            f"{show(table.budgets['flops'], 'flops')} of training" if "flops" in table.budgets else "",
+            duration(table.budgets["seconds"]) if "seconds" in table.budgets else "",
+        ]
+        output.words(
+            f"equal steps, FLOPs and time are read from the curves at {', '.join(filter(None, parts))}; an arm that "
+            "is read before its end has not yet lowered its learning rate as far."
+        )
+    for caveat in comparison.caveats:
+        output.words(f"note: {caveat}")
+    for row in table.rows:
+        for sentence in row.missing:
+            output.words(f"missing: {sentence}")
+
+
+def _plain(spread: Spread | None) -> str:
+    if spread is None:
+        return "–"
+    return f"{spread.mean:.4g}" + (f" ± {spread.deviation:.2g}" if spread.count > 1 else "")
+
+
+def _record(row: Row) -> dict[str, Any]:
+    def plain(spread: Spread | None) -> dict[str, float] | None:
+        return None if spread is None else spread.to_json()
+
+    return {
+        "arm": row.name,
+        "role": row.role,
+        "cell": dict(row.cell),
+        "learning_rate": row.learning_rate,
+        "learning_rates": {f"{rate:g}": value for rate, value in row.rates.items()},
+        "individuals": [one.id for one in row.trainings],
+        "missing": list(row.missing),
+        "validation": plain(row.validation),
+        "test": plain(row.test),
+        "metrics": {name: spread.to_json() for name, spread in row.metrics.items()},
+        "groups": {g: {v: spread.to_json() for v, spread in values.items()} for g, values in row.groups.items()},
+        "probes": {n: {"accuracy": plain(a), "executed_flops": plain(f)} for n, (a, f) in row.probes.items()},
+        "parameters": plain(row.parameters),
+        "executed_flops": plain(row.executed_flops),
+        "steps": plain(row.steps),
+        "training_flops": plain(row.training_flops),
+        "training_seconds": plain(row.training_seconds),
+        "at": {name: plain(spread) for name, spread in row.at.items()},
+    }

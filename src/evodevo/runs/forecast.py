@@ -1,0 +1,101 @@
+"""How long an experiment will take: each kind of network trains for a few steps first, in the same workers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from evodevo import canonical
+from evodevo.evaluation.network_problem import PACE, NetworkProblem
+from evodevo.evaluation.network_settings import training_settings
+from evodevo.execution.base import Executor, Job, Result
+from evodevo.spaces.arms import Arm, ArmSpace
+
+LONGEST = 180.0
+"""Seconds after which kinds that were not measured are taken to be like the others."""
+_FORWARD = 0.4
+"""A forward pass as a share of a step of training."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is about to be done.
+
+    Attributes:
+        trainings: different ones; arms that are alike are trained once.
+        expected_seconds: with these workers; None where nothing could be measured.
+        workers: at a time.
+    """
+
+    trainings: int
+    expected_seconds: float | None
+    workers: int
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """The fields by name."""
+        return asdict(self)
+
+
+def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, seed: int) -> Forecast:
+    """Measure and add up.
+
+    Args:
+        arms: all trainings.
+        problem: of the experiment.
+        executor: idle; it is idle again afterwards.
+        seed: of the run.
+    """
+    space = ArmSpace()
+    different = list({space.hash(arm): arm for arm in arms}.values())
+    kinds: dict[str, Arm] = {}
+    for arm in different:
+        kinds.setdefault(_kind(arm), arm)
+    paces = _measure(kinds, problem, executor, seed)
+    if not paces:
+        return Forecast(len(different), None, executor.workers)
+    typical = sum(step for step, _ in paces.values()) / len(paces), max(begin for _, begin in paces.values())
+    total = math.fsum(_seconds(arm, problem, *paces.get(_kind(arm), typical)) for arm in different)
+    return Forecast(len(different), total / min(executor.workers, len(different)), executor.workers)
+
+
+def _kind(arm: Arm) -> str:
+    """Arms of one kind take equally long for a step."""
+    parts = {"network": arm.network.model_dump(mode="json"), "task": arm.task, "batch": arm.training.get("batch_size")}
+    return canonical.digest(parts)
+
+
+def _measure(
+    kinds: dict[str, Arm], problem: NetworkProblem, executor: Executor, seed: int
+) -> dict[str, tuple[float, float]]:
+    """Kind -> (seconds of a step, seconds until the first one), of those that could be measured."""
+    for name, arm in kinds.items():
+        executor.submit(Job(f"pace/{name}", PACE, problem.payload(arm, seed), problem.seconds, problem.memory_bytes))
+    found, waiting, deadline = {}, set(kinds), time.monotonic() + LONGEST
+    while waiting and time.monotonic() < deadline:
+        for event in executor.poll(1.0):
+            if not isinstance(event, Result):
+                continue
+            name = event.id.removeprefix("pace/")
+            waiting.discard(name)
+            if event.payload is not None:
+                answer = canonical.loads(event.payload, what="a pace")
+                found[name] = (float(answer["step"]), float(answer["begin"]))
+    for name in waiting:
+        executor.cancel(f"pace/{name}")
+    return found
+
+
+def _seconds(arm: Arm, problem: NetworkProblem, step: float, begin: float) -> float:
+    """Of one training with its measurements."""
+    settings, training = problem.settings, training_settings(problem.settings, arm)
+    limits = [training.budget.seconds]
+    steps = problem.steps(arm)
+    if steps is not None:
+        limits.append(steps * step)
+    of_training = min(limit for limit in limits if limit is not None)
+    whole = settings.validation_samples or problem.task.count("validation")
+    tested = settings.test_samples or problem.task.count("test")
+    samples = settings.curve_points * settings.curve_samples + (2 + len(settings.probes)) * whole + tested
+    return begin + of_training + samples / training.batch_size * step * _FORWARD
