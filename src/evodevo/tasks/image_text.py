@@ -248,7 +248,7 @@ class ImageTextTask(SampleTask):
     def _features(self, split: Split, name: str) -> NDArray[np.float32]:
         batch = self._everything(split)
         if name == "image":
-            return batch["image"].reshape(self.count(split), -1) / np.float32(255)
+            return batch["image"].reshape(self.count(split), -1).astype(np.float32) / np.float32(255)
         return sample_baselines.word_counts(batch[name], batch[f"{name}/mask"], len(self.vocabulary))
 
 

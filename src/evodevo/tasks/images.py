@@ -169,7 +169,9 @@ class ImagesTask(SampleTask):
         return {split: self._targets(split, self._rows[split]) for split in SPLITS}
 
     def _features(self, split: Split) -> NDArray[np.float32]:
-        return self._pixels[split][self._rows[split]].reshape(self.count(split), -1) / np.float32(255)
+        return self._pixels[split][self._rows[split]].reshape(self.count(split), -1).astype(np.float32) / np.float32(
+            255
+        )
 
     def _targets(self, split: Split, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         """Classes of these rows (B,) per output; -1 where the domain has another output."""

@@ -81,7 +81,7 @@ def _fitted(features: Any, targets: NDArray[Any], held: Any) -> NDArray[Any]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # an opponent need not be polished
-        model = LogisticRegression(max_iter=200).fit(features, targets)
+        model = LogisticRegression(max_iter=100).fit(features, targets)
     answers: NDArray[Any] = model.predict(held)
     return answers
 

@@ -34,7 +34,7 @@ ANSWERS = tuple(value for values in VALUES.values() for value in values)
 SPLIT_RULE = "generated: what equals a sample of another split is drawn again"
 
 _SHARE_OF_GENRES = (0.4, 0.4, 0.2)  # of samples with one, two, three
-_STRAY = 0.05  # how often a genre is hinted at that is not there
+_STRAY = 0.02  # how often a genre is hinted at that is not there
 _MOST_HINTED = 4
 _MOST_ATTEMPTS = 100
 
@@ -44,8 +44,8 @@ class SceneSettings(Settings):
 
     samples: SplitSizes = SplitSizes(train=8_000, validation=1_000, test=2_000)
     side: int = Field(default=SMALLEST_SIDE, ge=SMALLEST_SIDE, le=256, description="height and width of a picture")
-    image_hints: float = Field(default=0.75, ge=0, le=1, description="share of genres that the picture hints at")
-    text_hints: float = Field(default=0.85, ge=0, le=1, description="share of genres that the plot hints at")
+    image_hints: float = Field(default=0.7, ge=0, le=1, description="share of genres that the picture hints at")
+    text_hints: float = Field(default=0.75, ge=0, le=1, description="share of genres that the plot hints at")
     seed: int = Field(default=0, ge=0, lt=2**63, description="of the generator")
 
 

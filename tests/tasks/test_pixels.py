@@ -1,0 +1,104 @@
+"""Images out of files, and brought to one size."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from evodevo.errors import DataError
+from evodevo.tasks import pixels
+from evodevo.tasks.pixels import decode, decode_all, uniform
+
+
+def encoded(picture: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def noise() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
+
+
+def test_colour_and_grey_come_back_as_they_were(noise: np.ndarray) -> None:
+    np.testing.assert_array_equal(decode(encoded(Image.fromarray(noise)), "a.png"), noise)
+    grey = decode(encoded(Image.fromarray(noise[..., 0])), "a.png")
+    np.testing.assert_array_equal(grey, noise[..., :1])
+
+
+def test_a_jpeg_is_close_to_what_it_was() -> None:
+    picture = np.full((16, 16, 3), (200, 30, 60), np.uint8)
+    assert np.abs(decode(encoded(Image.fromarray(picture), "JPEG"), "a.jpg").astype(int) - picture).max() < 5
+
+
+def test_transparent_is_white_and_palettes_are_colours(noise: np.ndarray) -> None:
+    clear = Image.fromarray(np.dstack([noise, np.zeros((5, 7), np.uint8)]))
+    assert (decode(encoded(clear), "a.png") == 255).all()
+    few = Image.new("P", (4, 4), 1)
+    few.putpalette([0, 0, 0, 10, 20, 30])
+    assert decode(encoded(few), "a.png")[0, 0].tolist() == [10, 20, 30]
+
+
+def test_sixteen_bits_become_eight() -> None:
+    deep = Image.fromarray(np.asarray([[0, 257, 65_535]], np.uint16))
+    assert decode(encoded(deep), "a.png")[..., 0].tolist() == [[0, 1, 255]]
+
+
+def test_a_turned_photo_stands_upright(noise: np.ndarray) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned clockwise when shown
+    assert decode(encoded(Image.fromarray(noise), exif=exif), "a.png").shape == (7, 5, 3)
+
+
+@pytest.mark.parametrize("data", [b"", b"no image", b"\x89PNG\r\n\x1a\n" + b"\0" * 40])
+def test_what_is_no_image_is_named(data: bytes) -> None:
+    with pytest.raises(DataError, match=r"the image broken\.png cannot be read"):
+        decode(data, "broken.png")
+
+
+def test_a_cut_off_image_is_refused(noise: np.ndarray) -> None:
+    whole = encoded(Image.fromarray(np.tile(noise, (20, 20, 1))))
+    with pytest.raises(DataError, match="cannot be read"):
+        decode(whole[: len(whole) // 2], "half.png")
+
+
+def test_a_decompression_bomb_is_refused_by_its_stated_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pixels, "MAX_PIXELS", 99)
+    with pytest.raises(DataError, match="states 10 x 10 pixels"):
+        decode(encoded(Image.new("L", (10, 10))), "bomb.png")
+
+
+def test_corrupt_images_are_left_out_only_on_wish(noise: np.ndarray) -> None:
+    good = encoded(Image.fromarray(noise))
+    files = [("a", good), ("b", b"bad"), ("c", good), ("d", DataError("gone"))]
+    images, kept, skipped = decode_all(files, (4, 3), skip_corrupt=True)
+    assert [image.shape for image in images] == [(4, 3, 3)] * 2
+    assert (kept, skipped) == ([0, 2], ["b", "d"])
+    with pytest.raises(DataError, match="the image b"):
+        decode_all(files, None, skip_corrupt=False)
+
+
+def test_the_memory_has_a_limit_also_where_corrupt_images_are_skipped(
+    noise: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pixels, "MAX_BYTES", 200)
+    with pytest.raises(DataError, match="more than 200 bytes"):
+        decode_all([("a", encoded(Image.fromarray(noise)))] * 3, None, skip_corrupt=True)
+
+
+def test_sizes_and_channels_are_made_equal(noise: np.ndarray) -> None:
+    grey, large = noise[..., :1], np.repeat(np.repeat(noise, 2, 0), 2, 1)
+    with pytest.raises(DataError, match=r"2 sizes \(5 x 7, 10 x 14\)"):
+        uniform([noise, large], None, "auto", "these")
+    both = uniform([grey, large], (5, 7), "auto", "these")
+    assert both.shape == (2, 5, 7, 3)
+    np.testing.assert_array_equal(both[0], np.repeat(grey, 3, axis=2))
+    assert np.abs(both[1].astype(int) - noise).max() < 90  # resized, not cut
+    assert uniform([grey, noise], None, "grey", "these").shape == (2, 5, 7, 1)
+    luma = np.asarray(Image.fromarray(noise).convert("L"))
+    assert np.abs(uniform([noise], None, "grey", "these")[0, ..., 0].astype(int) - luma).max() <= 1
+    assert uniform([grey], None, "rgb", "these").shape == (1, 5, 7, 3)
