@@ -14,17 +14,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from evodevo.errors import UsageError
 from evodevo.models.settings import LanguageModelSettings
+from evodevo.models.wiring import Wiring
 from evodevo.operators.base import select_rows, used_bytes
 from evodevo.operators.block import Block
-from evodevo.operators.compiled import build_operator
 from evodevo.operators.dense import linear
-from evodevo.operators.differential import Differential
-from evodevo.operators.featurizers import FeatureGroup, build_group
-from evodevo.operators.liv import LIV, NORM_EPSILON, STATE
+from evodevo.operators.liv import NORM_EPSILON
 from evodevo.spaces.backbone_genome import LIVPlan
 from evodevo.spaces.operator import Dimensions
 
@@ -64,37 +61,13 @@ class Backbone(nn.Module):
         self.dims = dims
         self.settings = settings
         self.embedding = nn.Embedding(settings.vocabulary, dims.width)
+        self.wiring = Wiring(plans, dims)
         self.bank = nn.ModuleDict()
-        self.blocks = nn.ModuleList(Block(self._operator(plan), dims.width, normed=plan.reads_input) for plan in plans)
+        self.blocks = self.wiring.build(self.bank)
         self.norm = nn.RMSNorm(dims.width, eps=NORM_EPSILON)
         self.head = None if settings.tied else nn.Linear(dims.width, settings.vocabulary, bias=False)
         self.checkpointing = False
-        self._needs = self._borrowings()
-        self._lenders = {owner for need in self._needs for owner, _ in need.values()}
-        self._residual_sources = {plan.residual for plan in plans if plan.residual is not None}
         self._initialise()
-
-    def _operator(self, plan: LIVPlan) -> Any:
-        def lend(role: str, copy: str) -> FeatureGroup:
-            key = f"{plan.weights[role]}_{role}" + (f"_{copy}" if plan.spec.copies > 1 else "")
-            if key not in self.bank:
-                self.bank[key] = build_group(plan.spec, role, self.dims)
-            return self.bank[key]  # type: ignore[return-value]
-
-        names = plan.spec.state(plan.owned, self.dims)
-        kept = frozenset(n for n in names if plan.state_owner.get(n, plan.position) == plan.position)
-        return build_operator(plan.spec, self.dims, lend, plan.owned, kept)
-
-    def _borrowings(self) -> list[dict[str, tuple[int, str]]]:
-        """Per LIV: name it reads -> (owner, name there)."""
-        needs: list[dict[str, tuple[int, str]]] = []
-        for plan in self.plans:
-            need = {role: (owner, role) for role, owner in plan.origin.items() if owner != plan.position}
-            for name, owner in plan.state_owner.items():
-                if owner != plan.position and name in plan.spec.state(plan.owned, self.dims):
-                    need[STATE + name] = (owner, STATE + name)
-            needs.append(need)
-        return needs
 
     def _initialise(self) -> None:
         """Small logits at the start, and outputs scaled so that the residual sum has about unit size at any depth."""
@@ -102,11 +75,7 @@ class Backbone(nn.Module):
             self.embedding.weight.normal_(std=HEAD_STD if self.settings.tied else 1.0)
             if self.head is not None:
                 self.head.weight.normal_(std=HEAD_STD)
-            for block in self._blocks():
-                operator = block.operator
-                copies = (operator.first, operator.second) if isinstance(operator, Differential) else (operator,)
-                for copy in cast("tuple[LIV, ...]", copies):
-                    copy.out.mul_((len(self.plans) * len(copies)) ** -0.5)
+            self.wiring.scale_outputs(self.blocks)
 
     def _blocks(self) -> list[Block]:
         return cast("list[Block]", list(self.blocks))
@@ -127,25 +96,13 @@ class Backbone(nn.Module):
     def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: State | None = None) -> Tensor:
         """The residual stream after the last LIV, normalised: (B, T, D)."""
         x: Tensor = self.embedding(tokens)
-        lent: dict[int, dict[str, Any]] = {}
-        outputs: dict[int, Tensor] = {}
-        for plan, block, need in zip(self.plans, self.blocks, self._needs, strict=True):
-            if plan.residual is not None:
-                x = x + outputs[plan.residual]
-            shared = {name: lent[owner][there] for name, (owner, there) in need.items() if there in lent[owner]}
-            before = None if state is None else state.livs[plan.position]
-            if self.checkpointing and before is None:
-                # Shared features are explicit arguments and results, so recomputation finds the same ones.
-                result = checkpoint(block, x, mask=mask, shared=shared, state=None, use_reentrant=False)
-            else:
-                result = block(x, mask=mask, shared=shared, state=before)
-            x = result.y
-            if plan.position in self._lenders:
-                lent[plan.position] = result.groups
-            if plan.position in self._residual_sources:
-                outputs[plan.position] = x
-            if state is not None:
-                state.livs[plan.position] = result.state
+        x = self.wiring.run(
+            self.blocks,
+            x,
+            mask=mask,
+            states=None if state is None else state.livs,
+            checkpointing=self.checkpointing,
+        )
         if state is not None:
             state.length += tokens.shape[1]
         normalised: Tensor = self.norm(x)

@@ -17,15 +17,17 @@ class BothWays(Operator):
 
     Args:
         forward_copy, backward_copy: two causal operators that share nothing.
+        stream: both carry x along a residual stream; it counts once.
     """
 
     causal = False
     streamable = False
 
-    def __init__(self, forward_copy: Operator, backward_copy: Operator) -> None:
+    def __init__(self, forward_copy: Operator, backward_copy: Operator, *, stream: bool = False) -> None:
         super().__init__()
         self.forward_copy = forward_copy
         self.backward_copy = backward_copy
+        self.stream = stream
 
     def forward(
         self,
@@ -37,7 +39,8 @@ class BothWays(Operator):
     ) -> Output:
         """See ``Operator``."""
         back = self.backward_copy(x.flip(1), mask=None if mask is None else mask.flip(1)).y
-        return Output(self.forward_copy(x, mask=mask).y + back.flip(1))
+        y = self.forward_copy(x, mask=mask).y + back.flip(1)
+        return Output(y - x if self.stream else y)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """
