@@ -41,7 +41,7 @@ HIDDEN = st.sampled_from(
         MLPLayer(hidden=48, router="independent"),
         ConvolutionLayer(),
         ConvolutionLayer(router="channel"),
-        LIVLayer(operator="SA-1", head_size=8),
+        LIVLayer(operator="GMemless", head_size=8),
     ]
 )
 
@@ -150,15 +150,21 @@ def h_model_length(structure: HModelStructure, inputs: tuple[InputSpec, ...]) ->
 
 
 def mask_products(structure: HModelStructure, inputs: tuple[InputSpec, ...], outputs: int, length: int) -> int:
-    """Who hears which position is found by a product too; it is no part of the mathematics."""
-    if len(inputs) == 1 or structure.canvas == "latents" or structure.pool in ("token", "prefix_mean"):
+    """Who hears which position is found by a product too, where a decision is for all; it is no part of the model."""
+    if len(inputs) == 1 or structure.canvas == "latents":
         return 0
-    hidden = len(structure.hidden)
+    hidden, head = len(structure.hidden), structure.router.head
     every = hidden + outputs
-    if structure.iterations == 0:
-        return 2 * len(inputs) * outputs * length
-    rounds = (structure.iterations - 1) * hidden * every + hidden * outputs
-    return 2 * length * (len(inputs) * every + rounds)
+    per_position = structure.pool in ("token", "prefix_mean")
+
+    def pairs(heads: set[str], sources: int, targets: int) -> int:
+        return 0 if per_position and heads - {"constant", "independent"} else sources * targets
+
+    total = pairs({head}, len(inputs), every if structure.iterations else outputs)
+    for t in range(structure.iterations):
+        last = t == structure.iterations - 1
+        total += pairs({layer.router or head for layer in structure.hidden}, hidden, outputs if last else every)
+    return 2 * length * total
 
 
 # Laws

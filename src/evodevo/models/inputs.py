@@ -7,24 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.models.layers import build_layer
+from evodevo.spaces.canvas import Canvas, fitting_heads, input_length, patch_size
 from evodevo.spaces.layers import TransformerLayer
 from evodevo.tasks.base import InputSpec
 
 POSITION_STD = 0.02
-PIXELS_TO_PATCH = ((16, 2), (32, 4), (64, 8))
-
-
-def fitting_heads(width: int) -> int:
-    """Attention heads for a block of this width: four, or fewer where four do not divide it."""
-    return next(heads for heads in (4, 2, 1) if width % heads == 0)
 
 
 def build_blocks(count: int, width: int, *, causal: bool) -> nn.ModuleList:
@@ -32,22 +26,6 @@ def build_blocks(count: int, width: int, *, causal: bool) -> nn.ModuleList:
     return nn.ModuleList(
         build_layer(TransformerLayer(heads=fitting_heads(width)), width, causal=causal) for _ in range(count)
     )
-
-
-def patch_size(spec: InputSpec) -> int:
-    """Pixels along a side of a patch: at most 64 patches for images up to 64 x 64."""
-    side = max(spec.height, spec.width)
-    return next((patch for limit, patch in PIXELS_TO_PATCH if side <= limit), ceil(side / 8))
-
-
-def input_length(spec: InputSpec) -> int:
-    """Positions that an input takes."""
-    if spec.modality == "tokens":
-        return spec.length
-    if spec.modality == "image":
-        patch = patch_size(spec)
-        return ceil(spec.height / patch) * ceil(spec.width / patch)
-    return 1
 
 
 class InputLayer(nn.Module):
@@ -186,9 +164,6 @@ class Messages:
     values: Tensor
     masks: Tensor | None
     places: Mapping[str, tuple[int, int]]
-
-
-Canvas = Literal["segments", "latents", "pad"]
 
 
 class Inputs(nn.Module):
