@@ -32,6 +32,7 @@ from evodevo.cli.report import report
 from evodevo.cli.resume import resume
 from evodevo.cli.show import show
 from evodevo.cli.status import status
+from evodevo.cli.trace import trace
 from evodevo.cli.train import train
 from evodevo.errors import ExitCode
 
@@ -44,7 +45,7 @@ app = typer.Typer(
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Begin": (doctor, demo),
     "Search and train": (evolve, resume, train),
-    "Look": (status, front, pick, show, diff, lineage, report, cost),
+    "Look": (status, front, pick, show, diff, lineage, trace, report, cost),
     "Use": (generate,),
     "Keep": (repair,),
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -82,3 +82,18 @@ class RoutingTrace:
             dict(self.names),
             tuple(self.samples[int(place)] for place in places) if self.samples else (),
         )
+
+
+def join(traces: Sequence[RoutingTrace]) -> RoutingTrace:
+    """The samples of several traces of one model, one after the other; facts and words that all of them have."""
+    first = traces[0]
+    names = ("first", "connections", "inflow", "norms", "called", "steps")
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(trace, name) for trace in traces]) for name in names}
+    facts = [name for name in first.facts if all(name in trace.facts for trace in traces)]
+    described = all(trace.samples for trace in traces)
+    return replace(
+        first,
+        facts={name: np.concatenate([trace.facts[name] for trace in traces]) for name in facts},
+        samples=tuple(sample for trace in traces for sample in trace.samples) if described else (),
+        **arrays,
+    )

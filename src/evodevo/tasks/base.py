@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.errors import UsageError
 from evodevo.randomness import generator
 from evodevo.registry import Registry, table
 from evodevo.settings import Settings
@@ -159,6 +160,14 @@ class SampleTask(Task):
     @abstractmethod
     def show(self, split: Split, place: int) -> dict[str, str]:
         """A sample in words, for people: input or output name -> text (an image is told by its size)."""
+
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        """A text of one's own as token ids of the input ``name``, at most as many as it holds. Shape (tokens,).
+
+        Raises:
+            UsageError: the task has no words for it.
+        """
+        raise UsageError(f"the task {self.name!r} reads no text of one's own as {name!r}; name samples of its splits.")
 
     def batch(self, split: Split, seed: int, step: int, size: int) -> Batch:  # type: ignore[override]
         """Random samples of one step, drawn with replacement: a function of (split, seed, step, size) alone."""

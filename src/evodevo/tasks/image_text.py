@@ -27,7 +27,7 @@ from evodevo.tasks.image_text_files import FileSettings
 from evodevo.tasks.image_text_samples import TEXTS, Form, from_entry, to_entry
 from evodevo.tasks.scene_samples import SceneSettings
 from evodevo.tasks.token_cache import Entry, TokenCache, default_folder
-from evodevo.tasks.words import PADDING, Vocabulary
+from evodevo.tasks.words import PADDING, Vocabulary, cut
 
 _SCENES_VERSION = 1
 # The paths do not count: what they hold does.
@@ -159,6 +159,11 @@ class ImageTextTask(SampleTask):
             else:
                 words[output.name] = _NOTHING if target == NO_TARGET else output.names[target]
         return words
+
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        length = next(spec.length for spec in self.inputs if spec.name == name)
+        ids: NDArray[np.int64] = self.vocabulary.encode([cut(text)], length)[0]
+        return ids[: np.count_nonzero(ids != PADDING)]
 
     def baselines(self, split: Split) -> dict[str, float]:
         """Accuracy (of labels micro F1) of a constant answer, and of logistic regression on each input and on all.

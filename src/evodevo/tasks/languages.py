@@ -120,6 +120,9 @@ class LanguagesTask(SampleTask):
         window = self.windows(split, np.asarray([place]))[0]
         return {"text": self.tokenizer.decode(window[:-1]), "next": self.tokenizer.decode(window[-1:])}
 
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        return self.tokenizer.encode(text)[: self.context_length]
+
     def predicted_bytes(self, split: Split, places: NDArray[np.int64]) -> float:
         """Bytes of text that the predicted tokens of these windows stand for: bits per byte are their bits over it.
 

@@ -102,6 +102,9 @@ class ProofsTask(SampleTask):
         tokens = samples.tokens[place, : samples.lengths[place] - 1]
         return {"text": theory_text.text(tokens), "answer": self.settings.answers[samples.answers[place]]}
 
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        return theory_text.tokens(text)[: self.inputs[0].length]
+
     def baselines(self, split: Split) -> dict[str, float]:
         """Accuracy of the commonest answer, and of logistic regression on how often each word occurs."""
         from sklearn.linear_model import LogisticRegression

@@ -105,6 +105,9 @@ class TextLabelsTask(SampleTask):
         shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
         return {"text": shown, "label": self.classes[self._labels(split)[place]]}
 
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        return self.tokenizer.encode(text)[: self.settings.length]
+
     def baselines(self, split: Split) -> dict[str, float]:
         """Accuracy of the commonest class of training, and of logistic regression on tf-idf of whole texts."""
         common = np.bincount(self._labels("train"), minlength=len(self.classes)).argmax()

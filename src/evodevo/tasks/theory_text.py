@@ -5,11 +5,13 @@ Shapes: N theories, W words of the longest one.
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.errors import UsageError, quoted_list
 from evodevo.tasks.generated import mix
 from evodevo.tasks.theories import ABSENT, EVERYONE, Theories
 
@@ -149,6 +151,21 @@ def pack(tokens: Ids) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 def text(tokens: NDArray[np.integer]) -> str:
     """Tokens in words, without padding."""
     return " ".join(VOCABULARY[token] for token in tokens.tolist() if token)
+
+
+def tokens(words: str) -> Ids:
+    """A theory and its question as a person writes them, in the words that there are.
+
+    Raises:
+        UsageError: a word that is none of them.
+    """
+    found = re.findall(r"\w+|[^\w\s]", words.lower())
+    unknown = [word for word in found if word not in ID]
+    if unknown:
+        raise UsageError(
+            f"the word {unknown[0][:40]!r} is none that theories are told in; known: {quoted_list(VOCABULARY[1:])}."
+        )
+    return np.array([ID[word] for word in found], dtype=np.int64)
 
 
 def _look_up(table: Ids, places: Ids) -> Ids:

@@ -1,0 +1,298 @@
+"""The routing of a trained H-Model of a store: of samples of its task, or of an input of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.report.routing_data import RoutingReport
+from evodevo.settings import validate
+from evodevo.spaces.routing_trace import RoutingTrace, join
+from evodevo.tasks.base import TASKS, InputSpec, SampleTask, Split
+from evodevo.tasks.pixels import decode, uniform
+
+if TYPE_CHECKING:
+    from evodevo.evaluation.routing.probe import RouteProbe
+    from evodevo.models.h_model import HModel
+    from evodevo.runs.archive import Individual
+
+_AT_ONCE = 64
+_BINS = 16
+"""Shades that a histogram of pixels counts."""
+_MAX_BYTES = 64 << 20
+SCRIPT = "script"
+"""A fact by this name says which values of another one share an alphabet."""
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A trace and where its samples came from.
+
+    Attributes:
+        trace: the routing.
+        split: of the task; None for an input of one's own.
+        places: of the samples in the split.
+    """
+
+    trace: RoutingTrace
+    split: Split | None = None
+    places: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    @property
+    def default_fact(self) -> str:
+        """By which samples are put into classes where nothing is said: the first fact of two values or more."""
+        for name, values in self.trace.facts.items():
+            if len(np.unique(values[values >= 0])) > 1:
+                return name
+        return ""
+
+
+class Tracer:
+    """Traces one individual.
+
+    Args:
+        individual: a trained H-Model.
+        cache_folder: of prepared data; None is the user's.
+
+    Raises:
+        UsageError: no H-Model, so that there is no routing.
+        NotFoundError: no weights were kept.
+    """
+
+    def __init__(self, individual: Individual, cache_folder: Path | None = None) -> None:
+        from evodevo.evaluation.network import load_network
+        from evodevo.models.h_model import HModel
+        from evodevo.training.precision import decide
+
+        if individual.run.slice.name == "backbone":
+            raise UsageError(f"{individual.id} is a backbone: its layers have a fixed order. Trace an H-Model.")
+        network, self._specification = load_network(individual.run.archive.store.blobs, individual.weights())
+        if not isinstance(network, HModel):
+            raise UsageError(f"{individual.id} ({individual.title}) is no H-Model: its layers have a fixed order.")
+        self.individual = individual
+        self.model: HModel = network
+        self._precision = decide("cpu")
+        self._cache_folder = cache_folder
+
+    @cached_property
+    def task(self) -> SampleTask:
+        """What it was trained on. Raises DataError where the data are gone."""
+        from evodevo.evaluation.network import open_task
+
+        given = self._specification
+        kind = TASKS.get(given["task"]).settings_class
+        settings = validate(kind, given["task_settings"], what=f"settings of the task {given['task']!r}")
+        return open_task(given["task"], settings, self._cache_folder, given.get("task_key"))
+
+    def samples(self, split: Split = "validation", count: int = 200) -> Traced:
+        """The routing of samples of a split, spread evenly over it.
+
+        Raises:
+            UsageError: no sample wanted.
+        """
+        from evodevo.evaluation.measuring import places
+
+        if count < 1:
+            raise UsageError(f"{count} samples are wanted; trace at least 1.")
+        chosen = places(self.task, split, count)
+        return Traced(self._trace(self.model, split, chosen), split, chosen)
+
+    def _trace(self, model: HModel, split: Split, places: NDArray[np.int64]) -> RoutingTrace:
+        from evodevo.evaluation.traces import record_trace
+
+        parts = np.array_split(places, max(1, -(-len(places) // _AT_ONCE)))
+        return join([record_trace(model, self.task, split, part, self._precision) for part in parts])
+
+    def given(self, values: Mapping[str, str]) -> Traced:
+        """The routing of one sample of one's own.
+
+        Args:
+            values: input -> a file, or for inputs of tokens a text, or for vectors numbers with commas.
+
+        Raises:
+            UsageError: an unknown input, a missing one where the model knows no missing inputs, a wrong value.
+            DataError: a file that cannot be read.
+        """
+        specs = {spec.name: spec for spec in self.model.input_specs}
+        unknown = [name for name in values if name not in specs]
+        if unknown:
+            raise UsageError(f"the model has no input {unknown[0]!r}; its inputs: {quoted_list(specs)}.")
+        absent = [name for name in specs if name not in values]
+        if absent and not self.model.structure.missing:
+            raise UsageError(
+                f"the input {absent[0]!r} is missing, and the model was built without missing inputs; "
+                f"give --input {absent[0]}=…"
+            )
+        batch: dict[str, NDArray[Any]] = {}
+        for name, spec in specs.items():
+            batch |= self._absent(spec) if name in absent else self._read(spec, values[name])
+        placed = cast("dict[str, Any]", self._precision.place(batch))
+        return Traced(replace(self.model.trace(placed), samples=(dict(values),)))
+
+    def _absent(self, spec: InputSpec) -> dict[str, NDArray[Any]]:
+        batch: dict[str, NDArray[Any]] = {f"{spec.name}/present": np.zeros(1, np.bool_)}
+        if spec.modality == "tokens":
+            batch[f"{spec.name}/mask"] = np.zeros((1, spec.length), np.bool_)
+        return {spec.name: _nothing(spec), **batch}
+
+    def _read(self, spec: InputSpec, value: str) -> dict[str, NDArray[Any]]:
+        there: dict[str, NDArray[Any]] = {}
+        if self.model.structure.missing:
+            there[f"{spec.name}/present"] = np.ones(1, np.bool_)
+        if spec.modality == "image":
+            image = decode(_bytes(Path(value)), value)
+            size, colour = (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb"
+            return {spec.name: uniform([image], size, cast("Any", colour), value), **there}
+        text = _text(value)
+        found = _nothing(spec)
+        if spec.modality == "vector":
+            found[0] = _numbers(text, spec)
+            return {spec.name: found, **there}
+        ids = self.task.encode(spec.name, text)
+        if not len(ids):
+            raise UsageError(f"the input {spec.name!r} is empty; give at least one word.")
+        found[0, : len(ids)] = ids
+        return {spec.name: found, f"{spec.name}/mask": np.arange(spec.length)[None] < len(ids), **there}
+
+    def report(self, traced: Traced, *, fact: str = "", probe: str = "", seed: int = 0) -> RoutingReport:
+        """All that is known of a trace, ready for a page.
+
+        Args:
+            traced: from ``samples`` or ``given``.
+            fact: by which samples are put into classes; none where empty.
+            probe: a fact that a linear probe is to read from the routes, beside its controls.
+            seed: of clusters, shuffles and folds.
+
+        Raises:
+            UsageError: an unknown fact, or a probe of an input of one's own.
+            DataError: too few samples for a probe.
+        """
+        from evodevo.evaluation.routing.summary import routing_report
+
+        run, split = self.individual.run, traced.split
+        if probe and split is None:
+            raise UsageError("a probe needs many samples of which a fact is known; leave --input out.")
+        return routing_report(
+            traced.trace,
+            f"Routing of {self.individual.id}",
+            fact=fact,
+            subtitle=f"{self.individual.title} · {run.recipe} · run {run.id}",
+            gradient_norms=None if split is None else self._gradient_norms(split, traced.places[:_AT_ONCE]),
+            probes=[self._probe(traced.trace, split, traced.places, probe, seed)] if probe and split else [],
+            checkpoints=self._course(),
+            seed=seed,
+        )
+
+    def _probe(self, trace: RoutingTrace, split: Split, places: NDArray[np.int64], fact: str, seed: int) -> RouteProbe:
+        from evodevo.evaluation.routing.probe import route_probe
+        from evodevo.models.build import build_network
+        from evodevo.models.h_model import HModel
+        from evodevo.spaces.networks import HModelNetwork
+
+        network = HModelNetwork(structure=self.model.structure)
+        first_seed = self.individual.run.evaluation_seed(0)
+        fresh = build_network(network, self.model.input_specs, self.model.output_specs, first_seed)
+        assert isinstance(fresh, HModel), "the same structure"
+        return route_probe(
+            trace,
+            fact,
+            untrained=self._trace(fresh.eval(), split, places),
+            histograms=self._histograms(split, places),
+            scripts=_scripts(trace, fact),
+            seed=seed,
+        )
+
+    def _histograms(self, split: Split, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """How often each token, or each shade of a pixel, occurs in the inputs; vectors as they are. (B, V)."""
+        batch = self.task.fetch(split, places)
+        parts = []
+        for spec in self.model.input_specs:
+            values = np.asarray(batch[spec.name])
+            if spec.modality == "vector":
+                parts.append(values.astype(np.float64))
+                continue
+            bins = spec.vocabulary if spec.modality == "tokens" else _BINS
+            ids = values if spec.modality == "tokens" else values.astype(np.int64) * _BINS // 256
+            real = np.asarray(batch.get(f"{spec.name}/mask", np.ones(ids.shape, np.bool_)))
+            rows = [np.bincount(row[kept], minlength=bins) for row, kept in zip(ids, real, strict=True)]
+            parts.append(np.stack(rows).astype(np.float64))
+        return np.concatenate(parts, axis=1)
+
+    def _gradient_norms(self, split: Split, places: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Norm of the loss' gradient by each hidden layer's parameters, on these samples; 0 without any. (H,)."""
+        batch = cast("dict[str, Any]", self._precision.place(self.task.fetch(split, places)))
+        self.model.zero_grad(set_to_none=True)
+        loss = self.model.loss(batch)
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
+        squares = [
+            sum(float(p.grad.square().sum()) for p in layer.parameters() if p.grad is not None)
+            for layer in self.model.core.layers
+        ]
+        self.model.zero_grad(set_to_none=True)
+        return np.sqrt(np.array(squares, dtype=np.float64))
+
+    def _course(self) -> list[tuple[int, RoutingTrace]]:
+        """The routing of the same samples at every point of the training's curve, where it was kept."""
+        from evodevo.evaluation.traces import trace_from_bytes
+
+        kept = self.individual.evaluation.blobs if self.individual.evaluation else {}
+        steps = sorted(int(role.removeprefix("course/")) for role in kept if role.startswith("course/"))
+        blobs = self.individual.run.archive.store.blobs
+        return [(step, trace_from_bytes(blobs.get(kept[f"course/{step}"]))) for step in steps]
+
+
+def _scripts(trace: RoutingTrace, fact: str) -> dict[str, str]:
+    """Value of a fact -> its script, where the samples tell."""
+    if SCRIPT not in trace.facts or fact == SCRIPT:
+        return {}
+    names, scripts = trace.names.get(fact, ()), trace.names.get(SCRIPT, ())
+    pairs = set(zip(trace.facts[fact].tolist(), trace.facts[SCRIPT].tolist(), strict=True))
+    return {names[value]: scripts[script] for value, script in pairs if value >= 0 and script >= 0}
+
+
+def _nothing(spec: InputSpec) -> NDArray[Any]:
+    """An input of one sample that says nothing."""
+    if spec.modality == "tokens":
+        return np.zeros((1, spec.length), np.int64)
+    if spec.modality == "image":
+        return np.zeros((1, spec.height, spec.width, spec.channels), np.uint8)
+    return np.zeros((1, spec.size), np.float32)
+
+
+def _text(value: str) -> str:
+    """The text of a file of that name, or the value itself."""
+    try:
+        is_file = Path(value).is_file()
+    except (OSError, ValueError):  # too long for a name, or no name at all
+        is_file = False
+    return _bytes(Path(value)).decode("utf-8", "replace") if is_file else value
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no file name"
+        raise DataError(f"{str(path)[:200]} cannot be read ({reason}); name a file.") from None
+    if len(data) > _MAX_BYTES:
+        raise DataError(f"{path} has more than {_MAX_BYTES:,} bytes; give a smaller file.")
+    return data
+
+
+def _numbers(text: str, spec: InputSpec) -> list[float]:
+    try:
+        found = [float(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        found = []
+    if len(found) != spec.size or not np.isfinite(found).all():
+        raise UsageError(f"the input {spec.name!r} is {spec.size} finite numbers with commas; got {text[:60]!r}.")
+    return found
