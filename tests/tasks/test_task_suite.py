@@ -6,9 +6,13 @@ from typing import Any
 
 from evodevo.tasks.base import TASKS
 from evodevo.tasks.generated import SplitSizes
+from evodevo.tasks.image_preparation import Domain
+from evodevo.tasks.image_text import ImageTextSettings
+from evodevo.tasks.images import ImagesSettings
 from evodevo.tasks.languages import LanguagesSettings
 from evodevo.tasks.pointer import PointerSettings
 from evodevo.tasks.proofs import ProofsSettings
+from evodevo.tasks.scene_samples import SceneSettings
 from evodevo.tasks.synthetic_languages import SyntheticSettings
 from evodevo.tasks.text_labels import TextLabelsSettings
 from evodevo.tasks.topics import TopicSettings
@@ -35,12 +39,19 @@ def languages(synthetic: dict[str, Any] | None = None, **values: Any) -> Languag
     )
 
 
+def image_text(scenes: dict[str, Any] | None = None, **values: Any) -> ImageTextSettings:
+    return ImageTextSettings(scenes=SceneSettings(**{"samples": SIZES, **(scenes or {})}), **values)
+
+
 class Small:
     """Settings of a task that opens fast, others that give other samples, and others that give the same ones."""
 
     def __init__(self, settings: Any, decisive: tuple[Any, ...], indifferent: tuple[Any, ...] = ()) -> None:
         self.settings, self.decisive, self.indifferent = settings, decisive, indifferent
 
+
+# Their own test files inherit the laws, with settings of their own.
+ELSEWHERE = frozenset({"images", "image_text"})
 
 # A task without an entry is tested with its own defaults.
 SMALL = {
@@ -98,6 +109,27 @@ SMALL = {
         ),
         (languages(context_length=32, language="l", text="t"), languages(context_length=32, vocabulary=300)),
     ),
+    "images": Small(
+        ImagesSettings(),
+        (
+            ImagesSettings(size=(6, 6)),
+            ImagesSettings(colour="rgb"),
+            ImagesSettings(held_out=0.2),
+            ImagesSettings(domains=(Domain(name="digits", builtin="digits", limit=300),)),
+        ),
+    ),
+    "image_text": Small(
+        image_text(),
+        (
+            image_text(form="labels"),
+            image_text(form="caption_match"),
+            image_text({"seed": 1}),
+            image_text({"side": 32}),
+            image_text(missing={"image": 0.3}),
+        ),
+        # No file is read, a match has no genres, and nothing goes missing.
+        (image_text({"text_hints": 0.1}), image_text(vocabulary=99), image_text(missing={"text": 0.0})),
+    ),
 }
 
 
@@ -113,7 +145,7 @@ def suite(name: str) -> type[SampleTaskTests]:
     return type(f"Test{name.title().replace('_', '')}", (SampleTaskTests,), attributes)
 
 
-globals().update({suite(name).__name__: suite(name) for name in sample_tasks()})
+globals().update({suite(name).__name__: suite(name) for name in sample_tasks() if name not in ELSEWHERE})
 
 
 def test_the_tasks_of_this_part_are_among_them() -> None:
