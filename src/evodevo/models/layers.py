@@ -74,3 +74,4 @@ LAYERS.add("convolution", _convolution)
 LAYERS.add("lstm", _lstm)
 LAYERS.add("liv", _liv)
 LAYERS.add("span", "evodevo.models.span:build_span")
+LAYERS.add("h_model", "evodevo.models.nested:build_nested")  # its hidden layers are layers
