@@ -44,9 +44,9 @@ class Router(nn.Module):
         self.logits: nn.Parameter | None = None
         self.channels: Tensor | None
         if self.head == "feedforward":
-            self.inner = nn.Linear(width, structure.hidden or width)
+            self.inner = nn.Linear(width, structure.units(width))
         if self.head in ("feedforward", "linear"):
-            self.outer = nn.Linear(structure.hidden or width if self.inner is not None else width, targets)
+            self.outer = nn.Linear(structure.units(width) if self.inner is not None else width, targets)
             nn.init.zeros_(self.outer.weight)
             self.outer.bias = nn.Parameter(biases.clone())
         elif self.head in ("channel", "independent"):

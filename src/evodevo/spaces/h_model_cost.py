@@ -14,7 +14,7 @@ from evodevo.errors import UsageError
 from evodevo.spaces.canvas import InputSizes, OutputSizes
 from evodevo.spaces.cost import Cost, Mode
 from evodevo.spaces.ends_cost import Ends
-from evodevo.spaces.h_model_structure import CAUSAL_POOLS, HModelStructure, RouterStructure
+from evodevo.spaces.h_model_structure import CAUSAL_POOLS, HModelStructure
 from evodevo.spaces.layer_cost import Work, layer_parameters, layer_state_bytes, layer_work, total_work
 from evodevo.spaces.layers import RouterHead
 
@@ -228,7 +228,7 @@ def _routers(structure: HModelStructure, inputs: int, outputs: int) -> list[tupl
 
 
 def _router_parameters(structure: HModelStructure, head: RouterHead, targets: int) -> int:
-    width, hidden = structure.width, _router_hidden(structure.router, structure.width)
+    width, hidden = structure.width, structure.router.units(structure.width)
     pool = width if structure.pool == "attention" and head not in ("constant", "independent") else 0
     return (
         pool
@@ -242,14 +242,10 @@ def _router_parameters(structure: HModelStructure, head: RouterHead, targets: in
     )
 
 
-def _router_hidden(router: RouterStructure, width: int) -> int:
-    return router.hidden or width
-
-
 def _router_work(structure: HModelStructure, head: RouterHead, targets: int, length: int) -> Work:
     if head in ("constant", "independent"):
         return Work()
-    width, hidden = structure.width, _router_hidden(structure.router, structure.width)
+    width, hidden = structure.width, structure.router.units(structure.width)
     decisions = length if structure.pool in CAUSAL_POOLS else 1
     pool = 4 * length * width if structure.pool == "attention" else 0
     per_decision = {"feedforward": 2 * hidden * (width + targets), "linear": 2 * width * targets}.get(head, 0)

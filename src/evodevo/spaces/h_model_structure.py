@@ -24,7 +24,7 @@ class RouterStructure(Settings):
         head: ``feedforward`` (one hidden layer), ``linear``, ``channel`` (N channels of the layer's own output, for
             convolutions), ``constant`` (c = ``value``, the control without routing), ``independent`` (learned, but
             blind to the input).
-        hidden: units of the feed-forward head; the width if left out.
+        hidden: units of the feed-forward head; a quarter of the width, 8 at least, if left out.
         pool: what of the output the head reads. ``token`` and ``prefix_mean`` give one decision per position and are
             the only ones that a causal model allows; left out, attention pooling, or ``token`` where causal.
         gate: ``sigmoid`` (the paper's); ``softmax_out`` over targets; ``softmax_in`` and ``sparsemax_in`` over
@@ -39,6 +39,10 @@ class RouterStructure(Settings):
     gate: Literal["sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel"] = "sigmoid"
     value: float = Field(default=0.5, ge=0, le=1)
     bias: Literal["alive", "zero"] = "alive"
+
+    def units(self, width: int) -> int:
+        """Units of the feed-forward head."""
+        return self.hidden or max(width // 4, 8)
 
 
 class HaltingStructure(Settings):
