@@ -1,0 +1,89 @@
+"""The cost of stacks, stated and counted, and what matched opponents have in common with their H-Model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from evodevo.errors import UsageError
+from evodevo.models.stacks import LayerStack
+from evodevo.spaces.h_model_cost import h_model_cost, h_model_parameters
+from evodevo.spaces.h_model_structure import preset
+from evodevo.spaces.layers import ConvolutionLayer, MLPLayer, TransformerLayer
+from evodevo.spaces.network_cost import network_cost, stack_cost
+from evodevo.spaces.networks import (
+    HModelNetwork,
+    StackNetwork,
+    StackStructure,
+    compute_matched,
+    parameter_matched,
+    universal,
+)
+from evodevo.tasks.base import InputSpec, OutputSpec
+
+TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)
+VECTOR = InputSpec("numbers", "vector", size=7)
+CLASS = OutputSpec("answer", "class", 5)
+NEXT = OutputSpec("next", "tokens", 50, of="words")
+ENDS: dict[str, Any] = {"inputs": (TOKENS,), "outputs": (CLASS,)}
+
+
+@given(
+    layers=st.lists(st.sampled_from([TransformerLayer(), MLPLayer(width=48), ConvolutionLayer()]), max_size=4),
+    repeats=st.integers(1, 3),
+    causal=st.booleans(),
+    residual=st.booleans(),
+    timed=st.booleans(),
+)
+@settings(max_examples=40, deadline=None)
+def test_stated_stacks_are_built_and_run(layers: Any, repeats: int, causal: bool, residual: bool, timed: bool) -> None:
+    structure = StackStructure(
+        width=32,
+        layers=tuple(layers),
+        repeats=repeats,
+        causal=causal,
+        residual=residual,
+        iteration_embedding=timed,
+    )
+    inputs, outputs = ((TOKENS,), (NEXT,)) if causal else ((TOKENS, VECTOR), (CLASS,))
+    batch = {"words": torch.zeros(1, 12, dtype=torch.long), "numbers": torch.zeros(1, 7)}
+    with torch.device("meta"):
+        model = LayerStack(structure, inputs, outputs)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        model({name: tensor.to("meta") for name, tensor in batch.items()})
+    cost = stack_cost(structure, inputs=inputs, outputs=outputs)
+    assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in model.parameters())
+    taps = 2 * 3 * 32 * sum(isinstance(layer, ConvolutionLayer) for layer in layers) * repeats
+    assert cost.executed_flops - taps * (12 if causal else 13) == counter.get_total_flops()
+    assert (cost.cache_bytes > 0) == causal
+
+
+def test_matched_opponents_match() -> None:
+    """Specification A16: Tr(I + H + O) has the H-Model's blocks, Tr(I + H T + O) runs as many."""
+    structure = preset("balanced")
+    parts = h_model_parameters(structure, (TOKENS,), (CLASS,))
+    routing = parts["routers"] + parts["iterations"]
+    whole = network_cost(HModelNetwork(structure=structure), **ENDS)
+    few = network_cost(StackNetwork(structure=parameter_matched(structure)), **ENDS)
+    many = network_cost(StackNetwork(structure=compute_matched(structure)), **ENDS)
+    tied = network_cost(StackNetwork(structure=universal(structure)), **ENDS)
+    assert few.parameters == whole.parameters - routing
+    assert tied.parameters == few.parameters + structure.iterations * structure.width
+    assert many.flops == tied.flops
+    assert few.flops < many.flops < whole.flops < 1.1 * many.flops
+    assert whole == h_model_cost(structure, **ENDS)
+
+
+def test_batch_and_training_multiply() -> None:
+    structure = StackStructure(causal=True)
+    one, four = (stack_cost(structure, length=9, batch=batch) for batch in (1, 4))
+    assert (four.flops, four.cache_bytes, four.parameters) == (4 * one.flops, 4 * one.cache_bytes, one.parameters)
+    assert stack_cost(structure, length=9, mode="train").flops == 3 * one.flops
+    with pytest.raises(UsageError, match="positions"):
+        stack_cost(structure)
