@@ -28,19 +28,25 @@ FORMS: tuple[Form, ...] = ("labels", "multilabel", "match", "caption_match", "bo
 FEW = SceneSettings(samples=SplitSizes(train=300, validation=50, test=60))
 
 
+def _few(**changes: Any) -> SceneSettings:
+    return FEW.model_copy(update=changes)
+
+
 class TestMatch(SampleTaskTests):
     task_class = ImageTextTask
     settings = ImageTextSettings(scenes=FEW)
     decisive = (
         ImageTextSettings(scenes=FEW, form="labels"),
         ImageTextSettings(scenes=FEW, form="caption_match"),
-        ImageTextSettings(scenes=FEW.model_copy(update={"seed": 1})),
-        ImageTextSettings(scenes=FEW.model_copy(update={"side": 32})),
+        ImageTextSettings(scenes=_few(seed=1)),
+        ImageTextSettings(scenes=_few(side=32)),
         ImageTextSettings(scenes=FEW, missing={"image": 0.3}),
     )
-    # Nothing is read, no genres are hinted at, and nothing goes missing.
+    # A match has no genres, no file is read, and nothing goes missing.
     indifferent = (
-        ImageTextSettings(scenes=FEW.model_copy(update={"text_hints": 0.1}), vocabulary=99, missing={"text": 0.0}),
+        ImageTextSettings(scenes=_few(text_hints=0.1)),
+        ImageTextSettings(scenes=FEW, vocabulary=99),
+        ImageTextSettings(scenes=FEW, missing={"text": 0.0}),
     )
 
 
@@ -49,7 +55,7 @@ class TestBoth(SampleTaskTests):
     settings = ImageTextSettings(form="both", scenes=FEW, missing={"image": 0.2, "text": 0.1})
     decisive = (
         ImageTextSettings(form="multilabel", scenes=FEW),
-        ImageTextSettings(form="both", scenes=FEW.model_copy(update={"image_hints": 0.1})),
+        ImageTextSettings(form="both", scenes=_few(image_hints=0.1)),
     )
 
 
@@ -127,9 +133,9 @@ def test_one_side_alone_says_nothing_about_a_match(tmp_path: Path, form: Form) -
     assert all(abs(value - 0.5) < 0.03 for value in sides), found
 
 
-@pytest.mark.parametrize("form", ["multilabel", "both"])
+@pytest.mark.parametrize("form", ["multilabel", pytest.param("both", marks=pytest.mark.slow)])
 def test_both_sides_tell_of_genres_and_together_tell_more(tmp_path: Path, form: Form) -> None:
-    task = _open(tmp_path, form=form, scenes=SceneSettings(samples=SplitSizes(train=2_500, validation=50, test=1_500)))
+    task = _open(tmp_path, form=form, scenes=SceneSettings(samples=SplitSizes(train=1_500, validation=50, test=1_000)))
     found = task.baselines("test")
     before = "genres: " if form == "both" else ""
     one = [found[f"{before}logistic regression on {name}"] for name in ("image", "text")]
@@ -255,9 +261,11 @@ def test_a_row_may_lack_its_image_or_its_text(tmp_path: Path) -> None:
         row["image"] = ""
     for row in rows[1::4]:
         row["text"] = ""
+    rows[0]["text"] = ""
     task = _open(tmp_path, form="match", data=_table(tmp_path, rows))
     batch = _all(task)
     both = batch["image/present"] & batch["text/present"]
+    assert task.describe()["skipped"] == 1, "a row without both shows nothing"
     assert 0 < both.sum() < len(both)
     np.testing.assert_array_equal(batch["match/target"] != NO_TARGET, both)
 
@@ -330,6 +338,7 @@ def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
     assert task.describe()["truncated"] == 40
 
 
+@pytest.mark.slow
 def test_questions_about_real_files(tmp_path: Path) -> None:
     folder = DATA / "easy_vqa"
     if not folder.is_dir():

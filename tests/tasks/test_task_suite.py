@@ -6,13 +6,9 @@ from typing import Any
 
 from evodevo.tasks.base import TASKS
 from evodevo.tasks.generated import SplitSizes
-from evodevo.tasks.image_preparation import Domain
-from evodevo.tasks.image_text import ImageTextSettings
-from evodevo.tasks.images import ImagesSettings
 from evodevo.tasks.languages import LanguagesSettings
 from evodevo.tasks.pointer import PointerSettings
 from evodevo.tasks.proofs import ProofsSettings
-from evodevo.tasks.scene_samples import SceneSettings
 from evodevo.tasks.synthetic_languages import SyntheticSettings
 from evodevo.tasks.text_labels import TextLabelsSettings
 from evodevo.tasks.topics import TopicSettings
@@ -37,10 +33,6 @@ def languages(synthetic: dict[str, Any] | None = None, **values: Any) -> Languag
     return LanguagesSettings(
         synthetic=SyntheticSettings(**{"documents": 60, "letters": 80, **(synthetic or {})}), **values
     )
-
-
-def image_text(scenes: dict[str, Any] | None = None, **values: Any) -> ImageTextSettings:
-    return ImageTextSettings(scenes=SceneSettings(**{"samples": SIZES, **(scenes or {})}), **values)
 
 
 class Small:
@@ -108,27 +100,6 @@ SMALL = {
             languages({"letters": 81}, context_length=32),
         ),
         (languages(context_length=32, language="l", text="t"), languages(context_length=32, vocabulary=300)),
-    ),
-    "images": Small(
-        ImagesSettings(),
-        (
-            ImagesSettings(size=(6, 6)),
-            ImagesSettings(colour="rgb"),
-            ImagesSettings(held_out=0.2),
-            ImagesSettings(domains=(Domain(name="digits", builtin="digits", limit=300),)),
-        ),
-    ),
-    "image_text": Small(
-        image_text(),
-        (
-            image_text(form="labels"),
-            image_text(form="caption_match"),
-            image_text({"seed": 1}),
-            image_text({"side": 32}),
-            image_text(missing={"image": 0.3}),
-        ),
-        # No file is read, a match has no genres, and nothing goes missing.
-        (image_text({"text_hints": 0.1}), image_text(vocabulary=99), image_text(missing={"text": 0.0})),
     ),
 }
 

@@ -117,7 +117,7 @@ def identity(parts: Sequence[_Part]) -> list[Any]:
 
 
 def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepared:
-    """Images decoded, texts numbered, samples divided.
+    """Images decoded, texts numbered, samples divided; rows that show nothing are left out and counted as skipped.
 
     Raises:
         DataError: an image or an answer that cannot be read, one class only, a class without training samples.
@@ -135,7 +135,9 @@ def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepa
     }
     questions, targets = _answers(form, settings, column)
     unit, content = _contents(pixels, image, texts)
-    usable = found.usable if found else np.ones(len(pools), bool)
+    usable = np.asarray([any(row) for row in zip(*texts.values(), strict=True)], bool)
+    if found:
+        usable = found.usable & (usable | (found.numbers >= 0))
     kept = np.flatnonzero(usable)
     classes = targets["label"][kept].tolist() if form == "labels" else None
     division = assign(
