@@ -6,13 +6,21 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from evodevo.errors import UsageError
+from evodevo.models.backbone import Backbone
 from evodevo.models.layers import LAYERS, build_layer
+from evodevo.models.nested import NestedHModel
+from evodevo.models.settings import LanguageModelSettings
+from evodevo.models.span import BackboneSpan
 from evodevo.operators.transformer import TransformerBlock
 from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.h_model_structure import HModelStructure, RouterStructure
+from evodevo.spaces.h_model_structure import (
+    HaltingStructure,
+    HModelStructure,
+    RegularisationStructure,
+    RouterStructure,
+)
 from evodevo.spaces.layers import (
     ConvolutionLayer,
     Layer,
@@ -25,6 +33,7 @@ from evodevo.spaces.layers import (
 )
 from evodevo.spaces.operator import Dimensions
 from evodevo.testing.layers import LayerCase, LayerTests
+from evodevo.testing.operators import run_in_pieces
 
 WIDTH = 16
 DIMS = Dimensions(width=WIDTH, head_size=4)
@@ -91,3 +100,106 @@ class TestLayers(LayerTests):
     def case(self, request: pytest.FixtureRequest) -> LayerCase:
         case: LayerCase = request.param
         return case
+
+
+def test_the_table_has_every_kind() -> None:
+    assert set(LAYERS) >= {"transformer", "mlp", "convolution", "lstm", "liv", "span", "h_model", "pretrained"}
+
+
+def test_an_operator_may_be_given_by_its_genome() -> None:
+    torch.manual_seed(0)
+    named = build_layer(LIVLayer(operator="Rec-1", head_size=4), WIDTH, causal=True)
+    torch.manual_seed(0)
+    written = build_layer(LIVLayer(operator="5.4.1.1.1", head_size=4), WIDTH, causal=True)
+    assert all(map(torch.equal, named.parameters(), written.parameters()))
+
+
+@pytest.mark.parametrize("operator", ["SA-9", "5.4.1.1", "5.4.2.1.1", "-"])
+def test_an_operator_that_does_not_exist_is_refused(operator: str) -> None:
+    with pytest.raises(UsageError):
+        build_layer(LIVLayer(operator=operator, head_size=4), WIDTH, causal=True)
+
+
+def test_a_span_does_what_it_did_in_its_backbone() -> None:
+    torch.manual_seed(0)
+    backbone = Backbone(SPACE.plan(GENOME), DIMS, LanguageModelSettings(vocabulary=8)).double()
+    heard: list[torch.Tensor] = []
+    for place in (1, 3):
+        backbone.blocks[place].register_forward_hook(lambda block, given, said: heard.extend([given[0], said.y]))
+    layer = build_layer(span(1, 3), WIDTH, causal=True).double()
+    assert isinstance(layer, BackboneSpan)
+    layer.inherit(backbone.state_dict())
+    backbone(torch.randint(8, (2, 11)))
+    torch.testing.assert_close(layer(heard[0]).y, heard[3], rtol=0, atol=1e-12)
+
+
+def test_a_span_takes_no_weights_of_another_backbone() -> None:
+    layer = build_layer(span(1, 3), WIDTH, causal=True)
+    assert isinstance(layer, BackboneSpan)
+    with pytest.raises(UsageError, match="another backbone"):
+        layer.inherit({})
+
+
+@pytest.mark.parametrize(("first", "last", "borrower", "owner"), [(3, 3, 4, 2), (4, 4, 5, 1), (2, 5, 4, 2)])
+def test_a_span_that_is_not_closed_is_refused(first: int, last: int, borrower: int, owner: int) -> None:
+    with pytest.raises(UsageError, match=f"LIV {borrower} borrows from LIV {owner}"):
+        build_layer(span(first, last), WIDTH, causal=True)
+
+
+def test_a_span_of_another_width_wants_adapters() -> None:
+    with pytest.raises(UsageError, match="set the layer's width to 16"):
+        build_layer(span(0, 5), 32, causal=True)
+    x = torch.randn(2, 5, 32)
+    assert build_layer(span(0, 5, width=WIDTH), 32, causal=True)(x).y.shape == x.shape
+
+
+def test_a_nested_model_is_the_core_of_an_h_model() -> None:
+    torch.manual_seed(0)
+    layer = build_layer(nested(False), WIDTH, causal=False)
+    assert isinstance(layer, NestedHModel)
+    x = torch.randn(2, 5, WIDTH)
+    flow = layer.core.run(x.unsqueeze(1))
+    torch.testing.assert_close(layer(x).y, layer.core.answer(flow)[:, 0])
+    assert len({name for name, _ in layer.named_parameters()}) == len(list(layer.parameters()))
+
+
+def test_h_models_can_be_nested_twice() -> None:
+    inner = nested(True)
+    outer = HModelStructure(width=WIDTH, hidden=(inner, MLPLayer()), iterations=2, causal=True)
+    layer = build_layer(NestedLayer(structure=outer), WIDTH, causal=True)
+    assert layer.streamable
+    x = torch.randn(2, 5, WIDTH)
+    with torch.no_grad():
+        y, _ = run_in_pieces(layer, x, [2, 1, 2])
+        torch.testing.assert_close(y, layer(x).y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "causal", "residual", "message"),
+    [
+        (nested(False), True, True, "causal = true"),
+        (nested(False), False, False, "no residual"),
+        (nested(False, width=8).model_copy(update={"width": None}), False, True, "set the layer's width to 8"),
+        (nested(False, regularisation=RegularisationStructure(z=0.1)), False, True, "layer_dropout only"),
+        (nested(False, halting=HaltingStructure(rule="kl")), False, True, "layer_dropout only"),
+    ],
+)
+def test_a_nested_model_that_cannot_be_is_refused(spec: Layer, causal: bool, residual: bool, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        build_layer(spec, WIDTH, causal=causal, residual=residual)
+
+
+@pytest.mark.parametrize("spec", [s for s in SPECS if s.width is None], ids=lambda spec: spec.kind)
+def test_without_residuals_a_layer_is_its_operator_alone(spec: Layer) -> None:
+    """The output is another one, the parameters are the same."""
+    built = []
+    for residual in (True, False):
+        torch.manual_seed(0)
+        built.append(build_layer(spec, WIDTH, causal=False, residual=residual).eval())
+    x = torch.randn(2, 5, WIDTH)
+    assert all(map(torch.equal, built[0].parameters(), built[1].parameters()))
+    with torch.no_grad():
+        difference = built[0](x).y - built[1](x).y
+    if not isinstance(built[0], TransformerBlock):
+        torch.testing.assert_close(difference, x, rtol=1e-4, atol=1e-5)
+    assert float(difference.abs().max()) > 0.1
