@@ -62,7 +62,9 @@ def h_model_cost(
         if structure.iterations
         else 0
     )
-    cache = batch * _cache_bytes(structure, ends, positions)
+    cache = 0
+    if structure.causal:
+        cache = batch * (core_state_bytes(structure, len(inputs) or 1, positions) + ends.state_bytes(positions))
     return Cost(
         parameters=sum(parameters.values()),
         embedding_parameters=embedding,
@@ -276,13 +278,11 @@ def _aggregation(structure: HModelStructure, length: int, sources: int, targets:
     return products
 
 
-def _cache_bytes(structure: HModelStructure, ends: Ends, length: int) -> int:
-    """State of every layer once per iteration; 0 unless the model is causal."""
-    if not structure.causal:
-        return 0
+def core_state_bytes(structure: HModelStructure, inputs: int, length: int) -> int:
+    """What a causal routing machine keeps per sample after S tokens: the state of every layer in every iteration."""
     hidden = sum(layer_state_bytes(layer, structure.width, length) for layer in structure.hidden)
     sums = 0
     if structure.pool == "prefix_mean":
-        sources = len(ends.inputs) + structure.iterations * len(structure.hidden)
-        sums = WEIGHT_BYTES * sources * (structure.width + 1)
-    return structure.iterations * hidden + sums + ends.state_bytes(length)
+        # A running sum and a count for every router.
+        sums = WEIGHT_BYTES * (inputs + structure.iterations * len(structure.hidden)) * (structure.width + 1)
+    return structure.iterations * hidden + sums

@@ -118,7 +118,7 @@ def layer_state_bytes(spec: Layer, width: int, length: int) -> int:
     if isinstance(spec, SpanLayer):
         plans, dims = span_plans(spec, inner)
         return backbone_cost(plans, dims, length=length, convention="actual").cache_bytes
-    return 0
+    return _nested_state_bytes(spec, inner, length) if isinstance(spec, NestedLayer) else 0
 
 
 def _adapter_parameters(spec: Layer, width: int) -> int:
@@ -236,6 +236,12 @@ def _nested_work(spec: NestedLayer, width: int, length: int, visible: bool) -> W
     from evodevo.spaces.h_model_cost import core_work
 
     return total_work(core_work(_inner(spec, width), length, 1, 1, visible=visible).values())
+
+
+def _nested_state_bytes(spec: NestedLayer, width: int, length: int) -> int:
+    from evodevo.spaces.h_model_cost import core_state_bytes
+
+    return core_state_bytes(_inner(spec, width), 1, length)
 
 
 def _inner(spec: NestedLayer, width: int) -> HModelStructure:

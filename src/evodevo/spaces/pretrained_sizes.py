@@ -64,7 +64,7 @@ def read_sizes(path: str) -> PretrainedSizes:
         raise DataError(f"{file} is not a configuration; give the folder that save_pretrained has written.")
     values = canonical.loads(file.read_bytes())
     family = values.get("model_type") if isinstance(values, dict) else None
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:
         raise UsageError(
             f"{file} describes a model of type {str(family)[:40]!r}; layers can be taken from {quoted_list(FAMILIES)}."
         )
