@@ -45,7 +45,7 @@ class Pooling(nn.Module):
         if self.query is None:
             return masked_mean(h, mask).unsqueeze(1)
         scores = (h @ self.query) * h.shape[-1] ** -0.5
-        return _weighted(h, scores, mask).unsqueeze(1)
+        return softmax_mean(h, scores, mask).unsqueeze(1)
 
 
 def masked_mean(h: Tensor, mask: Tensor | None) -> Tensor:
@@ -84,10 +84,11 @@ def _max(h: Tensor, mask: Tensor | None) -> Tensor:
     return pooled * mask.any(1)[:, None, None]
 
 
-def _weighted(h: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
+def softmax_mean(h: Tensor, scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean weighted by the softmax of scores over real positions: (..., S, d) and twice (..., S) -> (..., d)."""
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     weights = scores.softmax(-1)
     if mask is not None:
         weights = weights * mask
-    return (weights.unsqueeze(1) @ h).squeeze(1)
+    return (weights.unsqueeze(-2) @ h).squeeze(-2)
