@@ -45,7 +45,7 @@ def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = 
 def _sparsemax_in(logits: Tensor) -> Tensor:
     from entmax import sparsemax
 
-    # What lies more than 1 below the largest has weight 0 anyway; without the long way down nothing is lost in rounding.
+    # What lies more than 1 below the largest has weight 0 anyway; cut off there, nothing is lost in rounding.
     clipped = (logits - logits.detach().amax(-2, keepdim=True)).clamp(min=-2.0)
     weights: Tensor = sparsemax(clipped.transpose(-1, -2).contiguous(), dim=-1)
     return weights.transpose(-1, -2)
