@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evodevo.errors import UsageError
 from evodevo.operators.adapters import Adapted
 from evodevo.operators.base import Operator
 from evodevo.operators.block import Block
@@ -16,10 +17,19 @@ from evodevo.operators.compiled import build_operator
 from evodevo.operators.feed_forward import FeedForward
 from evodevo.operators.local_convolution import LocalConvolution
 from evodevo.operators.lstm import LSTM
+from evodevo.operators.pretrained import pretrained_block
 from evodevo.operators.transformer import TransformerBlock
 from evodevo.registry import Registry, table
-from evodevo.spaces.layer_cost import liv_operator
-from evodevo.spaces.layers import ConvolutionLayer, Layer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+from evodevo.spaces.layer_cost import liv_operator, pretrained_sizes
+from evodevo.spaces.layers import (
+    ConvolutionLayer,
+    Layer,
+    LIVLayer,
+    LSTMLayer,
+    MLPLayer,
+    PretrainedLayer,
+    TransformerLayer,
+)
 
 Builder = Callable[..., Operator]
 LAYERS: Registry[Builder] = table("layer", "evodevo.layers")
@@ -68,10 +78,20 @@ def _liv(spec: LIVLayer, width: int, *, causal: bool, residual: bool) -> Operato
     return Block(both, width, residual=residual)
 
 
+def _pretrained(spec: PretrainedLayer, width: int, *, causal: bool, residual: bool) -> Operator:
+    pretrained_sizes(spec, width)
+    if causal:
+        raise UsageError("pretrained encoder layers look both ways; a causal model cannot have them.")
+    if not residual:
+        raise UsageError("a pretrained layer was trained with its residuals; use other layers in this control.")
+    return pretrained_block(spec.path, spec.index, train=spec.train, digest=spec.digest)
+
+
 LAYERS.add("transformer", _transformer)
 LAYERS.add("mlp", _mlp)
 LAYERS.add("convolution", _convolution)
 LAYERS.add("lstm", _lstm)
 LAYERS.add("liv", _liv)
+LAYERS.add("pretrained", _pretrained)
 LAYERS.add("span", "evodevo.models.span:build_span")
 LAYERS.add("h_model", "evodevo.models.nested:build_nested")  # its hidden layers are layers
