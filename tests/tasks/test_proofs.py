@@ -205,6 +205,15 @@ def test_language_is_the_same_samples_with_the_answer_to_predict(world: str) -> 
     assert [theory_text.VOCABULARY[token] for token in told.answer_tokens] == list(told.group_names["answer"])
 
 
+@WORLDS
+def test_questions_may_all_be_positive(world: str) -> None:
+    task = opened(settings(world=world, negated_questions=False))
+    for place in range(task.count("test")):
+        shown = task.show("test", place)
+        assert parse(shown["text"])[2][1]
+        assert verdict(world, shown["text"])[0] == shown["answer"]
+
+
 def test_terse_is_shorter() -> None:
     english, terse = opened(settings()), opened(settings(wording="terse"))
     assert terse.describe()["mean_length"]["test"] < 0.75 * english.describe()["mean_length"]["test"]

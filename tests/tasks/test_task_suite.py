@@ -54,6 +54,7 @@ SMALL = {
             proofs(form="language"),
             proofs(form="language", loss="answer"),
             proofs(wording="terse"),
+            proofs(negated_questions=False),
             proofs(depths_train=(0, 1)),
             proofs(depths_test=(1, 2)),
             proofs(entities=4),

@@ -38,6 +38,7 @@ class ProofsSettings(Settings):
     depths_test: tuple[int, ...] = Field(
         default=(0, 1, 2, 3, 4, 5), min_length=1, description="of validation and test questions"
     )
+    negated_questions: bool = Field(default=True, description='half of the questions ask "is not"; else none does')
     entities: int = Field(default=3, ge=2, le=8, description="in each theory")
     attributes: int = Field(default=8, ge=3, le=16, description="in each theory")
     facts: int = Field(default=5, ge=3, le=24, description="in each theory")
@@ -97,10 +98,12 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
     """
     rng = generator(settings.seed, split, "proofs")
     depths, answers, count = settings.depths(split), len(settings.answers), settings.samples.of(split)
-    cells = [(depth, answer, negated) for negated in (0, 1) for depth in depths for answer in range(answers)]
+    forms = (0, 1) if settings.negated_questions else (0,)
+    cells = [(depth, answer, negated) for negated in forms for depth in depths for answer in range(answers)]
     depth_of, answer_of, negated_of = (np.asarray(column, np.int64) for column in zip(*cells, strict=True))
     # In turn: all answers at all depths in one form, then in the other; no two counts differ by more than one.
-    turn = rng.permutation(len(cells) // 2) + np.asarray([[0], [len(cells) // 2]])
+    each = len(cells) // len(forms)
+    turn = rng.permutation(each) + each * np.arange(len(forms))[:, None]
     wanted = np.bincount(turn.reshape(-1)[np.arange(count) % len(cells)], minlength=len(cells))
     tokens: list[NDArray[np.int64]] = []
     filled: list[NDArray[np.int64]] = []
