@@ -15,15 +15,24 @@ from evodevo.errors import EvodevoError, GenomeError, UsageError
 from evodevo.models.settings import LanguageModelSettings, SamplingSettings
 from evodevo.settings import Settings, assign, merge, validate
 from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
+from evodevo.spaces.base import Space
+from evodevo.spaces.h_model import HModelSpace
+from evodevo.spaces.h_model_settings import HModelSpaceSettings
 from evodevo.spaces.operator import Dimensions
 
 pytestmark = pytest.mark.slow
 
 MANY = settings(max_examples=10_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-SPACES = [
-    BackboneSpace(BackboneSettings(depth=4, dimensions=Dimensions(width=64), residuals=residuals))
-    for residuals in (False, True)
+SPACES: list[Space[Any]] = [
+    *(
+        BackboneSpace(BackboneSettings(depth=4, dimensions=Dimensions(width=64), residuals=residuals))
+        for residuals in (False, True)
+    ),
+    HModelSpace(),
 ]
+WORDS = st.sampled_from(
+    ["T4", "T", "a0.3", "r1", "sum", "attention", "w1", "dense", "k2", "m1", "c0.1", "|", "tr", "3*mlp"]
+)
 GENES = st.integers(0, 22) | st.integers()
 SEGMENTS = st.lists(GENES, min_size=4, max_size=7)
 TEXTS = (
@@ -31,6 +40,7 @@ TEXTS = (
     | st.text(alphabet="0123456789 .-–@+\n\t١²", max_size=80)
     | st.lists(SEGMENTS, max_size=6).map(lambda rows: " ".join(".".join(map(str, row)) for row in rows))
     | st.lists(SEGMENTS, max_size=6).map(lambda rows: "-".join("".join(map(str, row)) for row in rows))
+    | st.lists(WORDS | st.text(max_size=3), max_size=9).map(" ".join)
     | st.builds(
         lambda name, rest: name + rest, st.sampled_from(["transformer++", "striped-mamba@"]), st.text(max_size=6)
     )
@@ -60,6 +70,24 @@ def test_genome_texts(text: str) -> None:
             "genes": st.lists(SEGMENTS | VALUES, max_size=6) | VALUES,
         }
     )
+    | st.fixed_dictionaries(
+        {
+            "space": st.just("h_model"),
+            "version": st.just(1),
+            "genes": st.fixed_dictionaries(
+                {
+                    "iterations": st.integers(0, 7) | LEAVES,
+                    "alpha": st.sampled_from([100, 1000]) | LEAVES,
+                    "alpha_rate": st.just(1000) | LEAVES,
+                    "aggregation": st.just("sum") | LEAVES,
+                    "window": st.integers(-1, 3) | LEAVES,
+                    "mode": st.sampled_from(["dense", "target_topm"]) | LEAVES,
+                    "amount": st.integers(0, 4) | LEAVES,
+                    "layers": st.lists(st.sampled_from(["transformer", "mlp"]) | LEAVES, max_size=4) | LEAVES,
+                }
+            ),
+        }
+    )
 )
 def test_genome_envelopes(envelope: Any) -> None:
     for space in SPACES:
@@ -79,7 +107,13 @@ def test_json(text: str | bytes) -> None:
             assert canonical.loads(canonical.dumps(value)) == value
 
 
-KINDS: list[type[Settings]] = [BackboneSettings, Dimensions, LanguageModelSettings, SamplingSettings]
+KINDS: list[type[Settings]] = [
+    BackboneSettings,
+    HModelSpaceSettings,
+    Dimensions,
+    LanguageModelSettings,
+    SamplingSettings,
+]
 KEYS = st.sampled_from(sorted({name for kind in KINDS for name in kind.model_fields})) | st.text(max_size=12)
 TABLES = st.dictionaries(KEYS, LEAVES | LISTS | st.dictionaries(KEYS, LEAVES, max_size=2), max_size=3)
 
@@ -92,6 +126,8 @@ def test_settings(values: dict[str, Any], kind: type[Settings]) -> None:
         assert validate(kind, json.loads(read.model_dump_json()), what="again") == read
         if isinstance(read, BackboneSettings):
             BackboneSpace(read)
+        if isinstance(read, HModelSpaceSettings):
+            HModelSpace(read)
 
 
 @settings(MANY, max_examples=2_000)

@@ -25,6 +25,7 @@ from evodevo.spaces.h_model_genome import (
     HModelGenome,
     genes_of,
     genome_of,
+    not_allowed,
     parse_genome,
     print_genome,
 )
@@ -90,9 +91,7 @@ class HModelSpace(Space[HModelGenome]):
         for gene in (*SCALARS, "amount"):
             allowed = self._allowed(gene, genome)
             if getattr(genome, gene) not in allowed:
-                raise GenomeError(
-                    f"{gene} is {_shown(gene, genome, getattr(genome, gene))}; " + _words(gene, genome, allowed)
-                )
+                raise GenomeError(not_allowed(gene, genome, allowed))
 
     def _allowed(self, gene: str, genome: HModelGenome) -> tuple[Any, ...]:
         """Values that a gene may have beside the others of this genome."""
@@ -307,18 +306,6 @@ class HModelSpace(Space[HModelGenome]):
 
 def _draw(values: Sequence[Any], rng: np.random.Generator) -> Any:
     return values[int(rng.integers(len(values)))]
-
-
-def _shown(gene: str, genome: HModelGenome, value: Any) -> str:
-    decimal = gene in ("alpha", "alpha_rate") or (gene == "amount" and genome.mode == "threshold")
-    return f"{value / THOUSAND:g}" if decimal else str(value)
-
-
-def _words(gene: str, genome: HModelGenome, allowed: Sequence[Any]) -> str:
-    shown = quoted_list(_shown(gene, genome, value) for value in allowed)
-    beside = f" of the mode {genome.mode}" if gene == "amount" else ""
-    size = f" with {len(genome.layers)} layers" if gene in ("amount", "window") else ""
-    return f"allowed{beside}{size}: {shown}."
 
 
 SPACES.add("h_model", HModelSpace)

@@ -9,7 +9,7 @@ keeps 2), ``m2`` (2 targets are kept) or ``c0.1`` (connections below 0.1 are cut
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -173,3 +173,16 @@ def genome_of(genes: Any) -> HModelGenome:
     if len(layers) > MAX_HIDDEN or any(type(name) is not str or not NAME.fullmatch(name) for name in layers):
         raise GenomeError(f"layers are a list of at most {MAX_HIDDEN} names of layers.")
     return HModelGenome(**{**genes, "layers": tuple(layers)})
+
+
+def not_allowed(gene: str, genome: HModelGenome, allowed: Sequence[Any]) -> str:
+    """The words for a gene whose value is not among those that it may have beside the others."""
+    given, *options = (_written(gene, genome, value) for value in (getattr(genome, gene), *allowed))
+    mode = f" of the mode {genome.mode}" if gene == "amount" else ""
+    size = f" with {len(genome.layers)} layers" if gene in ("amount", "window") else ""
+    return f"{gene} is {given}; allowed{mode}{size}: {quoted_list(options)}."
+
+
+def _written(gene: str, genome: HModelGenome, value: Any) -> str:
+    decimal = gene in ("alpha", "alpha_rate") or (gene == "amount" and genome.mode == "threshold")
+    return f"{value / THOUSAND:g}" if decimal else str(value)
