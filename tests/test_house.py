@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1] / "src" / "evodevo"
 GROUND = ("errors", "randomness", "canonical", "registry", "settings")
 FLOORS: tuple[tuple[str, ...], ...] = (
     GROUND,
-    ("spaces", "storage", "execution", "routing", "tasks"),
-    ("evolution", "diagrams", "operators", "training", "strategist"),
+    ("spaces", "storage", "execution", "tasks"),
+    ("evolution", "diagrams", "operators", "routing", "training", "strategist"),
     ("models", "objectives", "report"),
     ("growth", "dashboard"),
     ("evaluation",),
