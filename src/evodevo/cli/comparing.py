@@ -27,6 +27,7 @@ def show_comparison(run: Run) -> None:
     _show_metrics(table)
     _show_groups(table)
     _show_probes(table, show)
+    _show_inside(table)
     _show_remarks(run, table, show)
 
 
@@ -107,6 +108,14 @@ def _show_probes(table: Table, show: Any) -> None:
     output.table(("arm", *names), rows, right=tuple(names))
 
 
+def _show_inside(table: Table) -> None:
+    names = dict.fromkeys(name for row in table.rows for name in row.inside)
+    if names:
+        output.line("\ninside the trained networks:")
+        rows = [(row.group, *(_plain(row.inside.get(name)) for name in names)) for row in table.rows if row.inside]
+        output.table(("arm", *names), rows, right=tuple(names))
+
+
 def _show_remarks(run: Run, table: Table, show: Any) -> None:
     comparison = run.settings.experiment
     for split, simple in table.baselines.items():
@@ -157,6 +166,7 @@ def _record(row: Row) -> dict[str, Any]:
         "test": plain(row.test),
         "metrics": {name: spread.to_json() for name, spread in row.metrics.items()},
         "groups": {g: {v: spread.to_json() for v, spread in values.items()} for g, values in row.groups.items()},
+        "inside": {name: spread.to_json() for name, spread in row.inside.items()},
         "probes": {n: {"accuracy": plain(a), "executed_flops": plain(f)} for n, (a, f) in row.probes.items()},
         "parameters": plain(row.parameters),
         "executed_flops": plain(row.executed_flops),

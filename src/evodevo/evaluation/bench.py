@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
-from evodevo.evaluation.counting import training_flops
+from evodevo.evaluation.counting import look_at_step
 from evodevo.evaluation.measuring import Measured, measure, places
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, task_settings, training_settings
 from evodevo.evaluation.procedures import Trained
@@ -159,7 +159,7 @@ class Bench:
         first = self.precision.place(batch_of(0))
         assert isinstance(first, dict), "the batch is a mapping"
         network.to(self.precision.device)
-        self.flops_per_step = training_flops(network, first)
+        self.flops_per_step = look_at_step(network, first).flops
         points = self._points()
 
         def progress(now: Progress) -> None:
@@ -239,18 +239,13 @@ class Bench:
             pool,
             network,
             snapshot=snapshot,
-            genome=NetworkEnvelope(network=self._spec(network)).model_dump(mode="json"),
+            genome=NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
             input_specification={
                 **specification(self.task, self.settings, self.arm),
                 **({} if snapshot is None else {"memory": self._remembered()}),
             },
         )
         return digest, checkpoints.load(pool, digest).manifest.digests()
-
-    def _spec(self, network: Network) -> NetworkSpec:
-        """What is really there: procedures may have changed the structure."""
-        spec = self.arm.network
-        return spec.model_copy(update={"structure": getattr(network, "structure", spec.structure)})
 
     # Within
 
@@ -329,6 +324,11 @@ def train_once(bench: Bench, options: Mapping[str, Any]) -> Trained:
     """The procedure ``train``: the network from scratch, in one stage."""
     network = bench.build()
     return Trained(network, bench.train(network))
+
+
+def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:
+    """What is really there: a procedure may have changed the structure that was planned."""
+    return planned.model_copy(update={"structure": getattr(network, "structure", planned.structure)})
 
 
 def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:

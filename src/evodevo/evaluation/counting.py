@@ -7,8 +7,10 @@ tell no counter what they do; recurrent layers of PyTorch are counted by their f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -53,15 +55,41 @@ def counting(network: nn.Module) -> Iterator[Counter]:
             hook.remove()
 
 
-def training_flops(network: Network, batch: Batch) -> float:
-    """FLOPs of one step of training, forward and backward, on one batch; the network and all random streams stay."""
+@dataclass(frozen=True)
+class OneStep:
+    """One step of training looked at, without taking it.
+
+    Attributes:
+        flops: forward and backward.
+        gradient_norms: part of the network ("core.layers.0") -> Euclidean norm of the gradient of its parameters.
+    """
+
+    flops: float
+    gradient_norms: dict[str, float]
+
+
+def look_at_step(network: Network, batch: Batch) -> OneStep:
+    """Forward and backward on one batch; the network, its gradients and all random streams stay as they were."""
     was_training = network.training
     devices = sorted({tensor.device.index or 0 for tensor in batch.values() if tensor.is_cuda})
+    network.zero_grad(set_to_none=True)
     with torch.random.fork_rng(devices), counting(network) as counter:
         network.train().loss(batch).backward()  # type: ignore[no-untyped-call]
+    squares: dict[str, float] = {}
+    for name, parameter in network.named_parameters():
+        if parameter.grad is not None:
+            part = part_of(name)
+            squares[part] = squares.get(part, 0.0) + float(parameter.grad.double().square().sum())
     network.zero_grad(set_to_none=True)
     network.train(was_training)
-    return counter.flops
+    return OneStep(counter.flops, {part: math.sqrt(square) for part, square in squares.items()})
+
+
+def part_of(name: str) -> str:
+    """The layer that a parameter belongs to: its name up to the first number, else its first two names."""
+    pieces = name.split(".")
+    number = next((place for place, piece in enumerate(pieces) if piece.isdigit()), 1)
+    return ".".join(pieces[: number + 1])
 
 
 def _recurrent_flops(layer: nn.LSTM, x: Tensor | PackedSequence) -> float:

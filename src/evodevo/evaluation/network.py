@@ -17,7 +17,8 @@ from evodevo.errors import (
     UsageError,
 )
 from evodevo.evaluation.base import DISK_FULL, write_numbers
-from evodevo.evaluation.bench import Bench
+from evodevo.evaluation.bench import Bench, specification_of
+from evodevo.evaluation.inside import look_inside
 from evodevo.evaluation.measuring import Measured, measure, places
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Probe, task_settings
 from evodevo.evaluation.procedures import PROCEDURES, Trained
@@ -121,6 +122,8 @@ class _Evaluation:
             test = self._measure(network, split="test")
             cost["executed_flops"] = validation.executed_flops
             extra |= {"validation": validation.to_json(), "test": test.to_json(), "probes": self._probes(network)}
+            before = bench.build(specification_of(self.arm.network, network))
+            extra |= look_inside(network, before, self.task, self.settings, self.precision)
             scores = self._scores(network, validation)
             wrong = [name for name, value in scores.items() if not math.isfinite(value)]
             if wrong:

@@ -54,6 +54,7 @@ class NetworkEvaluationSettings(Settings):
         probes: further measurements of the trained network.
         trace_samples: validation samples whose routing is kept; 0 keeps none.
         trace_course: the routing of these samples is kept at every point of the curve too.
+        routes: a group of samples (a language) that a linear probe tells from the routes, with its controls.
         seconds: wall-clock limit of one evaluation.
         memory_bytes: memory limit of one evaluation.
         keep_weights: trained weights go into the store.
@@ -70,6 +71,7 @@ class NetworkEvaluationSettings(Settings):
     probes: tuple[Probe, ...] = ()
     trace_samples: int = Field(default=64, ge=0, le=4096)
     trace_course: bool = False
+    routes: str | None = None
     seconds: float | None = Field(default=None, gt=0)
     memory_bytes: int | None = Field(default=None, gt=0)
     keep_weights: bool = True

@@ -51,6 +51,7 @@ class Row:
         metrics: "output metric" -> test value.
         groups: group -> value -> test accuracy.
         probes: name -> validation accuracy and executed FLOPs of the trained network under other circumstances.
+        inside: what is seen inside the trained network (``evaluation.inside``).
         parameters, executed_flops: of the network, of an answer to one sample.
         steps, training_flops, training_seconds: of the whole training.
         curves: name -> mean points over seeds: loss and error over steps, over FLOPs, over seconds.
@@ -69,6 +70,7 @@ class Row:
     metrics: Mapping[str, Spread] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, Spread]] = field(default_factory=dict)
     probes: Mapping[str, tuple[Spread | None, Spread | None]] = field(default_factory=dict)
+    inside: Mapping[str, Spread] = field(default_factory=dict)
     parameters: Spread | None = None
     executed_flops: Spread | None = None
     steps: Spread | None = None
@@ -177,6 +179,7 @@ def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: M
         metrics=_nested(chosen, lambda one: _flat(one.fact["test"]["outputs"])),
         groups=_groups(chosen),
         probes=_probes(chosen),
+        inside=_nested(chosen, lambda one: one.fact.get("inside", {})),
         parameters=Spread.of(one.fact.get("parameters") for one in chosen),
         executed_flops=Spread.of(one.fact.get("executed_flops") for one in chosen),
         curves=_mean_curves(series),
