@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -19,8 +20,12 @@ from evodevo.models.network import Batch, Network, Representation
 from evodevo.models.outputs import Outputs, answer_losses
 from evodevo.routing.pools import masked_mean
 from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
+from evodevo.spaces.layers import Layer
 from evodevo.spaces.routing_trace import RoutingTrace
 from evodevo.tasks.base import NO_TARGET, InputSpec, OutputSpec
+
+if TYPE_CHECKING:
+    from evodevo.models.h_extension import Change
 
 LARGEST_T = 4096
 
@@ -274,6 +279,28 @@ class HModel(Network):
 
         result: Flow = checkpoint(self.core.iterate, flow, use_reentrant=False)
         return result
+
+    # Growing and shrinking
+
+    def add_node(
+        self, layer: Layer, *, at: int | Literal["edge"] = "edge", enabled: bool = False, seed: int = 0
+    ) -> Change:
+        """Add a hidden layer that changes no answer until it is enabled; see ``h_extension.add_node``."""
+        from evodevo.models.h_extension import add_node
+
+        return add_node(self, layer, at=at, enabled=enabled, seed=seed)
+
+    def enable(self, place: int) -> None:
+        """Let a disabled hidden layer be heard."""
+        from evodevo.models.h_extension import enable
+
+        enable(self, place)
+
+    def remove_node(self, place: int) -> Change:
+        """Take a hidden layer out; see ``h_extension.remove_node`` and ``h_extension.usage``."""
+        from evodevo.models.h_extension import remove_node
+
+        return remove_node(self, place)
 
     # Looking inside
 

@@ -43,6 +43,8 @@ class Router(nn.Module):
         self.outer: nn.Linear | None = None
         self.logits: nn.Parameter | None = None
         self.channels: Tensor | None
+        # Which channel speaks of which target; kept with the weights, as targets come and go (spec 3.5-6).
+        self.register_buffer("channels", torch.arange(targets) if self.head == "channel" else None)
         if self.head == "feedforward":
             self.inner = nn.Linear(width, structure.units(width))
         if self.head in ("feedforward", "linear"):
@@ -51,7 +53,6 @@ class Router(nn.Module):
             self.outer.bias = nn.Parameter(biases.clone())
         elif self.head in ("channel", "independent"):
             self.logits = nn.Parameter(biases.clone())
-            self.register_buffer("channels", torch.arange(targets) if self.head == "channel" else None)
             if self.head == "channel" and width < targets:
                 raise UsageError(
                     f"a channel router has one channel per target: {targets} targets do not fit into width {width}. "

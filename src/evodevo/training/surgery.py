@@ -1,0 +1,141 @@
+"""An optimiser after a network has grown or shrunk: what survives keeps its moments, to the bit.
+
+Whoever changes a network says where each parameter comes from (``Origin``); state is found by the parameter's name,
+never by its place in a list. Works for every optimiser whose state is scalars and tensors of the parameter's shape: SGD with
+momentum, Adam, AdamW, RMSprop, Adagrad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+
+NamedState = Mapping[str, Mapping[str, Any]]
+"""Parameter name -> what the optimiser keeps of it."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a parameter comes from.
+
+    Attributes:
+        name: of the parameter before the change.
+        rows: per row of its first axis the row that it was before, None for a new one; left out where the shape is as
+            it was.
+    """
+
+    name: str
+    rows: tuple[int | None, ...] | None = None
+
+    def carry(self, before: Tensor, fill: float = 0.0) -> Tensor:
+        """A tensor of the old parameter's shape as one of the new shape; ``fill`` stands in new rows."""
+        if self.rows is None:
+            return before.detach().clone()
+        places = torch.tensor([-1 if row is None else row for row in self.rows], device=before.device)
+        carried = before.detach()[places.clamp(min=0)].clone()
+        carried[places < 0] = fill
+        return carried
+
+
+Origins = Mapping[str, Origin]
+"""Parameter name after a change -> where it comes from; a parameter that is not in it is new."""
+
+
+def state_of(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer) -> dict[str, dict[str, Any]]:
+    """The optimiser's state by name; not copies."""
+    return {name: dict(optimizer.state[one]) for name, one in parameters.items() if one in optimizer.state}
+
+
+def carry_state(state: NamedState, shapes: Mapping[str, torch.Size], origins: Origins) -> dict[str, dict[str, Any]]:
+    """The state after a change, by the names after it; new rows start with moments of 0.
+
+    Args:
+        state: before, by the names before.
+        shapes: of the parameters before.
+        origins: of the parameters after.
+    """
+    carried: dict[str, dict[str, Any]] = {}
+    for name, origin in origins.items():
+        if origin.name not in state:
+            continue
+        shape = shapes[origin.name]
+        carried[name] = {
+            key: origin.carry(value) if isinstance(value, Tensor) and value.shape == shape and shape else _copy(value)
+            for key, value in state[origin.name].items()
+        }
+    return carried
+
+
+def operate(
+    optimizer: torch.optim.Optimizer,
+    before: Mapping[str, nn.Parameter],
+    model: nn.Module,
+    origins: Origins,
+    *,
+    group_of: Callable[[str, nn.Parameter], int] | None = None,
+) -> None:
+    """Bring an optimiser up to date with a changed model, in place, so that a scheduler on it goes on.
+
+    Every trainable parameter of the model stands in exactly one group afterwards: survivors in theirs, with their
+    state; new ones in the group that ``group_of`` says. What the model no longer has is in none.
+
+    Args:
+        optimizer: of the model before the change.
+        before: all parameters by name, collected before the change.
+        model: after it.
+        origins: of its parameters.
+        group_of: name and parameter -> index of the group; left out, vectors go to a group without weight decay and
+            matrices to one with, where there is one.
+
+    Raises:
+        UsageError: an origin that was no parameter of the model.
+    """
+    unknown = sorted({origin.name for origin in origins.values()} - set(before))
+    if unknown:
+        raise UsageError(f"a parameter is said to come from {unknown[0]!r}, which the model did not have.")
+    shapes = {name: one.shape for name, one in before.items()}
+    state = carry_state(state_of(before, optimizer), shapes, origins)
+    home = {id(one): number for number, group in enumerate(optimizer.param_groups) for one in group["params"]}
+    chosen = group_of or (lambda _, parameter: _fitting_group(optimizer, parameter))
+    members: list[list[nn.Parameter]] = [[] for _ in optimizer.param_groups]
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        origin = origins.get(name)
+        place = None if origin is None else home.get(id(before[origin.name]))
+        members[chosen(name, parameter) if place is None else place].append(parameter)
+    optimizer.state.clear()
+    for group, parameters in zip(optimizer.param_groups, members, strict=True):
+        group["params"] = parameters
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if name in state:
+            optimizer.state[parameter] = state[name]
+        elif isinstance(optimizer, torch.optim.Adagrad):
+            _begin_adagrad(optimizer, parameter)
+
+
+def _fitting_group(optimizer: torch.optim.Optimizer, parameter: nn.Parameter) -> int:
+    plain = parameter.ndim < 2 or getattr(parameter, "no_weight_decay", False)
+    for number, group in enumerate(optimizer.param_groups):
+        if (group.get("weight_decay", 0.0) == 0.0) == plain:
+            return number
+    return 0
+
+
+def _begin_adagrad(optimizer: torch.optim.Adagrad, parameter: nn.Parameter) -> None:
+    """Adagrad alone makes its state when it is built, not at the first step."""
+    group = next(group for group in optimizer.param_groups if any(one is parameter for one in group["params"]))
+    start = group["initial_accumulator_value"]
+    optimizer.state[parameter] = {"step": torch.tensor(0.0), "sum": torch.full_like(parameter, start)}
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value
