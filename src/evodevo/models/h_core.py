@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.models.h_runner import LoopRunner, Runner
+from evodevo.models.h_runner import Crew, Runner
+from evodevo.models.runner_choice import build_runner
 from evodevo.models.iteration import IterationEmbedding
 from evodevo.models.layers import build_layer
 from evodevo.operators.base import full_precision
@@ -25,6 +26,7 @@ from evodevo.routing.aggregation import AttentionAggregation, normalised_sum
 from evodevo.routing.connection import Router, start_biases
 from evodevo.routing.gates import iteration_alpha, open_gates
 from evodevo.routing.pools import Pooling
+from evodevo.routing.router_group import RouterGroup
 from evodevo.routing.skipping import harden, straight_through
 from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
 from evodevo.spaces.layers import RouterHead
@@ -66,6 +68,8 @@ class Flow:
         penalties: losses on the routing so far by name, added up over steps and weighted.
         record: moments, where a trace is wanted.
         rows: places in the batch of the samples of this flow; None before any has halted.
+        crew: what the runner has made ready for this pass.
+        routers: those of the hidden layers as one, where they are alike.
     """
 
     x: Tensor
@@ -80,6 +84,8 @@ class Flow:
     penalties: dict[str, Tensor] = field(default_factory=dict)
     record: list[Moment] | None = None
     rows: Tensor | None = None
+    crew: Crew | None = None
+    routers: RouterGroup | None = None
 
     def select(self, rows: Tensor) -> Flow:
         """The same flow of some samples."""
@@ -157,7 +163,7 @@ class HCore(nn.Module):
         self.alpha_rate = structure.alpha_rate
         self.inference: InferenceStructure = structure.inference
         self.sharpening = False
-        self.runner: Runner = LoopRunner()
+        self.runner: Runner = build_runner("auto")
         self.layer_flops: list[float] = [1.0] * count
         self._share = 0.0
         self._legal_tables()
@@ -274,7 +280,8 @@ class HCore(nn.Module):
             streams: running sums of routers, when the positions continue earlier ones.
         """
         kept = self._drawn_layers(values.device)
-        logits = self._logits(self.input_routers, values, masks, streams, 0, windowed=False)
+        whole = total > 0 and streams is None
+        logits = self._logits(self.input_routers, None, values, masks, streams, 0, windowed=False)
         legal = cast(Tensor, self.legal_input)
         if kept is not None:
             legal = legal & torch.cat([kept, kept.new_ones(self.output_count)])
@@ -301,6 +308,8 @@ class HCore(nn.Module):
             kept=kept,
             penalties=self._penalties({}, weights, logits, inflow, of_input=True),
             record=record,
+            crew=self.runner.crew(self.layers, x[:, : self.hidden_count]) if whole else None,
+            routers=RouterGroup.of(cast("list[Router]", list(self.routers))) if whole else None,
         )
 
     def iterate(self, flow: Flow, *, streams: Streams | None = None) -> Flow:
@@ -319,10 +328,11 @@ class HCore(nn.Module):
         x = self.embedding.on_input(x, t)
         active = self._active(inflow)
         states = None if streams is None else streams.layers[t]
-        said = self.runner.run(self.layers, x, masks, active, states)
+        said = self.runner.run(self.layers, x, masks, active, states, flow.crew)
         if masks is not None:
             said = said * masks.unsqueeze(-1)
-        logits = self._logits(self.routers, said, masks, streams, t + 1, windowed=structure.window is not None)
+        windowed = structure.window is not None
+        logits = self._logits(self.routers, flow.routers, said, masks, streams, t + 1, windowed=windowed)
         legal = cast(Tensor, self.legal_hidden)
         if flow.kept is not None:
             legal = legal & torch.cat([flow.kept, flow.kept.new_ones(self.output_count)]) & flow.kept[:, None]
@@ -371,6 +381,7 @@ class HCore(nn.Module):
     def _logits(
         self,
         routers: nn.ModuleList,
+        together: RouterGroup | None,
         said: Tensor,
         masks: Tensor | None,
         streams: Streams | None,
@@ -379,22 +390,36 @@ class HCore(nn.Module):
         windowed: bool,
     ) -> Tensor:
         """(B, P, K, N), before gates."""
-        found = []
         with full_precision(said.device):
             precise = said.to(torch.promote_types(said.dtype, torch.float32))
-            for place, router in enumerate(cast("list[Router]", list(routers))):
-                mask = None if masks is None else masks[:, place]
-                before = None
-                if streams is not None and self.structure.pool == "prefix_mean":
-                    before = streams.sums.get((moment, place))
-                    streams.sums[(moment, place)] = _running(precise[:, place], mask, before)
-                found.append(router(precise[:, place], mask, before))
-            reach = 2 * (self.structure.window or 0) + 1 if windowed else self.hidden_count
-            size = reach + self.output_count
-            positions = max(one.shape[1] for one in found)
-            full = [one.expand(-1, positions, size) for one in found]
-            logits = torch.stack(full, 2)
+            if together is not None:
+                logits = together(precise, masks)
+            else:
+                reach = 2 * (self.structure.window or 0) + 1 if windowed else self.hidden_count
+                logits = self._one_by_one(routers, reach + self.output_count, precise, masks, streams, moment)
             return self._spread(logits) if windowed else logits
+
+    def _one_by_one(
+        self,
+        routers: nn.ModuleList,
+        size: int,
+        said: Tensor,
+        masks: Tensor | None,
+        streams: Streams | None,
+        moment: int,
+    ) -> Tensor:
+        """Logits (B, P, K, size) where routers differ, or continue a sequence; constant ones say one number for all."""
+        found = []
+        heard = said.unbind(1)
+        present = [None] * len(heard) if masks is None else masks.unbind(1)
+        for place, router in enumerate(cast("list[Router]", list(routers))):
+            before = None
+            if streams is not None and self.structure.pool == "prefix_mean":
+                before = streams.sums.get((moment, place))
+                streams.sums[(moment, place)] = _running(heard[place], present[place], before)
+            found.append(router(heard[place], present[place], before))
+        positions = max(one.shape[1] for one in found)
+        return torch.stack([one.expand(-1, positions, size) for one in found], 2)
 
     def _spread(self, logits: Tensor) -> Tensor:
         """Logits over relative offsets and outputs as logits over targets; others are illegal anyway."""

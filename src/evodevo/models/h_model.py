@@ -18,6 +18,7 @@ from evodevo.models.h_core import Flow, HCore, Moment
 from evodevo.models.inputs import Inputs
 from evodevo.models.network import Batch, Network, Representation
 from evodevo.models.outputs import Outputs, answer_losses
+from evodevo.models.runner_choice import RunnerName, build_runner
 from evodevo.routing.pools import masked_mean
 from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
 from evodevo.spaces.layers import Layer
@@ -72,6 +73,7 @@ class HModel(Network):
             )
         self.structure = structure
         self._iterations = structure.iterations
+        self._runner: RunnerName = "auto"
         self.inputs = Inputs(
             inputs,
             structure.width,
@@ -138,6 +140,16 @@ class HModel(Network):
         if not 0 < value < float("inf"):
             raise UsageError(f"the alpha rate is {value}; it must be above 0.")
         self.core.alpha_rate = value
+
+    @property
+    def runner(self) -> RunnerName:
+        """How hidden layers are run: ``auto``, ``probe``, ``loop``, ``grouped``; see ``runner_choice.build_runner``."""
+        return self._runner
+
+    @runner.setter
+    def runner(self, value: RunnerName) -> None:
+        self.core.runner = build_runner(value)
+        self._runner = value
 
     def set_progress(self, share: float) -> None:
         """See ``Network``; alpha is annealed along it."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+States = list[dict[str, Any]]
+
+
+class Crew:
+    """What a runner has made ready for one pass; opaque to everybody else."""
 
 
 class Runner(ABC):
@@ -33,6 +38,10 @@ class Runner(ABC):
         self.calls[layer] += 1
         self.rows[layer] += rows
 
+    def crew(self, layers: nn.ModuleList, x: Tensor) -> Crew | None:
+        """What all iterations of a pass share; x (B, H, S, d) is what the layers hear first."""
+        return None
+
     @abstractmethod
     def run(
         self,
@@ -40,7 +49,8 @@ class Runner(ABC):
         x: Tensor,
         masks: Tensor | None,
         active: Tensor | None,
-        states: list[dict[str, Any]] | None,
+        states: States | None,
+        crew: Crew | None = None,
     ) -> Tensor:
         """What all layers say.
 
@@ -51,10 +61,40 @@ class Runner(ABC):
             active: (B, H), true where the layer is wanted; None for everywhere. Elsewhere the answer is 0, and a layer
                 that nobody wants is not called.
             states: per layer its state, brought up to date; all samples are run then.
+            crew: of this pass.
 
         Returns:
-            (B, H, S, d).
+            (B, H, S, d); in memory each layer's part is in one piece, which is how routers and the next layers read it.
         """
+
+    def one_by_one(
+        self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, active: Tensor | None, states: States | None
+    ) -> Tensor:
+        """One layer after the other; arguments as ``run``."""
+        rows = None if active is None or states is not None else rows_of(active)
+        if rows is None or all(len(wanted) == len(x) for wanted in rows):
+            return self._everybody(layers, x, masks, states)
+        said: Tensor | None = None
+        for place, layer in enumerate(layers):
+            here = rows[place]
+            if len(here):
+                mask = None if masks is None else masks[here, place]
+                said = written(said, x, here, place, layer(x[here, place], mask=mask).y)
+                self.count(place, len(layers), len(here))
+        return torch.zeros_like(x) if said is None else said
+
+    def _everybody(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, states: States | None) -> Tensor:
+        # Unbinding has one backward for all layers; a slice has one each, over everything that all have heard.
+        heard = x.unbind(1)
+        present = [None] * len(layers) if masks is None else masks.unbind(1)
+        said = []
+        for place, layer in enumerate(layers):
+            output = layer(heard[place], mask=present[place], state=None if states is None else states[place])
+            if states is not None:
+                states[place] = output.state
+            said.append(output.y)
+            self.count(place, len(layers), len(x))
+        return torch.stack(said).transpose(0, 1)
 
 
 class LoopRunner(Runner):
@@ -66,29 +106,23 @@ class LoopRunner(Runner):
         x: Tensor,
         masks: Tensor | None,
         active: Tensor | None,
-        states: list[dict[str, Any]] | None,
+        states: States | None,
+        crew: Crew | None = None,
     ) -> Tensor:
         """See ``Runner``."""
-        wanted = None if active is None or states is not None else active.T.tolist()  # the one look at the device
-        said = []
-        for place, layer in enumerate(layers):
-            heard, mask = x[:, place], None if masks is None else masks[:, place]
-            if wanted is None or all(wanted[place]):
-                output = layer(heard, mask=mask, state=None if states is None else states[place])
-                if states is not None:
-                    states[place] = output.state
-                said.append(output.y)
-                self.count(place, len(layers), len(heard))
-            elif not any(wanted[place]):
-                said.append(torch.zeros_like(heard))
-            else:
-                rows = torch.tensor(_true(wanted[place]), device=x.device)
-                output = layer(heard[rows], mask=None if mask is None else mask[rows])
-                whole = torch.zeros_like(heard, dtype=output.y.dtype)
-                said.append(whole.index_copy(0, rows, output.y))
-                self.count(place, len(layers), len(rows))
-        return torch.stack(said, 1)
+        return self.one_by_one(layers, x, masks, active, states)
 
 
-def _true(flags: Iterable[bool]) -> list[int]:
-    return [number for number, flag in enumerate(flags) if flag]
+def rows_of(active: Tensor) -> list[Tensor]:
+    """Per layer the samples that address it; active (B, H) is fetched from the device once."""
+    wanted = active.T.cpu()
+    return [one.nonzero().squeeze(1).to(active.device) for one in wanted.unbind(0)]
+
+
+def written(said: Tensor | None, x: Tensor, rows: Tensor, places: Tensor | int, spoken: Tensor) -> Tensor:
+    """What some layers say to some samples, put into zeros of the shape of x (B, H, S, d)."""
+    if said is None:
+        shape = (x.shape[1], x.shape[0], *x.shape[2:])
+        said = torch.zeros(shape, dtype=spoken.dtype, device=x.device).transpose(0, 1)
+    said[rows, places] = spoken.to(said.dtype)
+    return said

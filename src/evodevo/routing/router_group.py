@@ -41,8 +41,9 @@ class RouterGroup:
         shape = _shape(first)
         if first.constant is not None or any(_hooked(router) or _shape(router) != shape for router in routers):
             return None
-        queries = [router.pool.query for router in routers if router.pool is not None and router.pool.query is not None]
-        offsets = [router.logits for router in routers if router.logits is not None]
+        pools = [router.pool for router in routers if router.pool is not None]
+        queries: list[Tensor] = [pool.query for pool in pools if pool.query is not None]
+        offsets: list[Tensor] = [router.logits for router in routers if router.logits is not None]
         inner = [router.inner for router in routers if router.inner is not None]
         outer = [router.outer for router in routers if router.outer is not None]
         return cls(
@@ -61,7 +62,7 @@ class RouterGroup:
         pooled = self._pooled(said.transpose(0, 1), None if masks is None else masks.transpose(0, 1))
         if self.outer is None:
             assert self.offset is not None
-            return (pooled[..., : self.offset.shape[-1]] + self.offset[:, None, None]).permute(1, 2, 0, 3)
+            return (pooled[..., self.first.channels] + self.offset[:, None, None]).permute(1, 2, 0, 3)
         rows = pooled.flatten(1, 2)
         if self.inner is not None:
             rows = F.gelu(torch.baddbmm(self.inner[1], rows, self.inner[0]))
@@ -82,7 +83,8 @@ def _shape(router: Router) -> tuple[object, ...]:
     """What alike routers have in common."""
     maps = [None if one is None else tuple(one.weight.shape) for one in (router.inner, router.outer)]
     offset = None if router.logits is None else len(router.logits)
-    return (router.head, None if router.pool is None else router.pool.kind, *maps, offset)
+    channels = None if router.channels is None else tuple(router.channels.tolist())
+    return (router.head, None if router.pool is None else router.pool.kind, *maps, offset, channels)
 
 
 def _hooked(router: Router) -> bool:
