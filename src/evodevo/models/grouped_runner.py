@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -216,6 +216,6 @@ def _hooked(module: nn.Module) -> bool:
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
-def _same(one: Iterable[object], other: Sequence[object]) -> bool:
+def _same(one: Collection[object], other: Collection[object]) -> bool:
     """Whether these are the same objects in the same order."""
-    return all(map(operator.is_, one, other))
+    return len(one) == len(other) and all(map(operator.is_, one, other))

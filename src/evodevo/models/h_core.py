@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.models.h_runner import Crew, Runner
-from evodevo.models.runner_choice import build_runner
 from evodevo.models.iteration import IterationEmbedding
 from evodevo.models.layers import build_layer
+from evodevo.models.runner_choice import build_runner
 from evodevo.operators.base import full_precision
 from evodevo.routing import losses
 from evodevo.routing.aggregation import AttentionAggregation, normalised_sum

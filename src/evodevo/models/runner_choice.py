@@ -21,7 +21,7 @@ from evodevo.models.h_runner import Crew, LoopRunner, Runner
 RunnerName = Literal["auto", "probe", "loop", "grouped"]
 
 MOST_NUMBERS = 16_384
-"""B S d up to which groups are the faster ones on a CPU; above, each layer's products are large enough by themselves."""
+"""B S d up to which groups are the faster ones on a CPU; above, the products of each layer are large enough."""
 PROBE_TURNS = 5
 MARGIN = 0.97
 """Groups must need less than this share of the loop's time, or the loop is taken: a tie is decided by noise."""
