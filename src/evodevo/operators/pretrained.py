@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError, missing_extra
@@ -212,7 +213,7 @@ def _load(folder: Path, family: str, changed: int, size: int) -> tuple[Any, froz
                 output_loading_info=True,
                 **chosen.options,
             )
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
+        except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise DataError(f"{folder} is not a model that transformers reads: {str(error)[:300]}") from None
     if getattr(model.config, "is_decoder", False):
         raise UsageError(f"{folder} is a decoder; layers are taken from encoders.")

@@ -102,7 +102,7 @@ class LayerTests:
         source = torch.Generator().manual_seed(3)
         with torch.no_grad():
             for parameter in trained.values():  # a map that starts at zero lets no gradient through
-                parameter += 0.1 * torch.randn(parameter.shape, generator=source, dtype=parameter.dtype)
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=source, dtype=parameter.dtype))
         loss = layer(case.inputs()).y.square().sum()
         for name, gradient in zip(
             trained, torch.autograd.grad(loss, list(trained.values()), allow_unused=True), strict=True
@@ -116,7 +116,7 @@ class LayerTests:
         first, again, other = (dict(case.build(seed).named_parameters()) for seed in (0, 0, 1))
         assert first.keys() == again.keys() == other.keys()
         assert all(torch.equal(first[name], again[name]) for name in first)
-        if any(p.requires_grad for p in first.values()):
+        if case.spec.kind != "pretrained" or case.spec.width is not None:  # else nothing is drawn
             assert any(not torch.equal(first[name], other[name]) for name in first)
 
     def test_stated_parameters_are_counted(self, case: LayerCase) -> None:
