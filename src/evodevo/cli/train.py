@@ -51,7 +51,7 @@ def train(
     A budget that is not given is that of the recipe or the search. Ctrl-C stops safely; resume goes on from the last
     checkpoint.
     """
-    flags = {"execution.workers": workers, "evaluation.training.device": device}
+    flags: dict[str, Any] = {"execution.workers": workers, "evaluation.training.device": device}
     from evodevo.recipes.base import RECIPES
 
     if what in RECIPES or "." in what:

@@ -13,6 +13,7 @@ from evodevo.report.evolution_report import evolution_report
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.drawing import drawn, mixes_in_each_half
 from evodevo.runs.pick import compare, pick
+from evodevo.spaces.backbone import BackboneSpace
 
 BIGRAM = "byte_bigram"
 
@@ -34,7 +35,7 @@ def report_data(run: Run) -> data.EvolutionReport:
     goals = run.goals
     reference = closed[-1]["reference"] if closed else None
     return data.EvolutionReport(
-        run=_facts(run),
+        run=facts(run, f"evodevo evolve {run.recipe} --seed {run.settings.study.seed}"),
         objectives=[data.Objective(goal.name, goal.unit, goal.direction == "minimise") for goal in goals],
         individuals=[_individual(one, front) for one in run.individuals()],
         baselines=[_baseline(one) for one in run.baselines()],
@@ -87,7 +88,8 @@ def notes(run: Run) -> list[str]:
     return sentences
 
 
-def _facts(run: Run) -> data.RunFacts:
+def facts(run: Run, command: str) -> data.RunFacts:
+    """What was run, where and when; ``command`` repeats it."""
     times = [event.payload for event in run.events() if event.type == "study.time"]
     more = {}
     if times:
@@ -97,7 +99,7 @@ def _facts(run: Run) -> data.RunFacts:
     return data.RunFacts(
         id=run.id,
         recipe=run.recipe,
-        command=f"evodevo evolve {run.recipe} --seed {run.settings.study.seed}",
+        command=command,
         state=run.state,
         seed=run.settings.study.seed,
         started=run.row.created_at,
@@ -143,10 +145,15 @@ def _individual(one: Individual, front: set[str]) -> data.Individual:
         reason=one.reason or ("" if one.outcome is not None else "not finished"),
         detail=one.evaluation.detail if one.evaluation is not None else "",
         seconds=one.evaluation.seconds if one.evaluation is not None else None,
-        backbone=drawn(one.plan, one.genome),
+        backbone=_backbone(one),
         curve=one.curve(),
         curve_state=stability(one.curve(), one.reason),
     )
+
+
+def _backbone(one: Individual) -> data.Backbone | None:
+    """Ready to draw; None where the genome is no backbone."""
+    return drawn(one.plan, one.genome) if isinstance(one.run.space, BackboneSpace) else None
 
 
 def _baseline(one: Individual) -> data.Baseline:
@@ -156,7 +163,7 @@ def _baseline(one: Individual) -> data.Baseline:
         scores=_means(one),
         spreads=_spreads(one),
         seeds=1 if summary is None else summary.seeds,
-        backbone=drawn(one.plan, one.genome),
+        backbone=_backbone(one),
     )
 
 

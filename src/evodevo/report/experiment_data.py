@@ -1,0 +1,99 @@
+"""What a report of an experiment is made from: plain data, without stores, spaces or networks.
+
+Any text is shown as it is, never as markup; a number that is not there is an empty text or a missing key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evodevo.diagrams import Series
+from evodevo.report.evolution_data import RunFacts
+
+
+@dataclass(frozen=True)
+class Words:
+    """A table of texts: the first column names the rows."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Named lines over one axis.
+
+    Args:
+        name: what is drawn upwards.
+        over: what is drawn to the right, and its unit.
+        better: which values are better.
+    """
+
+    name: str
+    unit: str
+    over: str
+    over_unit: str
+    series: Sequence[Series]
+    better: Literal["lower", "higher"] = "lower"
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """What a paper prints, and why it may not be comparable."""
+
+    source: str
+    table: Words
+    caveats: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Training:
+    """One individual, for the list at the end."""
+
+    id: str
+    title: str
+    state: str
+    accuracy: str
+    seconds: str
+    look: str = ""
+
+
+@dataclass(frozen=True)
+class ExperimentReport:
+    """Everything on the page.
+
+    Args:
+        title: of the experiment.
+        run: what was run, where and when.
+        cards: (number, what it is).
+        arms: the main table.
+        metrics, probes, inside: further tables; None where there is nothing.
+        baselines: words on simple opponents.
+        budgets: words on what equal steps, FLOPs and time mean here.
+        curves: validation and training curves.
+        sweeps: accuracy over what a sweep varies.
+        groups: group -> accuracy per value.
+        printed: the paper's tables.
+        trainings: all individuals.
+        notes: what a reader must know.
+    """
+
+    title: str
+    run: RunFacts
+    arms: Words
+    cards: Sequence[tuple[str, str]] = ()
+    metrics: Words | None = None
+    probes: Words | None = None
+    inside: Words | None = None
+    baselines: str = ""
+    budgets: str = ""
+    curves: Sequence[Chart] = ()
+    sweeps: Sequence[Chart] = ()
+    groups: Mapping[str, tuple[Words, Chart | None]] = field(default_factory=dict)
+    printed: Sequence[PrintedTable] = ()
+    trainings: Sequence[Training] = ()
+    notes: Sequence[str] = ()
