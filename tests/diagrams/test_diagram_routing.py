@@ -10,19 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.diagrams import (
-    Axis,
-    HeatRows,
-    Limits,
-    Measure,
-    bars_beside,
-    flow_difference,
-    heat_map,
-    histogram,
-    mean_flow,
-    routing_diagram,
-    routing_difference,
-)
+from evodevo.diagrams import Axis, HeatRows, Measure, bars_beside, heat_map, histogram
+from evodevo.diagrams.routing import routing_diagram, routing_difference
+from evodevo.diagrams.routing_flow import flow_difference, mean_flow
+from evodevo.diagrams.routing_layout import Limits
 from evodevo.errors import UsageError
 from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
 

@@ -31,14 +31,13 @@ from evodevo.diagrams import (
     histogram,
     hypervolume_chart,
     lineage_chart,
-    mean_flow,
     population_strips,
-    routing_diagram,
-    routing_difference,
     training_curves,
 )
 from evodevo.diagrams.base import clean, one_line, shorten, text_width
 from evodevo.diagrams.palette import FAMILIES, roles
+from evodevo.diagrams.routing import routing_diagram, routing_difference
+from evodevo.diagrams.routing_flow import mean_flow
 from evodevo.testing.traces import random_trace
 
 SVG = "{http://www.w3.org/2000/svg}"

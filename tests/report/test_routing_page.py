@@ -150,6 +150,7 @@ def test_unusual_traces_have_pages(trace) -> None:
     assert "nan" not in text.lower().replace("finance", "")
 
 
+@pytest.mark.slow
 def test_a_large_trace_stays_under_the_limit_and_says_what_is_left_out() -> None:
     trace = random_trace(60, 24, 24, inputs=2, outputs=3)
     many = dataclasses.replace(trace, facts={"digit": np.arange(60) % 10})

@@ -115,7 +115,8 @@ def _write(path: Path, report: RoutingReport, per: str | None, pair: tuple[int, 
 
 def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | None) -> str:
     """The difference, the means of the classes, or the mean of all."""
-    from evodevo.diagrams import mean_flow, routing_diagram, routing_difference
+    from evodevo.diagrams.routing import routing_diagram, routing_difference
+    from evodevo.diagrams.routing_flow import mean_flow
     from evodevo.diagrams.stack import stacked
 
     trace = report.trace
@@ -124,7 +125,8 @@ def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | Non
         means = [mean_flow(trace.select(each.places)) for each in (one, other)]
         return routing_difference(means[0], means[1], (one.name, other.name))
     if per:
-        drawn = [routing_diagram(mean_flow(trace.select(each.places)), each.name) for each in report.classes]
+        fact = report.fact
+        drawn = [routing_diagram(mean_flow(trace.select(one.places)), f"{fact}: {one.name}") for one in report.classes]
         return stacked(drawn, f"{report.title}: means by {report.fact}")
     caption = " · ".join(f"{name}: {text}" for name, text in trace.samples[0].items()) if trace.count == 1 else ""
     return routing_diagram(mean_flow(trace), report.title, caption)

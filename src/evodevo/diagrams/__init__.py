@@ -2,7 +2,7 @@
 
 Every function returns one SVG that stands alone as a file (a notebook, a model card) and that the report puts into
 its page. They know nothing of runs: whoever calls them turns genomes into ``LivMark`` and ``Arc``. Routing traces,
-which are plain arrays already, are drawn as they are.
+plain arrays already, are drawn as they are by ``diagrams.routing``, which stands apart since it loads numpy.
 """
 
 from evodevo.diagrams.axes import Axis
@@ -20,9 +20,6 @@ from evodevo.diagrams.front import BaselinePoint, FrontPoint, front_chart
 from evodevo.diagrams.genome import Arc, LivMark, backbone_diagram, sharing_groups
 from evodevo.diagrams.heat_map import HeatRows, heat_map
 from evodevo.diagrams.lineage import LineageNode, ancestors, lineage_chart, lineage_layout
-from evodevo.diagrams.routing import routing_diagram, routing_difference
-from evodevo.diagrams.routing_flow import Flow, flow_difference, mean_flow
-from evodevo.diagrams.routing_layout import Limits
 from evodevo.diagrams.strip import StripRow, genome_strip, population_strips, text_strip
 
 __all__ = [
@@ -30,10 +27,8 @@ __all__ = [
     "Axis",
     "BaselinePoint",
     "Composition",
-    "Flow",
     "FrontPoint",
     "HeatRows",
-    "Limits",
     "LineageNode",
     "LivMark",
     "Measure",
@@ -44,7 +39,6 @@ __all__ = [
     "backbone_diagram",
     "bars_beside",
     "composition_chart",
-    "flow_difference",
     "front_chart",
     "genome_strip",
     "heat_map",
@@ -53,10 +47,7 @@ __all__ = [
     "line_chart",
     "lineage_chart",
     "lineage_layout",
-    "mean_flow",
     "population_strips",
-    "routing_diagram",
-    "routing_difference",
     "sharing_groups",
     "stability_words",
     "text_strip",

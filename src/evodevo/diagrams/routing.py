@@ -24,6 +24,8 @@ from evodevo.diagrams.routing_legend import (
 )
 
 _TITLE = 13.0
+DIFFERENCE = 0.01
+"""A difference of two means that is smaller is not drawn."""
 
 
 def routing_diagram(
@@ -44,10 +46,11 @@ def routing_difference(
     one: Flow, other: Flow, names: tuple[str, str], caption: str = "", limits: Limits | None = None
 ) -> str:
     """Where two groups of samples are routed differently: solid lines where the first one's weight is larger, dashed
-    ones in another colour where the second one's is. ``names`` are those of the groups."""
+    ones in another colour where the second one's is. ``names`` are those of the groups. Means of groups differ less
+    than weights do, so that by default less is left out."""
     shown = (one_line(names[0], 60), one_line(names[1], 60))
     title = f"{shown[0]} minus {shown[1]}"
-    return _diagram(flow_difference(one, other), title, caption, limits or Limits(), False, shown)
+    return _diagram(flow_difference(one, other), title, caption, limits or Limits(DIFFERENCE), False, shown)
 
 
 def _diagram(flow: Flow, title: str, caption: str, limits: Limits, compact: bool, names: tuple[str, str] | None) -> str:

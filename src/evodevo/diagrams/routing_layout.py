@@ -97,6 +97,8 @@ def left_out(flow: Flow, sheet: Sheet, limits: Limits, found: Routes) -> list[st
     drawn, every = len(found.drawn), found.every
     if drawn < found.strong:
         words.append(f"The strongest {drawn:,} of {every:,} connections.")
+    elif not drawn:
+        words.append(f"None of {every:,} connections reaches {limits.threshold:g}.")
     elif found.strong < every:
         words.append(f"{drawn:,} of {every:,} connections; those below {limits.threshold:g} are left out.")
     hidden = len(sheet.layers)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from evodevo.diagrams import mean_flow, routing_diagram, routing_difference
-from evodevo.diagrams.routing_flow import Flow, strongest_routes
+from evodevo.diagrams.routing import DIFFERENCE, routing_diagram, routing_difference
+from evodevo.diagrams.routing_flow import Flow, mean_flow, strongest_routes
 from evodevo.report.html import Content, details, element, figure, paragraph, section, table
 from evodevo.report.routing_view import RoutingView
 from evodevo.report.view import cut
@@ -28,10 +29,11 @@ def class_section(view: RoutingView) -> Element | None:
         choices.append((f"{name} ({flow.samples:,} samples)", [_mean_figure(view, flow, name)]))
     content: list[Element] = [chooser("mean of", choices)]
     pairs = list(combinations(range(len(flows)), 2))
+    limits = replace(view.limits, threshold=DIFFERENCE)
     differences: list[tuple[str, list[Content]]] = []
     for one, other in pairs[: view.detail.pairs]:
         names = (cut(view.classes[one].name, 60), cut(view.classes[other].name, 60))
-        svg = routing_difference(flows[one], flows[other], names, "", view.limits)
+        svg = routing_difference(flows[one], flows[other], names, "", limits)
         differences.append((f"{names[0]} minus {names[1]}", [figure(svg, "", classes="")]))
     if differences:
         words = "Means of two classes, subtracted: solid where the first one's weight is larger, dashed the second's."

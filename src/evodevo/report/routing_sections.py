@@ -102,8 +102,10 @@ def probe_section(view: RoutingView) -> Element | None:
             f"below 0.5, can tell {min(report.telling.ceiling, np.log(2)):.2f} nats; with shuffled classes the best "
             f"one reaches {report.telling.chance:.3f}."
         )
-        rows = [[cut(name, 160), f"{value:.3f}"] for name, value in report.telling.strongest]
-        content += [paragraph(words), table(["connection", "nats"], rows, (1,))]
+        above = [pair for pair in report.telling.strongest if pair[1] > report.telling.chance]
+        rows = [[cut(name, 160), f"{value:.3f}"] for name, value in above]
+        none = paragraph("No single connection tells more than that.")
+        content += [paragraph(words), table(["connection", "nats"], rows, (1,)) if rows else none]
     for probe in list(report.probes)[:20]:
         words = f"{probe.samples:,} samples, {probe.classes} classes, logistic regression, cross-validated."
         rows = [[cut(name, 60), f"{accuracy:.3f}"] for name, accuracy in probe.rows]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.diagrams import Limits
+from evodevo.diagrams.routing_layout import Limits
 from evodevo.report.routing_data import ClassRouting, RoutingReport
 
 
