@@ -185,7 +185,7 @@ class _Roster:
 
     def holds(self, layers: nn.ModuleList) -> bool:
         """Whether these are still the same layers of the same parts in the same mode."""
-        return _same(layers, self._layers) and all(
+        return _same(list(layers), self._layers) and all(
             module.training is training and _hooked(module) is hooked and _same(module._modules.values(), parts)
             for module, training, hooked, parts in self._seen
         )
