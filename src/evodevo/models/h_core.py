@@ -205,13 +205,16 @@ class HCore(nn.Module):
         hidden = torch.ones(count, count + outputs, dtype=torch.bool)
         inputs = torch.ones(self.input_count, count + outputs, dtype=torch.bool)
         if structure.window is not None:
-            offset = torch.arange(count)[None, :] - torch.arange(count)[:, None]
+            # Neighbours are counted among enabled layers: a disabled one pushes nobody apart.
+            places = self._row()
+            live = count - len(structure.disabled)
+            offset = places[None, :] - places[:, None]
             if structure.ring:
-                offset = torch.minimum(offset % count, (-offset) % count)
+                offset = torch.minimum(offset % live, (-offset) % live)
             hidden[:, :count] = offset.abs() <= structure.window
             if not structure.ring:
-                hidden[: max(count - structure.window, 0), count:] = False
-                inputs[:, structure.window : count] = False
+                hidden[places < live - structure.window, count:] = False
+                inputs[:, :count] &= places < structure.window
         if not structure.self_routing:
             hidden[torch.arange(count), torch.arange(count)] = False
         for place in structure.disabled:
@@ -220,6 +223,12 @@ class HCore(nn.Module):
             inputs[:, place] = False
         self.register_buffer("legal_hidden", hidden, persistent=False)
         self.register_buffer("legal_input", inputs, persistent=False)
+
+    def _row(self) -> Tensor:
+        """(H,), the place of each layer among the enabled ones; a disabled one has that of the one before it."""
+        enabled = torch.ones(len(self.layers), dtype=torch.long)
+        enabled[list(self.structure.disabled)] = 0
+        return (enabled.cumsum(0) - 1).clamp(min=0)
 
     # Settings of a pass
 
@@ -424,10 +433,11 @@ class HCore(nn.Module):
     def _spread(self, logits: Tensor) -> Tensor:
         """Logits over relative offsets and outputs as logits over targets; others are illegal anyway."""
         count, window = self.hidden_count, self.structure.window or 0
-        places = torch.arange(count, device=logits.device)
-        targets = places[:, None] + torch.arange(-window, window + 1, device=logits.device)
-        legal = (targets >= 0) & (targets < count)
-        targets = targets % count if self.structure.ring else targets.clamp(0, count - 1)
+        enabled = [place for place in range(count) if place not in self.structure.disabled]
+        live, order = len(enabled), torch.tensor(enabled, device=logits.device)
+        targets = self._row().to(logits.device)[:, None] + torch.arange(-window, window + 1, device=logits.device)
+        legal = (targets >= 0) & (targets < live)
+        targets = order[targets % live if self.structure.ring else targets.clamp(0, live - 1)]
         offsets, outputs = logits[..., : 2 * window + 1], logits[..., 2 * window + 1 :]
         if not self.structure.ring:
             offsets = offsets * legal

@@ -133,7 +133,7 @@ class HModelStructure(Settings):
         inflow_gate: c of a layer is multiplied by min(1, its inflow): an unaddressed layer is silent (A6).
         iteration_embedding: added to the ``message`` (the paper's), to the ``input``, as ``film``, or ``none``.
         output_division: Y is divided by ``t`` (as printed) or ``t_plus_1``, ``learned`` (weighted), or only ``last``.
-        window: layers hear at most this far along the ring or row of hidden layers; all if left out.
+        window: layers hear at most this far along the ring or row of enabled hidden layers; all if left out.
         ring: the window wraps around.
         self_routing: a layer may hear itself.
         canvas: ``segments`` (each input has its own positions), ``latents`` (each is read into ``slots`` positions),
@@ -194,8 +194,9 @@ class HModelStructure(Settings):
             raise ValueError(f"disabled holds {wrong or 'a place twice'}; hidden layers are 0 to {count - 1}")
         if len(self.disabled) == count:
             raise ValueError("all hidden layers are disabled; leave one, or set iterations = 0")
-        if self.window is not None and self.ring and 2 * self.window + 1 > count:
-            raise ValueError(f"a ring of {count} layers has no window of {self.window}; at most {(count - 1) // 2}")
+        live = count - len(self.disabled)
+        if self.window is not None and self.ring and 2 * self.window + 1 > live:
+            raise ValueError(f"a ring of {live} layers has no window of {self.window}; at most {(live - 1) // 2}")
         if self.nesting > MAX_NESTING:
             raise ValueError(f"H-Models are nested {self.nesting} deep; at most {MAX_NESTING}")
         return self

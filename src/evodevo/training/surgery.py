@@ -1,8 +1,8 @@
 """An optimiser after a network has grown or shrunk: what survives keeps its moments, to the bit.
 
 Whoever changes a network says where each parameter comes from (``Origin``); state is found by the parameter's name,
-never by its place in a list. Works for every optimiser whose state is scalars and tensors of the parameter's shape: SGD with
-momentum, Adam, AdamW, RMSprop, Adagrad.
+never by its place in a list. Works for every optimiser whose state is scalars and tensors of the parameter's shape:
+SGD with momentum, Adam, AdamW, RMSprop, Adagrad.
 """
 
 from __future__ import annotations

@@ -1,0 +1,444 @@
+"""Layers that come and go: nothing is forgotten, nothing else moves (specification 3.5-6, 3.5-7; checks 12, 23)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.models.build import build_network
+from evodevo.models.h_extension import SHUT, Change, disable, freeze_old, usage
+from evodevo.models.h_model import HModel
+from evodevo.settings import validate
+from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
+from evodevo.spaces.layers import ConvolutionLayer, MLPLayer, TransformerLayer
+from evodevo.spaces.networks import HModelNetwork, NetworkEnvelope
+from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch, small_model
+from evodevo.training import checkpoints, optimizers
+from evodevo.training.loop import Cursor, Snapshot, train
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+from evodevo.training.surgery import Origin, carry_state, operate, state_of
+
+NEW = TransformerLayer(heads=4, feedforward=10)
+OPTIMIZERS: dict[str, Any] = {
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
+    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01, amsgrad=True),
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=0.01),
+    "RMSprop": lambda parameters: torch.optim.RMSprop(parameters, lr=0.01, momentum=0.5, centered=True),
+    "Adagrad": lambda parameters: torch.optim.Adagrad(parameters, lr=0.01, initial_accumulator_value=0.1),
+}
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"aggregation": "attention"},
+    {"inflow_gate": False},
+    {"disabled": [1]},
+    {"router": {"head": "linear", "pool": "max"}},
+    {"router": {"head": "channel"}},
+    {"router": {"head": "independent"}},
+    {"router": {"head": "constant"}},
+    {"router": {"gate": "softmax_in"}},
+    {"router": {"gate": "softmax_out"}},
+    {"router": {"gate": "sparsemax_in"}},
+    {"window": 1, "normaliser": "count"},
+    {"window": 1, "ring": True},
+    {"inference": {"mode": "target_topm", "m": 2}},
+    {"inference": {"mode": "source_topk", "k": 2}},
+    {"halting": {"rule": "output_mass", "threshold": 0.6}},
+]
+
+
+def of(model: HModel, batch: dict[str, Tensor]) -> Tensor:
+    with torch.no_grad():
+        return torch.cat([one.flatten(1) for one in model(batch).values()], 1)
+
+
+@pytest.mark.parametrize("at", ["edge", 0, 2])
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_a_layer_that_is_not_enabled_changes_nothing(changes: dict[str, Any], at: Any) -> None:
+    model = small_model((TEXT, IMAGE), (CLASS, LABELS), **changes).double()
+    batch = small_batch((TEXT, IMAGE), (CLASS, LABELS), padded=True)
+    before = of(model, batch)
+    if changes.get("window") and at != "edge":
+        with pytest.raises(UsageError, match="at the edge"):
+            model.add_node(NEW, at=at)
+        assert torch.equal(of(model, batch), before)
+        return
+    change = model.add_node(NEW, at=at, seed=5)
+    model.core.runner.reset()
+    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
+    assert model.core.runner.calls[change.place] == 0
+    assert model.core.hidden_count == 4
+
+
+def test_in_single_precision_it_changes_nothing_either() -> None:
+    model, batch = small_model(), small_batch(padded=True)
+    before = of(model, batch)
+    model.add_node(NEW)
+    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-6)
+
+
+def test_a_causal_model_grows_and_stays_causal() -> None:
+    model = small_model((TEXT,), (NEXT,), causal=True).double()
+    batch = small_batch((TEXT,), (NEXT,))
+    before = of(model, batch)
+    place = model.add_node(ConvolutionLayer()).place
+    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
+    model.enable(place)
+    whole = model(batch)["next"]
+    prefix = model({"text": batch["text"][:, :4]})["next"]
+    torch.testing.assert_close(prefix, whole[:, :4])
+    assert not torch.allclose(whole.flatten(1), before, atol=1e-9)
+
+
+@pytest.mark.parametrize("changes", VARIANTS[:7], ids=str)
+def test_an_enabled_layer_begins_softly_and_learns(changes: dict[str, Any]) -> None:
+    model, batch = small_model(lively=0.2, **changes), small_batch()
+    before = of(model, batch)
+    place = model.add_node(NEW, at=1).place
+    model.enable(place)
+    moved = (of(model, batch) - before).abs().max()
+    assert 0 < moved < 0.05
+    model.train().loss(batch).backward()  # type: ignore[no-untyped-call]
+    grown = [name for name, one in model.named_parameters() if one.grad is None or not one.grad.abs().sum()]
+    assert not [name for name in grown if name.startswith(f"core.layers.{place}.")]
+    router = model.core.routers[0]
+    if getattr(router, "outer", None) is not None:
+        assert router.get_parameter("outer.weight").grad[place].any()  # type: ignore[index]
+
+
+def test_routers_address_it_with_a_shut_bias() -> None:
+    model = small_model(lively=0.0, alpha=2.0)
+    model.add_node(NEW, at=1, enabled=True)
+    assert model.structure.disabled == ()
+    for number, router in enumerate([*model.core.routers, *model.core.input_routers]):
+        bias, weight = router.get_parameter("outer.bias"), router.get_parameter("outer.weight")
+        assert bias[1].item() == pytest.approx(-SHUT * 2.0), number
+        assert not weight[1].any()
+
+
+def test_without_the_gate_a_new_layer_says_little_unasked() -> None:
+    model, batch = small_model(lively=0.0, inflow_gate=False), small_batch()
+    model.add_node(NEW, enabled=True)
+    trace = model.trace(batch)
+    assert trace.connections[:, :, 3].max() < 0.02
+
+
+def test_places_of_disabled_layers_follow() -> None:
+    model, batch = small_model(disabled=[0, 2]), small_batch()
+    before = of(model, batch)
+    model.add_node(NEW, at=1)
+    assert list(model.structure.disabled) == [0, 1, 3]
+    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-6)
+    model.remove_node(0)
+    assert list(model.structure.disabled) == [0, 2]
+    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_taking_the_new_layer_out_again_undoes_it(changes: dict[str, Any]) -> None:
+    model, batch = small_model(**changes), small_batch()
+    before, state = of(model, batch), {name: one.clone() for name, one in model.state_dict().items()}
+    place = model.add_node(NEW).place
+    model.remove_node(place)
+    assert torch.equal(of(model, batch), before)
+    assert {name: one.tolist() for name, one in model.state_dict().items()} == {
+        name: one.tolist() for name, one in state.items()
+    }
+
+
+def test_removing_a_silent_layer_changes_nothing() -> None:
+    model, batch = small_model(disabled=[1]).double(), small_batch()
+    before = of(model, batch)
+    model.remove_node(1)
+    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
+
+
+def test_a_channel_follows_its_target() -> None:
+    model, batch = small_model(router={"head": "channel"}).double(), small_batch()
+    disable(model, 0)
+    before = of(model, batch)
+    model.remove_node(0)
+    torch.testing.assert_close(of(model, batch), before, rtol=0, atol=1e-12)
+    assert model.core.get_buffer("routers.0.channels").tolist() == [1, 2, 3]
+    model.add_node(NEW, at=0)
+    assert model.core.get_buffer("routers.0.channels").tolist() == [0, 1, 2, 3]
+
+
+def test_channels_run_out() -> None:
+    model = small_model(hidden=[{"kind": "mlp"}] * 7, router={"head": "channel"})
+    before = model.structure
+    with pytest.raises(UsageError, match="no channel left"):
+        model.add_node(MLPLayer())
+    assert model.structure is before
+    assert model.core.hidden_count == 7
+
+
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], store: checkpoints.BlobStore) -> None:
+    model, batch = small_model((TEXT, IMAGE), **changes), small_batch((TEXT, IMAGE))
+    model.add_node(MLPLayer(width=4))
+    model.add_node(NEW, enabled=True)
+    model.remove_node(2)
+    spec = NetworkEnvelope(network=HModelNetwork(structure=model.structure)).model_dump(mode="json")
+    kept = checkpoints.load(store, checkpoints.save(store, model, genome=spec))
+    envelope = validate(NetworkEnvelope, kept.manifest.genome or {}, what="the network")
+    again = build_network(envelope.network, model.input_specs, model.output_specs, seed=99)
+    kept.restore(again)
+    assert isinstance(again, HModel)
+    assert again.structure == model.structure
+    assert torch.equal(of(again.eval(), batch), of(model, batch))
+
+
+class Blobs:
+    """A pool in memory."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, bytes] = {}
+
+    def put_bytes(self, data: bytes) -> str:
+        import hashlib
+
+        digest = hashlib.sha256(data).hexdigest()
+        self.data[digest] = data
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        return self.data[digest]
+
+
+@pytest.fixture
+def store() -> Blobs:
+    return Blobs()
+
+
+def test_equal_seeds_give_equal_layers() -> None:
+    states: list[Tensor] = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(len(states))
+        model = small_model()
+        model.add_node(NEW, seed=seed)
+        states.append(torch.cat([one.flatten() for one in model.core.layers[3].parameters()]))
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
+# What a model may not do
+
+
+@pytest.mark.parametrize("place", [-1, 5])
+def test_no_such_place(place: int) -> None:
+    model = small_model()
+    with pytest.raises(UsageError, match="places are 0 to 3, or 'edge'"):
+        model.add_node(NEW, at=place)
+    for act in (model.remove_node, model.enable):
+        with pytest.raises(UsageError, match="places are 0 to 2"):
+            act(place)
+
+
+def test_a_layer_that_does_not_fit_leaves_the_model_as_it_was() -> None:
+    model, batch = small_model(), small_batch()
+    before, structure = of(model, batch), model.structure
+    with pytest.raises(UsageError, match="heads"):
+        model.add_node(TransformerLayer(heads=3))
+    assert model.structure is structure
+    assert model.core.structure is structure
+    assert torch.equal(of(model, batch), before)
+
+
+def test_the_last_layer_stays() -> None:
+    model = small_model(disabled=[0])
+    model.remove_node(1)
+    with pytest.raises(UsageError, match="the last hidden layer stays"):
+        model.remove_node(1)
+    model.remove_node(0)
+    with pytest.raises(UsageError, match="the last hidden layer stays"):
+        model.remove_node(0)
+    with pytest.raises(UsageError, match="leave one"):
+        disable(model, 0)
+
+
+def test_a_ring_does_not_shrink_below_its_window() -> None:
+    model = small_model(window=1, ring=True)
+    with pytest.raises(UsageError, match="no window of 1"):
+        model.remove_node(0)
+    assert model.core.hidden_count == 3
+
+
+def test_the_inference_mode_shrinks_with_the_model() -> None:
+    model = small_model(inference={"mode": "target_topm", "m": 3})
+    model.remove_node(0)
+    assert model.inference.m == model.structure.inference.m == 2
+    model.inference = InferenceStructure(mode="target_topm", m=1)
+    model.add_node(NEW)
+    assert model.inference.m == 1
+
+
+# Learning with the old part frozen
+
+
+def test_only_the_new_layer_and_the_routers_learn() -> None:
+    model, batch = small_model((TEXT, IMAGE), (CLASS, LABELS)), small_batch((TEXT, IMAGE), (CLASS, LABELS))
+    place = model.add_node(NEW, enabled=True).place
+    learning = freeze_old(model, [place], outputs=["tags"])
+    before = {name: one.detach().clone() for name, one in model.named_parameters()}
+    settings = TrainingSettings(budget=Budget(steps=3), device="cpu")
+    train(model, settings, batch_at=lambda _: {k: v.numpy() for k, v in batch.items()}, tokens_per_step=4, seed=0)
+    moved = {name for name, one in model.named_parameters() if not torch.equal(one, before[name])}
+    assert moved == set(learning)
+    assert all(
+        name.startswith(("core.layers.3.", "core.routers.", "core.input_routers.", "outputs.layers.tags"))
+        for name in moved
+    )
+    assert any(name.startswith("core.routers.0.") for name in moved)
+
+
+def test_without_routers_only_the_new_ones_learn() -> None:
+    model = small_model()
+    place = model.add_node(NEW, enabled=True).place
+    learning = freeze_old(model, [place], routers=False)
+    assert all(name.startswith((f"core.layers.{place}.", f"core.routers.{place}.")) for name in learning)
+    with pytest.raises(UsageError, match="no output 'nothing'; it has answer"):
+        freeze_old(model, [place], outputs=["nothing"])
+
+
+# Usage
+
+
+def test_usage_finds_who_is_not_heard() -> None:
+    model = small_model(lively=0.1, disabled=[1])
+    found = usage(model, [small_batch(seed=seed) for seed in range(2)])
+    assert found.least() == 1
+    assert found.calls.tolist() == [1.0, 0.0, 1.0]
+    assert found.inflow[1] == 0
+    assert (found.inflow[[0, 2]] > 0.5).all()
+    trace = model.trace(small_batch(seed=0))
+    alone = usage(model, [small_batch(seed=0)])
+    assert alone.spoken[0] == pytest.approx(trace.connections[:, :, 0].sum(-1).mean(), rel=1e-5)
+    with pytest.raises(UsageError, match="at least one sample"):
+        usage(model, [])
+
+
+# Optimisers (check 12)
+
+
+def steps(model: nn.Module, optimizer: torch.optim.Optimizer, count: int) -> None:
+    model.train()
+    for seed in range(count):
+        optimizer.zero_grad()
+        model.loss(small_batch(seed=seed)).backward()  # type: ignore[operator]
+        optimizer.step()
+
+
+def assert_in_one_group_each(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    listed = [id(one) for group in optimizer.param_groups for one in group["params"]]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {id(one) for one in model.parameters() if one.requires_grad}
+    assert {id(one) for one in optimizer.state} <= set(listed)
+
+
+def assert_survivors_keep_their_state(
+    before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]], change: Change, model: nn.Module
+) -> int:
+    """How many rows were compared."""
+    compared = 0
+    shapes = {name: one.shape for name, one in model.named_parameters()}
+    for name, origin in change.origins.items():
+        old = before.get(origin.name)
+        if old is None:
+            continue
+        new = after[name]
+        assert set(new) == set(old)
+        for key, value in old.items():
+            if not isinstance(value, Tensor) or value.ndim == 0:
+                assert new[key] == value
+                continue
+            assert new[key].shape == shapes[name]
+            rows = range(len(value)) if origin.rows is None else origin.rows
+            for place, row in enumerate(rows):
+                expected = torch.zeros_like(value[0]) if row is None else value[row]
+                assert torch.equal(new[key][place], expected)
+                compared += 1
+    return compared
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+@pytest.mark.parametrize("aggregation", ["sum", "attention"])
+def test_moments_survive_growing_and_shrinking(kind: str, aggregation: str) -> None:
+    model = small_model(aggregation=aggregation)
+    decayed, plain = optimizers.decay_groups(model)
+    groups = [{"params": list(decayed.values()), "weight_decay": 0.1}, {"params": list(plain.values())}]
+    optimizer = OPTIMIZERS[kind](groups)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+    steps(model, optimizer, 3)
+    scheduler.step()
+
+    def change_by(act: Any) -> None:
+        parameters = dict(model.named_parameters())
+        # Copies: an optimiser steps in place.
+        state = {
+            name: {key: value.clone() if isinstance(value, Tensor) else value for key, value in one.items()}
+            for name, one in state_of(parameters, optimizer).items()
+        }
+        change = act()
+        operate(optimizer, parameters, model, change.origins)
+        assert_in_one_group_each(model, optimizer)
+        found = state_of(dict(model.named_parameters()), optimizer)
+        assert assert_survivors_keep_their_state(state, found, change, model) > 100
+        rate = optimizer.param_groups[0]["lr"]
+        steps(model, optimizer, 2)
+        scheduler.step()
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(rate / 2)
+
+    change_by(lambda: model.add_node(NEW, at=1, enabled=True))
+    new = [one for name, one in model.named_parameters() if name.startswith("core.layers.1.")]
+    assert all(one in optimizer.state for one in new)
+    decays = {id(one): group["weight_decay"] for group in optimizer.param_groups for one in group["params"]}
+    if kind != "AdamW":  # whose groups both decay
+        assert all((decays[id(one)] > 0) == (one.ndim >= 2) for one in new)
+    change_by(lambda: model.remove_node(0))
+
+
+def test_a_stored_state_follows_too() -> None:
+    """A checkpoint's state, by name, becomes one of the grown model, and its training goes on."""
+    model = small_model()
+    data = {key: value.numpy() for key, value in small_batch().items()}
+    settings = TrainingSettings(budget=Budget(steps=4), optimizer=OptimizerSettings(learning_rate=0.01), device="cpu")
+    result = train(model, settings, batch_at=lambda _: data, tokens_per_step=4, seed=0)
+    shapes = {name: one.shape for name, one in model.named_parameters()}
+    change = model.add_node(NEW, enabled=True)
+    state = carry_state(result.snapshot.optimizer, shapes, change.origins)
+    longer = settings.model_copy(update={"budget": Budget(steps=8)})
+    cursor = Cursor.model_validate(result.snapshot.cursor.model_dump())
+    again = train(model, longer, batch_at=lambda _: data, tokens_per_step=4, seed=0, resume=Snapshot(cursor, state))
+    assert again.state == "finished"
+    assert again.snapshot.optimizer["core.layers.0.attention.norm.weight"]["step"] == 8
+    assert again.snapshot.optimizer["core.layers.3.attention.norm.weight"]["step"] == 4
+
+
+def test_an_origin_that_never_was_is_refused() -> None:
+    model = small_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(UsageError, match="'ghost', which the model did not have"):
+        operate(optimizer, dict(model.named_parameters()), model, {"core.layers.0": Origin("ghost")})
+
+
+def test_frozen_parameters_stand_in_no_group() -> None:
+    model = small_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    steps(model, optimizer, 2)
+    parameters = dict(model.named_parameters())
+    change = model.add_node(NEW, enabled=True)
+    freeze_old(model, [change.place])
+    operate(optimizer, parameters, model, change.origins)
+    assert_in_one_group_each(model, optimizer)
+
+
+def test_the_structure_is_data() -> None:
+    model = small_model()
+    model.add_node(ConvolutionLayer(), at=0)
+    dumped = model.structure.model_dump(mode="json")
+    assert validate(HModelStructure, dumped, what="it") == model.structure
+    assert [layer["kind"] for layer in dumped["hidden"]] == ["convolution", *["transformer"] * 3]
