@@ -78,7 +78,7 @@ def time_section(view: RoutingView) -> Element:
         counts = [(step, float(count)) for step, count in zip(steps, halted, strict=True)]
         svg = histogram(counts, Axis("iterations run"), Axis("samples"))
         content += [element("h3", "Halting"), figure(svg, "After how many iterations samples halt.", classes="fits")]
-    if report.drift:
+    if len(report.drift) > 1:
         series = [
             Series("change", [(at.step, at.change) for at in list(report.drift)[1:]]),
             Series("to the last", [(at.step, at.to_last) for at in report.drift]),

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.errors import UsageError
 from evodevo.report.routing_data import RoutingReport
+from evodevo.runs.own_inputs import own_sample
 from evodevo.settings import validate
 from evodevo.spaces.routing_trace import RoutingTrace, join
-from evodevo.tasks.base import TASKS, InputSpec, SampleTask, Split
-from evodevo.tasks.pixels import decode, uniform
+from evodevo.tasks.base import TASKS, SampleTask, Split
 
 if TYPE_CHECKING:
     from evodevo.evaluation.routing.probe import RouteProbe
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _AT_ONCE = 64
 _BINS = 16
 """Shades that a histogram of pixels counts."""
-_MAX_BYTES = 64 << 20
 SCRIPT = "script"
 """A fact by this name says which values of another one share an alphabet."""
 
@@ -111,55 +110,14 @@ class Tracer:
         return join([record_trace(model, self.task, split, part, self._precision) for part in parts])
 
     def given(self, values: Mapping[str, str]) -> Traced:
-        """The routing of one sample of one's own.
+        """The routing of one sample of one's own. Raises as ``own_inputs.own_sample``.
 
         Args:
-            values: input -> a file, or for inputs of tokens a text, or for vectors numbers with commas.
-
-        Raises:
-            UsageError: an unknown input, a missing one where the model knows no missing inputs, a wrong value.
-            DataError: a file that cannot be read.
+            values: input -> file, text or numbers.
         """
-        specs = {spec.name: spec for spec in self.model.input_specs}
-        unknown = [name for name in values if name not in specs]
-        if unknown:
-            raise UsageError(f"the model has no input {unknown[0]!r}; its inputs: {quoted_list(specs)}.")
-        absent = [name for name in specs if name not in values]
-        if absent and not self.model.structure.missing:
-            raise UsageError(
-                f"the input {absent[0]!r} is missing, and the model was built without missing inputs; "
-                f"give --input {absent[0]}=…"
-            )
-        batch: dict[str, NDArray[Any]] = {}
-        for name, spec in specs.items():
-            batch |= self._absent(spec) if name in absent else self._read(spec, values[name])
+        batch = own_sample(self.model.input_specs, values, self.task.encode, missing=self.model.structure.missing)
         placed = cast("dict[str, Any]", self._precision.place(batch))
         return Traced(replace(self.model.trace(placed), samples=(dict(values),)))
-
-    def _absent(self, spec: InputSpec) -> dict[str, NDArray[Any]]:
-        batch: dict[str, NDArray[Any]] = {f"{spec.name}/present": np.zeros(1, np.bool_)}
-        if spec.modality == "tokens":
-            batch[f"{spec.name}/mask"] = np.zeros((1, spec.length), np.bool_)
-        return {spec.name: _nothing(spec), **batch}
-
-    def _read(self, spec: InputSpec, value: str) -> dict[str, NDArray[Any]]:
-        there: dict[str, NDArray[Any]] = {}
-        if self.model.structure.missing:
-            there[f"{spec.name}/present"] = np.ones(1, np.bool_)
-        if spec.modality == "image":
-            image = decode(_bytes(Path(value)), value)
-            size, colour = (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb"
-            return {spec.name: uniform([image], size, cast("Any", colour), value), **there}
-        text = _text(value)
-        found = _nothing(spec)
-        if spec.modality == "vector":
-            found[0] = _numbers(text, spec)
-            return {spec.name: found, **there}
-        ids = self.task.encode(spec.name, text)
-        if not len(ids):
-            raise UsageError(f"the input {spec.name!r} is empty; give at least one word.")
-        found[0, : len(ids)] = ids
-        return {spec.name: found, f"{spec.name}/mask": np.arange(spec.length)[None] < len(ids), **there}
 
     def report(self, traced: Traced, *, fact: str = "", probe: str = "", seed: int = 0) -> RoutingReport:
         """All that is known of a trace, ready for a page.
@@ -256,43 +214,3 @@ def _scripts(trace: RoutingTrace, fact: str) -> dict[str, str]:
     names, scripts = trace.names.get(fact, ()), trace.names.get(SCRIPT, ())
     pairs = set(zip(trace.facts[fact].tolist(), trace.facts[SCRIPT].tolist(), strict=True))
     return {names[value]: scripts[script] for value, script in pairs if value >= 0 and script >= 0}
-
-
-def _nothing(spec: InputSpec) -> NDArray[Any]:
-    """An input of one sample that says nothing."""
-    if spec.modality == "tokens":
-        return np.zeros((1, spec.length), np.int64)
-    if spec.modality == "image":
-        return np.zeros((1, spec.height, spec.width, spec.channels), np.uint8)
-    return np.zeros((1, spec.size), np.float32)
-
-
-def _text(value: str) -> str:
-    """The text of a file of that name, or the value itself."""
-    try:
-        is_file = Path(value).is_file()
-    except (OSError, ValueError):  # too long for a name, or no name at all
-        is_file = False
-    return _bytes(Path(value)).decode("utf-8", "replace") if is_file else value
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no file name"
-        raise DataError(f"{str(path)[:200]} cannot be read ({reason}); name a file.") from None
-    if len(data) > _MAX_BYTES:
-        raise DataError(f"{path} has more than {_MAX_BYTES:,} bytes; give a smaller file.")
-    return data
-
-
-def _numbers(text: str, spec: InputSpec) -> list[float]:
-    try:
-        found = [float(part) for part in text.replace(",", " ").split()]
-    except ValueError:
-        found = []
-    if len(found) != spec.size or not np.isfinite(found).all():
-        raise UsageError(f"the input {spec.name!r} is {spec.size} finite numbers with commas; got {text[:60]!r}.")
-    return found

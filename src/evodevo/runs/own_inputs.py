@@ -1,0 +1,112 @@
+"""One sample of a person's own, from texts, files and numbers to the arrays that a network reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.tasks.base import InputSpec
+from evodevo.tasks.pixels import decode, uniform
+
+MAX_FILE_BYTES = 64 << 20
+
+Encode = Callable[[str, str], NDArray[np.int64]]
+
+
+def own_sample(
+    specs: Sequence[InputSpec], values: Mapping[str, str], encode: Encode, *, missing: bool
+) -> dict[str, NDArray[Any]]:
+    """A batch of one sample, without targets.
+
+    Args:
+        specs: inputs of the network.
+        values: input -> a file; for tokens also a text, for vectors numbers with commas.
+        encode: (input, text) -> token ids, as ``SampleTask.encode``.
+        missing: whether the network knows what to do where an input is missing.
+
+    Raises:
+        UsageError: an unknown input, a missing one that may not be missing, a value that is none for its input.
+        DataError: a file that cannot be read.
+    """
+    names = [spec.name for spec in specs]
+    unknown = [name for name in values if name not in names]
+    if unknown:
+        raise UsageError(f"the model has no input {unknown[0]!r}; its inputs: {quoted_list(names)}.")
+    absent = [name for name in names if name not in values]
+    if absent and not missing:
+        raise UsageError(
+            f"the input {absent[0]!r} is missing, and the model was built without missing inputs; "
+            f"give --input {absent[0]}=…"
+        )
+    batch: dict[str, NDArray[Any]] = {}
+    for spec in specs:
+        name = spec.name
+        batch[name] = _nothing(spec)
+        if missing:
+            batch[f"{name}/present"] = np.array([name in values])
+        if spec.modality == "tokens":
+            batch[f"{name}/mask"] = np.zeros((1, spec.length), np.bool_)
+        if name not in values:
+            continue
+        if spec.modality == "image":
+            batch[name] = _image(values[name], spec)
+        elif spec.modality == "vector":
+            batch[name][0] = _numbers(_text(values[name]), spec)
+        else:
+            ids = encode(name, _text(values[name]))
+            if not len(ids):
+                raise UsageError(f"the input {name!r} is empty; give at least one word.")
+            batch[name][0, : len(ids)] = ids
+            batch[f"{name}/mask"][0, : len(ids)] = True
+    return batch
+
+
+def _nothing(spec: InputSpec) -> NDArray[Any]:
+    """An input of one sample that says nothing."""
+    if spec.modality == "tokens":
+        return np.zeros((1, spec.length), np.int64)
+    if spec.modality == "image":
+        return np.zeros((1, spec.height, spec.width, spec.channels), np.uint8)
+    return np.zeros((1, spec.size), np.float32)
+
+
+def _image(value: str, spec: InputSpec) -> NDArray[np.uint8]:
+    image = decode(_bytes(value), value)
+    return uniform([image], (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb", value)
+
+
+def _text(value: str) -> str:
+    """The text of a file of that name, or the value itself."""
+    try:
+        is_file = Path(value).is_file()
+    except (OSError, ValueError):  # longer than a name may be, or no name at all
+        is_file = False
+    return _bytes(value).decode("utf-8", "replace") if is_file else value
+
+
+def _bytes(value: str) -> bytes:
+    shown = value[:200]
+    try:
+        with Path(value).open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no file name"
+        raise DataError(f"{shown!r} cannot be read ({reason}); name a file.") from None
+    if len(data) > MAX_FILE_BYTES:
+        raise DataError(f"{shown!r} has more than {MAX_FILE_BYTES:,} bytes; give a smaller file.")
+    return data
+
+
+def _numbers(text: str, spec: InputSpec) -> list[float]:
+    try:
+        found = [float(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        found = []
+    if len(found) != spec.size or not np.isfinite(found).all():
+        raise UsageError(f"the input {spec.name!r} is {spec.size} finite numbers with commas; got {text[:60]!r}.")
+    return found

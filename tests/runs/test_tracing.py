@@ -1,0 +1,210 @@
+"""The routing of trained H-Models of a store, through Python and the command line."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evodevo.cli.application import run as command
+from evodevo.errors import UsageError
+from evodevo.evaluation.traces import record_trace
+from evodevo.runs import Archive, experiment
+from evodevo.runs.tracing import Traced, Tracer
+from evodevo.spaces.routing_trace import join
+from evodevo.training.precision import decide
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with the pointer experiment of a few steps."""
+    torch.set_num_threads(1)
+    store = tmp_path_factory.mktemp("traced") / "store"
+    changes: dict[str, Any] = {
+        "evaluation": {
+            "training": {"budget": {"steps": 30}, "batch_size": 8},
+            "validation_samples": 32,
+            "test_samples": 32,
+            "curve_points": 4,
+            "curve_samples": 32,
+            "trace_samples": 16,
+            "trace_course": True,
+            "probes": [],
+        },
+        "execution": {"executor": "serial", "workers": 1},
+    }
+    experiment("h_model.pointer", overrides=changes, store=store).archive.close()
+    return store
+
+
+@pytest.fixture
+def archive(folder: Path) -> Iterator[Archive]:
+    with Archive(folder) as opened:
+        yield opened
+
+
+def identity(archive: Archive, role: str) -> str:
+    return next(one.id for one in archive.run("last").individuals() if one.genome.role == role)
+
+
+@pytest.fixture
+def tracer(archive: Archive) -> Tracer:
+    return Tracer(archive.individual(identity(archive, "h_model")))
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """What the command writes and prints for 80 samples with a probe."""
+    with Archive(folder) as archive:
+        one = identity(archive, "h_model")
+    return one, {"store": str(folder)}
+
+
+def test_samples_are_traced_as_the_model_routes_them(tracer: Tracer) -> None:
+    traced = tracer.samples("validation", 70)  # more than are run at once
+    assert traced.trace.count == 70
+    whole = record_trace(tracer.model, tracer.task, "validation", traced.places, decide("cpu"))
+    assert traced.trace.routes() == pytest.approx(whole.routes(), abs=1e-6)
+    assert traced.trace.samples == whole.samples
+    assert (traced.trace.facts["hops"] == whole.facts["hops"]).all()
+    assert traced.default_fact == "hops"
+
+
+def test_joined_traces_are_the_trace_of_all(tracer: Tracer) -> None:
+    trace = tracer.samples("validation", 12).trace
+    parts = join([trace.select(np.arange(5)), trace.select(np.arange(5, 12))])
+    assert (parts.routes() == trace.routes()).all()
+    assert parts.samples == trace.samples
+
+
+def test_a_report_has_gradients_controls_and_the_course_of_training(tracer: Tracer) -> None:
+    report = tracer.report(tracer.samples("validation", 80), fact="hops", probe="hops")
+    assert report.gradient_norms is not None
+    assert report.gradient_norms.shape == (2,)
+    assert (report.gradient_norms > 0).all()
+    steps = [at.step for at in report.drift]
+    assert len(steps) > 1
+    assert steps == sorted(steps)
+    assert steps[-1] == 30
+    (probe,) = report.probes
+    found = dict(probe.rows)
+    # The hops are a token of the input, which a histogram cannot miss.
+    assert found["input histogram"] > 0.9
+    assert probe.gain is not None
+    assert [each.name for each in report.classes] == ["1", "2", "3", "4"]
+
+
+def test_the_untrained_control_is_the_model_before_training(tracer: Tracer) -> None:
+    torch.manual_seed(3)  # what was drawn before must not matter
+    traced = tracer.samples("validation", 80)
+    one = tracer.report(traced, probe="hops").probes[0]
+    two = tracer.report(traced, probe="hops").probes[0]
+    assert dict(one.rows) == dict(two.rows)
+
+
+def test_gradient_norms_are_those_of_one_backward(tracer: Tracer) -> None:
+    traced = tracer.samples("validation", 20)
+    norms = tracer.report(traced).gradient_norms
+    batch = decide("cpu").place(tracer.task.fetch("validation", traced.places))
+    assert isinstance(batch, dict)
+    layer = tracer.model.core.layers[1]
+    grads = torch.autograd.grad(tracer.model.loss(batch), list(layer.parameters()), allow_unused=True)
+    wanted = torch.cat([grad.reshape(-1) for grad in grads if grad is not None]).norm()
+    assert norms is not None
+    assert norms[1] == pytest.approx(float(wanted), rel=1e-5)
+    assert all(parameter.grad is None for parameter in tracer.model.parameters())
+
+
+def test_what_has_no_routing_is_refused(archive: Archive) -> None:
+    with pytest.raises(UsageError, match="no H-Model"):
+        Tracer(archive.individual(identity(archive, "transformer")))
+
+
+def test_nonsense_is_refused(tracer: Tracer) -> None:
+    with pytest.raises(UsageError, match="0 samples"):
+        tracer.samples("validation", 0)
+    with pytest.raises(UsageError, match="no input 'words'"):
+        tracer.given({"words": "a"})
+    with pytest.raises(UsageError, match="reads no text"):
+        tracer.given({"text": "2->0"})
+    with pytest.raises(UsageError, match="leave --input out"):
+        tracer.report(Traced(tracer.samples("validation", 4).trace), probe="hops")
+
+
+# The command
+
+
+def test_the_command_writes_a_page(page: tuple[str, dict[str, Any]], tmp_path: Path, capsys: Any) -> None:
+    one, where = page
+    path = tmp_path / "t.html"
+    assert (
+        command(["trace", one, "--store", where["store"], "--samples", "80", "--probe", "hops", "-o", str(path)]) == 0
+    )
+    said = capsys.readouterr()
+    assert said.out.strip() == str(path)
+    assert "gain over the untrained model" in said.err
+    text = path.read_text(encoding="utf-8")
+    assert "Mean routing by hops" in text
+    assert "A linear probe for hops" in text
+    assert "Drift over training" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "titles"),
+    [
+        ([], 1),
+        (["--per", "hops"], 4),
+        (["--per", "hops", "--difference", "1,4"], 1),
+    ],
+)
+def test_the_command_draws(page: tuple[str, dict[str, Any]], tmp_path: Path, more: list[str], titles: int) -> None:
+    one, where = page
+    path = tmp_path / "t.svg"
+    assert command(["trace", one, "--store", where["store"], "--samples", "40", *more, "-o", str(path)]) == 0
+    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("answer") >= titles  # the heading of each picture's last column
+    assert ("1 minus 4" in texts) == ("--difference" in more)
+    assert ("hops: 3" in texts) == (titles == 4)
+
+
+def test_the_command_prints_json(page: tuple[str, dict[str, Any]], capsys: Any) -> None:
+    one, where = page
+    assert command(["trace", one, "--store", where["store"], "--samples", "20", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["individual"], found["samples"]) == ("evodevo.trace/1", one, 20)
+    assert np.shape(found["connections"]) == (4, 2, 3)
+    assert found["fact"] == "hops"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--input", "text"], "not NAME=VALUE"),
+        (["--input", "text=a", "--per", "hops"], "leave --input out"),
+        (["--samples", "0"], "must be 1 to"),
+        (["-o", "t.pdf"], "neither an .html page nor an .svg"),
+        (["--per", "tongue"], "unknown fact 'tongue'"),
+        (["--difference", "1"], "two classes with a comma"),
+        (["--difference", "1,9"], "unknown value of hops '9'"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    page: tuple[str, dict[str, Any]], more: list[str], said: str, capsys: Any
+) -> None:
+    one, where = page
+    assert command(["trace", one, "--store", where["store"], *more]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_backbone_has_no_routing(small: Any, capsys: Any) -> None:
+    with Archive(small.store) as archive:
+        one = archive.run(small.run).front()[0].id
+    assert command(["trace", one, "--store", str(small.store)]) == 2
+    assert "is a backbone" in capsys.readouterr().err
