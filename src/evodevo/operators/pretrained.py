@@ -201,7 +201,7 @@ def _load(folder: Path, family: str, changed: int, size: int) -> tuple[Any, froz
         raise missing_extra("transformers", "hf", "pretrained layers") from None
     chosen = FAMILIES[family]()
     # What a file lacks is drawn; the draws of the network around must not depend on who was loaded first.
-    with torch.random.fork_rng(devices=[]), _quiet(transformers):
+    with torch.random.fork_rng(devices=[]), quiet(transformers):
         try:
             model, report = getattr(transformers, chosen.model_class).from_pretrained(
                 folder,
@@ -234,7 +234,7 @@ def _weights_file(folder: Path) -> Path:
 
 
 @contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
+def quiet(transformers: Any) -> Iterator[None]:
     """No progress bars and no reports about heads that are left out; as it was afterwards."""
     log = transformers.utils.logging
     level, bars = log.get_verbosity(), log.is_progress_bar_enabled()

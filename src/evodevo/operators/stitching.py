@@ -107,6 +107,8 @@ def donor_states(path: str, tokens: Tensor, mask: Tensor | None = None, count: i
         raise UsageError(f"{path} reads images; adapters are fitted on tokens.")
     model, _ = load_encoder(model_folder(path), sizes.family)
     words, longest = model.config.vocab_size, model.config.max_position_embeddings
+    # RoBERTa counts positions from behind the id of padding.
+    first = model.config.pad_token_id + 1 if sizes.family == "roberta" else 0
     real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
     if not bool(real.any()):
         raise UsageError("there is no token to fit adapters on.")
@@ -115,13 +117,11 @@ def donor_states(path: str, tokens: Tensor, mask: Tensor | None = None, count: i
             f"the donor {path} has {words} ids, and id {int(tokens[real].max())} was given: donors and task must share "
             "a tokenizer."
         )
-    if tokens.shape[1] > longest:
-        raise UsageError(f"the donor {path} reads {longest} positions; {tokens.shape[1]} were given.")
+    if tokens.shape[1] > longest - first:
+        raise UsageError(f"the donor {path} reads {longest - first} positions; {tokens.shape[1]} were given.")
     rows = int((real.sum(1).cumsum(0) < count).sum()) + 1
-    tokens, real = tokens[:rows].masked_fill(~real[:rows], 0), real[:rows]
-    places = torch.arange(tokens.shape[1]).expand_as(tokens)
-    if sizes.family == "roberta":  # counts positions after the id of padding, whatever stands there
-        places = places + model.config.pad_token_id + 1
+    tokens, real = tokens[:rows].long().masked_fill(~real[:rows], 0), real[:rows]
+    places = torch.arange(first, first + tokens.shape[1]).expand_as(tokens)
     extra = {} if sizes.family == "distilbert" else {"position_ids": places}
     answer = model(tokens, attention_mask=real.long(), output_hidden_states=True, **extra)
     return tuple(state[real][:count] for state in answer.hidden_states)

@@ -148,6 +148,11 @@ class SubwordTokenizer(Tokenizer):
     def to_bytes(self) -> bytes:
         return canonical.dumps({"format": FORMAT, "kind": self.kind, "json": self._json}).encode()
 
+    @property
+    def json_text(self) -> str:
+        """The content of its tokenizer.json."""
+        return self._json
+
     def _is_byte_level(self) -> bool:
         settings = canonical.loads(self._json, what="tokenizer.json", max_bytes=MAX_FILE_BYTES)
         decoder = settings.get("decoder") or {}
@@ -235,6 +240,26 @@ def from_bytes(data: bytes) -> Tokenizer:
             return SubwordTokenizer(kind, text)
         case _:
             raise DataError(f"the tokenizer is not in the format {FORMAT!r}; write it again with this evodevo.")
+
+
+def hugging_face_json(tokenizer: Tokenizer) -> str:
+    """The content of a tokenizer.json with the same ids.
+
+    Raises:
+        UsageError: a tokenizer of another kind than those of this file.
+    """
+    if isinstance(tokenizer, SubwordTokenizer):
+        return tokenizer.json_text
+    if not isinstance(tokenizer, ByteTokenizer):
+        raise UsageError(f"a tokenizer of kind {tokenizer.kind!r} cannot be written as a tokenizer.json.")
+    import tokenizers
+
+    # Bytes are byte-pair encoding without any pair.
+    model = tokenizers.models.BPE(vocab={letter: byte for byte, letter in enumerate(_LETTER_OF)}, merges=[])
+    plain = tokenizers.Tokenizer(model)
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = tokenizers.decoders.ByteLevel()
+    return str(plain.to_str())
 
 
 def byte_stream(documents: Sequence[bytes]) -> NDArray[np.uint8]:
