@@ -265,8 +265,8 @@ def _retarget_all(core: HCore, targets: tuple[int | None, ...], bias: float, gro
 def _retarget(router: Router, targets: tuple[int | None, ...], bias: float, grown: _Grown) -> None:
     """Rows of a routing head: old ones by number, new ones with weights of 0 and this bias."""
     if router.outer is not None:
-        router.outer.weight = grown.take(router.outer.weight, targets, 0.0)
-        router.outer.bias = grown.take(cast(nn.Parameter, router.outer.bias), targets, bias)
+        router.outer.weight = grown.take(cast(nn.Parameter, router.outer.weight), targets, 0.0)
+        router.outer.bias = grown.take(router.outer.bias, targets, bias)
         router.outer.out_features = len(targets)
     if router.channels is not None:
         known = router.channels.tolist()
