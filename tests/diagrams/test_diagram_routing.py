@@ -14,6 +14,7 @@ from evodevo.diagrams import Axis, HeatRows, Measure, bars_beside, heat_map, his
 from evodevo.diagrams.routing import routing_diagram, routing_difference
 from evodevo.diagrams.routing_flow import flow_difference, mean_flow
 from evodevo.diagrams.routing_layout import Limits
+from evodevo.diagrams.stack import stacked
 from evodevo.errors import UsageError
 from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
 
@@ -195,3 +196,16 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 )
 def test_nothing_to_show_is_said(svg: str) -> None:
     assert words(svg).startswith("No ")
+
+
+def test_stacked_drawings_lie_below_each_other_with_one_style() -> None:
+    parts = [routing_diagram(mean_flow(random_trace(2, 2, layers)), "<b>") for layers in (2, 4)]
+    svg = stacked(parts, "both")
+    root = ElementTree.fromstring(svg)
+    inner = root.findall(f"{SVG}svg")
+    heights = [float(ElementTree.fromstring(part).get("height", "")) for part in parts]
+    assert [float(part.get("y", "")) for part in inner] == [0, heights[0] + 14]
+    assert float(root.get("height", "")) == sum(heights) + 14
+    assert len(list(root.iter(f"{SVG}style"))) == 1
+    assert words(svg).count("<b>") == 2
+    assert ElementTree.fromstring(stacked([], "none")) is not None
