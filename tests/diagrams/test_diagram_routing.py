@@ -81,7 +81,9 @@ def test_limits_hold_and_are_told(threshold: float, strongest: int, seed: int) -
     assert len(found) <= strongest
     assert all(weight >= threshold - 1e-3 for weight in found.values())
     assert sorted(found.values(), reverse=True)[: len(strong)] == strong[:strongest]
-    if len(found) < len(every):
+    if not found:
+        assert f"None of {len(every)} connections" in words(svg)
+    elif len(found) < len(every):
         assert re.search(rf"{len(found)} of {len(every)} connections", words(svg))
 
 
@@ -132,6 +134,8 @@ def test_a_difference_has_signs_in_colour_and_dash() -> None:
     assert more.findtext(f"{SVG}title") == "input 0 → layer 0, t = 1: 0.900 more in de"
     assert "more in de" in words(svg)
     assert "more in uk" in words(svg)
+    assert re.search(r"The strongest line is a difference of 0\.90\d\.", words(svg))
+    assert {more.get("stroke-width"), less.get("stroke-width")} <= {"3.4", "3.5"}
     swapped = flow_difference(flows[1], flows[0])
     assert swapped.first == pytest.approx(-flow_difference(flows[0], flows[1]).first)
 

@@ -47,7 +47,7 @@ def routing_difference(
 ) -> str:
     """Where two groups of samples are routed differently: solid lines where the first one's weight is larger, dashed
     ones in another colour where the second one's is. ``names`` are those of the groups. Means of groups differ less
-    than weights do, so that by default less is left out."""
+    than weights do, so that by default less is left out, and strength is relative to the largest difference."""
     shown = (one_line(names[0], 60), one_line(names[1], 60))
     title = f"{shown[0]} minus {shown[1]}"
     return _diagram(flow_difference(one, other), title, caption, limits or Limits(DIFFERENCE), False, shown)
@@ -59,6 +59,10 @@ def _diagram(flow: Flow, title: str, caption: str, limits: Limits, compact: bool
     sheet = sheet_for(flow, compact, bool(title), bool(caption))
     found = strongest_routes(flow, sheet.layers, sheet.columns - 2, limits.threshold, limits.strongest)
     words = left_out(flow, sheet, limits, found)
+    full = 1.0
+    if names and found.drawn:  # means of groups differ by little; the largest difference is the strongest line
+        full = abs(found.drawn[0].weight)
+        words.append(f"The strongest line is a difference of {full:.3f}.")
     width = sheet.x(sheet.columns - 1) + 34
     heading = shorten(one_line(title, 200), width - 24, _TITLE)
     below = shorten(one_line(caption, 400), width - 24, SMALL)
@@ -73,7 +77,7 @@ def _diagram(flow: Flow, title: str, caption: str, limits: Limits, compact: bool
         drawing.text(12, 37 if heading else 20, below, "fill-muted", SMALL)
     _draw_grid(drawing, flow, sheet)
     for route in reversed(found.drawn):
-        _draw_route(drawing, flow, sheet, route, names)
+        _draw_route(drawing, flow, sheet, route, names, full)
     _draw_nodes(drawing, flow, sheet, names)
     y = sheet.bottom + 30
     for entries in legend_lines:
@@ -118,7 +122,9 @@ def _draw_grid(drawing: Drawing, flow: Flow, sheet: Sheet) -> None:
                 drawing.text(x, sheet.bottom + 14, shorten(words, sheet.pitch - 2, 9.5), "fill-failed", 9.5, "middle")
 
 
-def _draw_route(drawing: Drawing, flow: Flow, sheet: Sheet, route: Route, names: tuple[str, str] | None) -> None:
+def _draw_route(
+    drawing: Drawing, flow: Flow, sheet: Sheet, route: Route, names: tuple[str, str] | None, full: float
+) -> None:
     strength = min(abs(route.weight), 1.0)
     second = names is not None and route.weight < 0
     if names is None:
@@ -139,7 +145,7 @@ def _draw_route(drawing: Drawing, flow: Flow, sheet: Sheet, route: Route, names:
         data_from=f"{source.column}.{source.row}",
         data_to=f"{target.column}.{target.row}",
         data_weight=f"{strength:.3f}",
-        **line_look(strength, second),
+        **line_look(min(strength / full, 1.0), second),
     )
 
 
