@@ -93,3 +93,10 @@ def test_counters_of_flops_see_every_product() -> None:
     with FlopCounterMode(display=False) as counter:
         linear(x, weight)
     assert counter.get_total_flops() == 2 * 64 * 32 * 16
+
+
+def test_affine_follows_autocast_as_the_layer_does() -> None:
+    x, layer = torch.randn(20, 40, 64), nn.Linear(64, 64)
+    dense.one_dnn.cache_clear()  # the first product of a process may be one under autocast
+    with torch.autocast("cpu", torch.bfloat16):
+        assert affine(x, layer).dtype == layer(x).dtype == torch.bfloat16

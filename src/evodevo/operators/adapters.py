@@ -45,8 +45,9 @@ class Adapted(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """See ``Operator``."""
-        output: Output = self.operator(affine(x, self.enter), mask=mask, state=state)
-        return Output(affine(output.y, self.leave), {}, output.state)
+        # Under autocast maps answer in half precision; a stream keeps the precision of what came in.
+        output: Output = self.operator(affine(x, self.enter).to(x.dtype), mask=mask, state=state)
+        return Output(affine(output.y, self.leave).to(x.dtype), {}, output.state)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """The operator's."""

@@ -21,26 +21,32 @@ WIDE = 4  # a weight with so many times more rows than columns has its gradient 
 
 def linear(x: Tensor, weight: Tensor) -> Tensor:
     """x (..., D), weight (C, D) -> (..., C)."""
-    plain = (
-        x.device.type != "cpu"
-        or x.dtype != torch.float32
-        or weight.dtype != torch.float32
-        or x.numel() < FEWEST_ROWS * x.shape[-1]
-        or not one_dnn()
-        or torch.compiler.is_compiling()
-        or torch.is_autocast_enabled("cpu")
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack() > 0  # counters of FLOPs do not know oneDNN's product
-    )
-    return F.linear(x, weight) if plain else _Dense.apply(x, weight)  # type: ignore[no-untyped-call]
+    return F.linear(x, weight) if _plain(x, weight) else _Dense.apply(x, weight)  # type: ignore[no-untyped-call]
 
 
 def affine(x: Tensor, layer: nn.Linear) -> Tensor:
     """What the layer makes of x (..., D): x Wᵀ + b."""
     rows = x.numel() // max(x.shape[-1], 1)
-    if layer.bias is None or rows * layer.weight.numel() < FEWEST_PRODUCTS:
+    small = rows * layer.weight.numel() < FEWEST_PRODUCTS
+    if layer.bias is None or small or _plain(x, layer.weight):
         return F.linear(x, layer.weight, layer.bias)
-    return linear(x, layer.weight) + layer.bias
+    product: Tensor = _Dense.apply(x, layer.weight)  # type: ignore[no-untyped-call]
+    return product + layer.bias
+
+
+def _plain(x: Tensor, weight: Tensor) -> bool:
+    """Whether torch's own product serves."""
+    return (
+        x.device.type != "cpu"
+        or x.dtype != torch.float32
+        or weight.dtype != torch.float32
+        or x.numel() < FEWEST_ROWS * x.shape[-1]
+        or torch.compiler.is_compiling()
+        or torch.is_autocast_enabled("cpu")
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._len_torch_dispatch_stack() > 0  # counters of FLOPs do not know oneDNN's product
+        or not one_dnn()  # last: its check must run under none of the above
+    )
 
 
 @cache

@@ -82,6 +82,15 @@ class LayerTests:
                 assert output.y.dtype == x.dtype
                 assert output.state is None
 
+    def test_half_precision_in_autocast_is_near(self, case: LayerCase) -> None:
+        layer = case.build().to(torch.float32)
+        mask = _holes(case.inputs())
+        for x in (case.inputs().float(), case.inputs().bfloat16()):
+            with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+                y = layer(x, mask=mask).y[mask].float()
+            wanted = layer(x.float(), mask=mask).y[mask].detach()
+            assert float((y - wanted).norm() / wanted.norm()) < 0.1
+
     def test_a_sample_without_real_positions_is_finite(self, case: LayerCase) -> None:
         layer, x = case.build(), case.inputs().requires_grad_()
         mask = torch.ones(x.shape[:2], dtype=torch.bool)
@@ -213,8 +222,8 @@ class LayerTests:
         torch.testing.assert_close(rest, whole[:, 9:], rtol=0, atol=TOLERANCE)
 
     def test_stated_state_bytes_are_used(self, case: LayerCase) -> None:
-        if not case.counted or case.spec.kind == "h_model":
-            pytest.skip("states no bytes")
+        if not case.counted:
+            pytest.skip("states no cost")
         layer = _streamable(case).to(torch.float32)
         for length in (1, POSITIONS):
             with torch.no_grad():
