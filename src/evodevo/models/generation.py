@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.models.backbone import Backbone
 from evodevo.models.settings import SamplingSettings
+
+
+class LanguageModel(Protocol):
+    """What can be continued: a ``Backbone``, or a ``Writer`` around another network.
+
+    Shapes: tokens (B, T), hidden (B, T, D), logits (..., V).
+    """
+
+    def initial_state(self, batch: int, max_length: int = 0) -> Any:
+        """The state before the first token."""
+
+    def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: Any = None) -> Tensor:
+        """What stands before the head, for these tokens; with a state they continue its text."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Scores of the next token."""
 
 
 def filtered_probabilities(logits: Tensor, sampling: SamplingSettings) -> Tensor:
@@ -35,7 +51,7 @@ def filtered_probabilities(logits: Tensor, sampling: SamplingSettings) -> Tensor
 
 @torch.no_grad()
 def generate(
-    model: Backbone,
+    model: LanguageModel,
     prompt: Tensor,
     count: int,
     *,
