@@ -187,7 +187,7 @@ class HModel(Network):
         """The loss where the answers after every iteration count."""
         rule, weights = self.structure.halting, self.structure.regularisation
         messages = self.inputs(batch)
-        thoughts = list(self._thoughts(messages.values, messages.masks))
+        thoughts = [self._thought(flow) for flow in self._flows(messages.values, messages.masks)]
         final = thoughts[-1]
         extra = dict(final.flow.penalties)
         steps = thoughts[1:] or thoughts
@@ -236,11 +236,11 @@ class HModel(Network):
         assert isinstance(total, Tensor)
         return total / len(self.output_specs)
 
-    def _thoughts(self, values: Tensor, masks: Tensor | None, record: list[Moment] | None = None) -> Iterator[Thought]:
-        """What stands after the input step and after each iteration, for all samples."""
+    def _flows(self, values: Tensor, masks: Tensor | None, record: list[Moment] | None = None) -> Iterator[Flow]:
+        """The input step and each iteration, for all samples."""
         total = self._drawn_iterations()
         flow = self.core.begin(values, masks, total, record=record)
-        yield self._thought(flow)
+        yield flow
         cut, direct = self.structure.regularisation.backprop_last, flow.y
         for t in range(total):
             if self.training and cut is not None and t == total - cut and t > 0:
@@ -251,7 +251,7 @@ class HModel(Network):
                 flow = self._checkpointed(flow)
             else:
                 flow = self.core.iterate(flow)
-            yield self._thought(flow)
+            yield flow
 
     def _final(
         self,
@@ -263,10 +263,10 @@ class HModel(Network):
         """What stands in the end; samples that halt leave the batch at once."""
         rule = self.structure.halting.rule
         if rule == "none" or self.training:
-            for thought in self._thoughts(values, masks, record):
-                last = thought
-            self.halting_counts = torch.full((values.shape[0],), last.flow.t)
-            return last
+            for flow in self._flows(values, masks, record):
+                last = flow
+            self.halting_counts = torch.full((values.shape[0],), last.t)
+            return self._thought(last)
         from evodevo.models.stopping import think_until_sure
 
         return think_until_sure(self, values, masks, places, record)

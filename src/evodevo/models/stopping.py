@@ -38,6 +38,9 @@ def think_until_sure(
         if t == total - 1:
             sure = torch.ones_like(sure)
         rows = torch.arange(len(sure), device=sure.device) if flow.rows is None else flow.rows
+        if masks is not None and sure.shape[1] > 1:
+            # Where an input has nothing, nobody waits for an answer.
+            sure = sure | ~masks[rows].any(1)
         kept.take(rows, state, flow.y_masks, sure)
         counts[rows] = t + 1
         live = (~sure).any(1).nonzero().squeeze(1)

@@ -51,17 +51,21 @@ def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, norm
     """
     if normaliser == "sinkhorn":
         weights = doubly_stochastic(weights)
-    local = at_positions(weights, masks)
-    total = weighted_sum(messages, weights.to(messages.dtype))
     if normaliser == "rms":
+        total = weighted_sum(messages, weights.to(messages.dtype))
         # Inside the root, so that silence has a gradient too.
         return total * (total.square().mean(-1, keepdim=True) + torch.finfo(total.dtype).eps).rsqrt()
+    local = at_positions(weights, masks)
     if normaliser == "count":
         divisor = (local > 0.5).to(weights.dtype).sum(-2).clamp(min=1.0)
     elif normaliser == "softmax":
         divisor = local.sum(-2).clamp(min=TINY)
     else:
         divisor = local.sum(-2).clamp(min=1.0)
+    if masks is None:
+        # Weights are far fewer numbers than what they weigh.
+        return weighted_sum(messages, (weights / divisor.unsqueeze(-2)).to(messages.dtype))
+    total = weighted_sum(messages, weights.to(messages.dtype))
     # (B, P or S, N) -> (B, N, P or S, 1)
     return total / divisor.transpose(1, 2).unsqueeze(-1).to(total.dtype)
 
