@@ -8,10 +8,15 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import UsageError
+from evodevo.evaluation.network_settings import task_settings, training_settings
 from evodevo.objectives.base import parse_objectives
 from evodevo.recipes.base import RECIPES, EvolveSettings, resolve
+from evodevo.recipes.experiments import ExperimentSettings
+from evodevo.recipes.h_model.arms import opponents
 from evodevo.settings import validate
 from evodevo.spaces.backbone import BackboneSpace
+from evodevo.spaces.h_model_structure import HModelStructure
+from evodevo.spaces.layers import TransformerLayer
 
 BACKBONES = [name for name in RECIPES.names() if name.startswith("backbone.")]
 
@@ -90,3 +95,38 @@ def test_what_cannot_be_is_refused_with_the_place(arguments: dict[str, Any], wor
     values |= arguments
     with pytest.raises(UsageError, match=words):
         resolve(values.pop("name"), **values)
+
+
+EXPERIMENTS = [name for name in RECIPES.names() if isinstance(RECIPES.get(name).settings("quick"), ExperimentSettings)]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_each_experiment_compares_with_its_controls(name: str) -> None:
+    """Quick: the H-Model, Tr(I+H+O), constant routing; full: all opponents, three rates, three seeds (3.6)."""
+    quick, full = (RECIPES.get(name).settings(size) for size in ("quick", "full"))
+    assert isinstance(quick, ExperimentSettings)
+    assert isinstance(full, ExperimentSettings)
+    for settings in (quick, full):
+        names = {plan.name for plan in settings.experiment.arms}
+        assert any(plan.role == "h_model" for plan in settings.experiment.arms)
+        assert {"Tr(I+H+O)", "constant c = 0.5"} <= names
+        for arm in settings.experiment.trainings():
+            training_settings(settings.evaluation, arm)
+            task_settings(settings.evaluation, arm.task)
+    names = {plan.name for plan in full.experiment.arms}
+    assert {"Tr(I+HT+O)", "Universal Transformer", "input-independent"} <= names
+    assert (len(quick.experiment.learning_rates), quick.experiment.seeds) == (1, 1)
+    assert (len(full.experiment.learning_rates), full.experiment.seeds) == (3, 3)
+    assert len(full.experiment.arms) >= len(quick.experiment.arms)
+    assert quick.evaluation.task_settings.get("data") is None, "every recipe runs offline"
+
+
+def test_opponents_are_matched_as_they_say() -> None:
+    structure = HModelStructure(hidden=(TransformerLayer(),) * 3, iterations=5)
+    plans = {plan.name: plan.network.structure for plan in opponents(structure, "full")}
+    assert len(plans["Tr(I+H+O)"].layers) == 3
+    assert len(plans["Tr(I+HT+O)"].layers) == 15
+    assert (len(plans["Universal Transformer"].layers), plans["Universal Transformer"].repeats) == (3, 5)
+    assert plans["constant c = 0.5"].router.head == "constant"
+    assert plans["input-independent"].router.head == "independent"
+    assert plans["constant c = 0.5"].model_copy(update={"router": structure.router}) == structure

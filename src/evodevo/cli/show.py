@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evodevo.cli import output
+from evodevo.cli.comparing import comparison_record, show_comparison
 from evodevo.cli.listing import goal_records, heading, print_individuals, record, score, strip
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.cli.standing import duration
@@ -50,9 +51,15 @@ def _show_run(run: Run, json: bool) -> None:
             "versions": run.row.versions,
             "individuals": [record(one) for one in [*run.baselines(), *run.individuals()]],
         }
+        if run.is_experiment:
+            data["comparison"] = comparison_record(run)
         output.document("evodevo.run/1", data)
         return
     print_individuals([*run.baselines(), *run.individuals()], run.goals)
+    if run.is_experiment:
+        output.line()
+        show_comparison(run)
+        return
     for one in run.individuals():
         if one.reason and one.evaluation is not None and one.evaluation.detail:
             last = one.evaluation.detail.strip().splitlines()[-1]
@@ -84,7 +91,7 @@ def _print(individual: Individual) -> None:
 
     run = individual.run
     output.line(f"{individual.id}   {strip(individual)}")
-    output.line(f"genome      {individual.text}")
+    output.line(f"genome      {individual.title}")
     for sentence in run.slice.words(individual):
         output.line(f"            {sentence}")
     parents = f" of {' and '.join(individual.parents)}" if individual.parents else ""

@@ -168,7 +168,7 @@ class Run:
         """What was optimised."""
         if "goals" in self.row.settings:
             return tuple(Goal(**goal) for goal in self.row.settings["goals"])
-        objectives = parse_objectives(self.settings.evaluation.objectives)
+        objectives = parse_objectives(self.settings.evaluation.objectives, self.slice.judged)
         return tuple(Goal(one.name, one.unit, one.direction) for one in objectives)
 
     @cached_property

@@ -23,6 +23,7 @@ class BackboneSlice(Slice):
     name = "backbone"
     settings_class = EvolveSettings
     preload = ("torch", "evaluation")
+    judged = "language_model"
 
     def space(self, settings: EvolveSettings) -> BackboneSpace:
         return BackboneSpace(settings.space)

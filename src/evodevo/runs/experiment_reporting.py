@@ -12,7 +12,7 @@ from evodevo.runs.archive import Individual, Run
 from evodevo.runs.comparison import Row, Spread, Table, compare_arms
 from evodevo.runs.reporting import facts
 
-UNITS = {"steps": "steps", "flops": "flops", "seconds": "seconds"}
+UNITS = {"steps": "", "flops": "flops", "seconds": "seconds"}
 MOST_VALUES = 16
 """A group with more values than these has no table."""
 
@@ -65,7 +65,9 @@ def budget_words(table: Table) -> str:
     """What the columns of equal budgets are read at."""
     if not table.budgets:
         return ""
-    parts = [f"{show(value, UNITS[name])} of training" for name, value in table.budgets.items()]
+    parts = [
+        f"{value:,.0f} steps" if name == "steps" else show(value, UNITS[name]) for name, value in table.budgets.items()
+    ]
     return (
         f"Equal steps, FLOPs and time are read from the validation curves at {', '.join(parts)}; an arm that is read "
         "before its end has not yet lowered its learning rate as far, and the curves rest on fewer samples than the "
@@ -167,7 +169,7 @@ def _curves(table: Table) -> list[Chart]:
             charts.append(Chart("validation error", "", budget, unit, series, "lower", caption))
     losses = [Series(row.group, row.curves["train_loss"]) for row in table.rows if "train_loss" in row.curves]
     if losses:
-        charts.append(Chart("training loss", "nats", "steps", "steps", losses, "lower", "Training loss over steps."))
+        charts.append(Chart("training loss", "nats", "steps", "", losses, "lower", "Training loss over steps."))
     return charts
 
 

@@ -26,6 +26,7 @@ class NetworkSlice(Slice):
     """What both have in common."""
 
     preload = ("torch", "networks")
+    judged = "network"
 
     def paths(self, settings: Any) -> dict[str, Any]:
         changes = {}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import UsageError
 from evodevo.evaluation.base import Problem
+from evodevo.objectives.base import Judged
 from evodevo.recipes.base import RunSettings
 from evodevo.registry import Registry, table
 from evodevo.settings import merge, validate
@@ -37,11 +38,13 @@ class Slice(ABC):
         name: of the row.
         settings_class: of the runs.
         preload: what workers import before their first job (``execution.preload``).
+        judged: what objectives are asked of.
     """
 
     name: str
     settings_class: type[RunSettings]
     preload: tuple[str, ...]
+    judged: Judged
 
     @abstractmethod
     def space(self, settings: Any) -> Space[Any]:

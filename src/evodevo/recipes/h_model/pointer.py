@@ -50,7 +50,7 @@ def pointer(size: Size) -> ExperimentSettings:
             stack(
                 parameter_matched(structure),
                 "Tr(I+H+O), 3 times as long",
-                training={"budget": {"steps": 4200}},
+                training={"budget": {"steps": 12_000}},
             ),
         ]
     return ExperimentSettings(
@@ -64,7 +64,7 @@ def pointer(size: Size) -> ExperimentSettings:
         evaluation=evaluation(
             size,
             "pointer",
-            steps=1400 if full else 900,
+            steps=4000 if full else 2000,
             probes=(
                 Probe(name="top-m 1", inference=InferenceStructure(mode="target_topm", m=1)),
                 Probe(name="T = 8", iterations=8),

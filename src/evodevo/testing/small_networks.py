@@ -1,0 +1,51 @@
+"""Small trainings on the pointer task, for tests of networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.evaluation.network_settings import NetworkEvaluationSettings
+from evodevo.settings import merge, validate
+from evodevo.spaces.arms import Arm
+from evodevo.spaces.h_model_structure import HModelStructure
+from evodevo.spaces.layers import TransformerLayer
+from evodevo.spaces.networks import HModelNetwork, StackNetwork, parameter_matched
+
+STRUCTURE = HModelStructure(
+    width=16, hidden=(TransformerLayer(heads=2),) * 2, iterations=2, input_blocks=0, output_blocks=0
+)
+SETTINGS: dict[str, Any] = {
+    "task": "pointer",
+    "task_settings": {"nodes": 4, "hops_max": 2, "samples": {"train": 400, "validation": 60, "test": 50}},
+    "training": {
+        "budget": {"steps": 8},
+        "batch_size": 8,
+        "device": "cpu",
+        "report_every": 1,
+        "optimizer": {"learning_rate": 1e-2},
+    },
+    "validation_samples": 40,
+    "test_samples": 40,
+    "curve_points": 4,
+    "curve_samples": 20,
+    "trace_samples": 6,
+}
+
+
+def settings(changes: dict[str, Any] | None = None) -> NetworkEvaluationSettings:
+    return validate(NetworkEvaluationSettings, merge(SETTINGS, changes or {}), what="settings")
+
+
+def h_model(**more: Any) -> Arm:
+    return Arm(**{"name": "H-Model", "network": HModelNetwork(structure=STRUCTURE), "learning_rate": 1e-2, **more})
+
+
+def transformer(**more: Any) -> Arm:
+    network = StackNetwork(structure=parameter_matched(STRUCTURE))
+    return Arm(**{"name": "Tr(I+H+O)", "network": network, "learning_rate": 1e-2, **more})
+
+
+def problem(changes: dict[str, Any] | None = None, blobs: Path | None = None, **more: Any) -> NetworkProblem:
+    return NetworkProblem(lambda arm: arm, settings(changes), blobs, **more)

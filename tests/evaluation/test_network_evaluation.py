@@ -1,0 +1,234 @@
+"""A training in a worker: what comes back, what is kept, and that an interruption leaves no trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evodevo.errors import DataError, UnsafeFileError, UsageError
+from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.bench import CURVE, Bench
+from evodevo.evaluation.network import evaluate_network, load_network, measure_pace
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.evaluation.procedures import PROCEDURES, Trained
+from evodevo.evaluation.traces import FORMAT, trace_from_bytes, trace_to_bytes
+from evodevo.models.h_model import HModel
+from evodevo.storage.blobs import FolderPool
+from evodevo.testing.small_networks import h_model, problem, settings, transformer
+from evodevo.training import checkpoints
+
+
+class Killed(BaseException):
+    """As kill -9."""
+
+
+def in_two_stages(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """Train, look, train again at another rate: what a longer history does."""
+    network = bench.build()
+    bench.train(network)
+    looked = bench.once("between", lambda: bench.measure(network, samples=20).to_json())
+    faster = bench.training.model_copy(
+        update={"optimizer": bench.training.optimizer.model_copy(update={"learning_rate": 2e-3})}
+    )
+    return Trained(network, bench.train(network, training=faster), extra={"looked": looked})
+
+
+PROCEDURES.add("testing.two_stages", in_two_stages)
+
+
+def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
+    return given.read(evaluate_network(given.payload(arm, 5, resume), report or (lambda message: None)))
+
+
+def weights(pool: Path, outcome: Outcome) -> dict[str, list[float]]:
+    network, _ = load_network(FolderPool(pool), outcome.blobs["weights"])
+    return {name: tensor.flatten().tolist() for name, tensor in network.state_dict().items()}
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    probes = [
+        {"name": "T = 5", "iterations": 5},
+        {"name": "m = 1", "inference": {"mode": "target_topm", "m": 1}},
+        {"name": "shuffled", "shuffle": ["text"]},
+    ]
+    given = problem({"probes": probes, "trace_course": True}, tmp_path)
+    outcome = evaluate(given, h_model())
+    assert outcome.reason is None, outcome.detail
+    assert set(outcome.scores) == {"error", "executed_flops"}
+    facts = outcome.extra
+    assert facts["steps"] == 8
+    assert facts["samples"] == 64
+    assert outcome.scores["error"] == pytest.approx(1 - facts["validation"]["accuracy"])
+    assert facts["validation"]["samples"] == facts["test"]["samples"] == 40
+    assert set(facts["validation"]["groups"]["hops"]) == {"1", "2"}
+    assert set(facts["probes"]) == {"T = 5", "m = 1", "shuffled"}
+    dense = outcome.cost["executed_flops"]
+    assert facts["probes"]["T = 5"]["executed_flops"] > dense > facts["probes"]["m = 1"]["executed_flops"]
+    assert {"depth used", "paths"} <= set(facts["inside"])
+    assert facts["gradient_norms"]["before"].keys() == facts["gradient_norms"]["after"].keys()
+    steps = [[step for step, _ in outcome.series[name]] for name in CURVE]
+    assert steps == [[2, 4, 6, 8]] * len(CURVE)
+    flops = [value for _, value in outcome.series["flops"]]
+    assert flops[-1] == pytest.approx(facts["training_flops"])
+    assert flops == sorted(flops)
+    assert len(outcome.series["train_loss"]) == 8
+    kept = [role for role in outcome.blobs if role.startswith("course/")]
+    assert kept == ["course/2", "course/4", "course/6", "course/8"]
+
+
+def test_a_stack_has_no_routes_and_no_probes_of_routing(tmp_path: Path) -> None:
+    outcome = evaluate(problem({"probes": [{"name": "T = 5", "iterations": 5}]}, tmp_path), transformer())
+    assert outcome.reason is None, outcome.detail
+    assert outcome.extra["probes"] == {}
+    assert outcome.extra["inside"] == {}
+    assert "trace" not in outcome.blobs
+
+
+def test_the_network_comes_back_from_its_blobs(tmp_path: Path) -> None:
+    given = problem(blobs=tmp_path)
+    outcome = evaluate(given, h_model())
+    network, about = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    assert isinstance(network, HModel)
+    assert about["task"] == "pointer"
+    assert about["task_settings"]["nodes"] == 4
+    trace = trace_from_bytes(FolderPool(tmp_path).get(outcome.blobs["trace"]))
+    assert trace.count == 6
+    assert trace.iterations == 2
+    assert set(trace.facts) == {"hops", "answer"}
+    assert all("hop" in sample["text"] for sample in trace.samples)
+    chosen = np.asarray([0, 1, 2])
+    batch = {name: torch.from_numpy(np.asarray(one)) for name, one in given.task.fetch("test", chosen).items()}
+    answers = network(batch)["answer"]
+    assert torch.equal(answers, load_network(FolderPool(tmp_path), outcome.blobs["weights"])[0](batch)["answer"])
+
+
+def test_the_seed_is_the_arms_and_the_runs() -> None:
+    given = problem()
+    losses = {}
+    for seed in (0, 1):
+        losses[seed] = evaluate(given, h_model(seed=seed)).series["train_loss"]
+        assert evaluate(given, h_model(seed=seed)).series["train_loss"] == losses[seed]
+    assert losses[0] != losses[1]
+
+
+@pytest.mark.parametrize("procedure", ["train", "testing.two_stages"])
+@pytest.mark.parametrize("die_at", [1, 2, 3])
+def test_an_interruption_leaves_no_trace(tmp_path: Path, procedure: str, die_at: int) -> None:
+    given = problem({"training": {"checkpoint_every": 3}}, tmp_path)
+    arm = h_model(procedure=procedure)
+    whole = evaluate(given, arm)
+    found: list[str] = []
+
+    def die(message: dict[str, Any]) -> None:
+        if "checkpoint" in message:
+            found.append(message["checkpoint"])
+            if len(found) == die_at:
+                raise Killed
+
+    stages = 1 if procedure == "train" else 2
+    if die_at > 2 * stages:
+        pytest.skip("the training is over by then")
+    with pytest.raises(Killed):
+        evaluate(given, arm, report=die)
+    resumed = evaluate(given, arm, resume=found[-1])
+    assert resumed.scores == whole.scores
+    assert weights(tmp_path, resumed) == weights(tmp_path, whole)
+    for name in ("validation_loss", "validation_error", "flops"):
+        assert resumed.series[name] == whole.series[name]
+    assert resumed.extra["steps"] == whole.extra["steps"] == 8 * stages
+    assert resumed.extra["facts"] == whole.extra["facts"]
+
+
+def test_a_damaged_checkpoint_costs_its_work_alone(tmp_path: Path) -> None:
+    given = problem({"training": {"checkpoint_every": 3}}, tmp_path)
+    messages: list[dict[str, Any]] = []
+    whole = evaluate(given, h_model(), report=messages.append)
+    manifest = next(one["checkpoint"] for one in messages if "checkpoint" in one)
+    part = checkpoints.load(FolderPool(tmp_path), manifest).manifest.digests()[0]
+    path = next(one for one in tmp_path.rglob("*") if one.is_file() and part.endswith(one.name))
+    path.chmod(0o600)
+    path.write_bytes(b"nonsense")
+    again: list[dict[str, Any]] = []
+    for resume in (manifest, "0" * 64):
+        resumed = evaluate(given, h_model(), resume=resume, report=again.append)
+        assert resumed.scores == whole.scores
+        assert "restarted" in "".join(map(str, again))
+        again.clear()
+
+
+def test_a_divergence_is_a_result() -> None:
+    outcome = evaluate(problem(), h_model(learning_rate=1e30))
+    assert outcome.reason in ("nan", "diverged")
+    assert outcome.scores == {}
+
+
+def test_a_pace_is_a_time() -> None:
+    import json
+
+    answer = json.loads(measure_pace(problem().payload(h_model(), 0), lambda message: None))
+    assert 0 < answer["step"] < 10
+    assert answer["begin"] > 0
+
+
+def test_a_trace_travels_and_anything_else_is_refused(tmp_path: Path) -> None:
+    outcome = evaluate(problem(blobs=tmp_path), h_model())
+    data = FolderPool(tmp_path).get(outcome.blobs["trace"])
+    trace = trace_from_bytes(data)
+    assert trace_to_bytes(trace) == data
+    wrong = [b"", b"nonsense", data[:-5], data.replace(FORMAT.encode(), b"evodevo.trace/9")]
+    for broken in wrong:
+        with pytest.raises(UnsafeFileError):
+            trace_from_bytes(broken)
+    weights_blob = FolderPool(tmp_path).get(outcome.blobs["weights/0"])
+    with pytest.raises(UnsafeFileError, match="trace"):
+        trace_from_bytes(weights_blob)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"objectives": ["quality"]}, "cannot be asked of a network; what can: .*error"),
+        ({"objectives": []}, "for example error"),
+        ({"task": "ponter"}, "pointer"),
+        ({"task": "language", "task_settings": {}}, "no samples with named inputs"),
+        ({"task_settings": {"nodse": 5}}, "did you mean 'nodes'"),
+        ({"probes": [{"name": "x", "task": {"nodes": -1}}]}, "nodes"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(changes: dict[str, Any], words: str) -> None:
+    values = {**settings().model_dump(mode="json"), **changes}
+    with pytest.raises((UsageError, DataError), match=words):
+        from evodevo.evaluation.network_settings import NetworkEvaluationSettings
+        from evodevo.settings import validate
+
+        NetworkProblem(lambda arm: arm, validate(NetworkEvaluationSettings, values, what="settings"))
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        (h_model(procedure="trian"), "unknown procedure 'trian'.*train"),
+        (h_model(task={"nodse": 1}), "did you mean 'nodes'"),
+        (h_model(training={"batch_syze": 1}), "did you mean 'batch_size'"),
+    ],
+)
+def test_a_wrong_arm_is_refused_before_anything_is_trained(arm: Any, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        problem(arms=[arm])
+
+
+def test_an_arms_budget_replaces_the_common_one() -> None:
+    given = problem()
+    assert given.steps(h_model()) == 8
+    assert given.steps(h_model(training={"budget": {"steps": 20}})) == 20
+    assert given.steps(h_model(training={"budget": {"tokens": 80}})) == 10
+    assert given.steps(h_model(training={"budget": {"seconds": 1.0}})) is None
+    assert problem({"validation_samples": 39}).fidelity != given.fidelity
+    assert problem({"training": {"report_every": 5}}).fidelity == given.fidelity
+    assert math.isclose(evaluate(given, h_model(training={"budget": {"steps": 3}})).extra["steps"], 3)
