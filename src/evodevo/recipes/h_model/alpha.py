@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.evaluation.network_settings import Probe
 from evodevo.recipes.base import Recipe, Size
 from evodevo.recipes.experiments import Comparison, ExperimentSettings
-from evodevo.recipes.h_model.arms import evaluation, h_model, learning_rates, opponents
+from evodevo.recipes.h_model.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents
 from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
 from evodevo.spaces.layers import TransformerLayer
 
@@ -17,7 +17,7 @@ def alpha(size: Size) -> ExperimentSettings:
     """On k-hop pointers, where depth is needed."""
     full = size == "full"
     count = 4 if full else 2
-    base = HModelStructure(hidden=(TransformerLayer(),) * count, iterations=4, output_blocks=0)
+    base = HModelStructure(hidden=(TransformerLayer(),) * count, iterations=4, output_blocks=0, router=AT_THE_END)
     cells = [(a, r) for a in ALPHAS for r in RATES] if full else [(0.1, 1.0), (1.0, 0.7)]
     arms = [h_model(base), *opponents(base, size)]
     arms += [

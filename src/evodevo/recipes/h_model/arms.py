@@ -21,6 +21,8 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 
 LEARNING_RATES = (3e-4, 1e-3, 3e-3)
 H_MODEL = "H-Model"
+AT_THE_END = RouterStructure(pool="last")
+"""Routers read the last token: there the pointer task says how many hops it wants."""
 
 
 def h_model(structure: HModelStructure, name: str = H_MODEL, **more: Any) -> ArmPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.evaluation.network_settings import Probe
 from evodevo.recipes.base import Recipe, Size
 from evodevo.recipes.experiments import Comparison, ExperimentSettings
-from evodevo.recipes.h_model.arms import evaluation, h_model, learning_rates, opponents, stack
+from evodevo.recipes.h_model.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.spaces.arms import ArmPlan
 from evodevo.spaces.h_model_structure import HModelStructure, RegularisationStructure
 from evodevo.spaces.layers import TransformerLayer
@@ -15,7 +15,7 @@ from evodevo.spaces.networks import StackStructure, compute_matched
 def depth(size: Size) -> ExperimentSettings:
     """On k-hop pointers: T from 1 to 16 beside stacks as deep."""
     full = size == "full"
-    base = HModelStructure(hidden=(TransformerLayer(),) * 2, iterations=4, output_blocks=0)
+    base = HModelStructure(hidden=(TransformerLayer(),) * 2, iterations=4, output_blocks=0, router=AT_THE_END)
     times = (1, 2, 6, 8, 12, 16) if full else (12,)
     arms = [h_model(base), *opponents(base, size)]
     for iterations in times:

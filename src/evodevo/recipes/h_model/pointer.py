@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.evaluation.network_settings import Probe
 from evodevo.recipes.base import Recipe, Size
 from evodevo.recipes.experiments import Comparison, ExperimentSettings, PaperTable
-from evodevo.recipes.h_model.arms import evaluation, h_model, learning_rates, opponents, stack
+from evodevo.recipes.h_model.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure, paper
 from evodevo.spaces.layers import TransformerLayer
 from evodevo.spaces.networks import parameter_matched
@@ -33,7 +33,7 @@ PILOT = PaperTable(
 def pointer(size: Size) -> ExperimentSettings:
     """H-Models of 2 layers run 4 times, against everything else."""
     full = size == "full"
-    structure = HModelStructure(hidden=(TransformerLayer(),) * 2, iterations=4, output_blocks=0)
+    structure = HModelStructure(hidden=(TransformerLayer(),) * 2, iterations=4, output_blocks=0, router=AT_THE_END)
     arms = [h_model(structure), *opponents(structure, size)]
     if full:
         arms += [
