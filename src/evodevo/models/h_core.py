@@ -28,6 +28,7 @@ from evodevo.routing.gates import iteration_alpha, open_gates
 from evodevo.routing.pools import Pooling
 from evodevo.routing.router_group import RouterGroup
 from evodevo.routing.skipping import harden, straight_through
+from evodevo.spaces.h_model_cost import layer_flops
 from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
 from evodevo.spaces.layers import RouterHead
 
@@ -164,7 +165,6 @@ class HCore(nn.Module):
         self.inference: InferenceStructure = structure.inference
         self.sharpening = False
         self.runner: Runner = build_runner("auto")
-        self.layer_flops: list[float] = [1.0] * count
         self._share = 0.0
         self._legal_tables()
 
@@ -300,7 +300,7 @@ class HCore(nn.Module):
             weights = weights * masks.any(-1)[:, None, :, None]
         if total == 0:
             weights = weights[..., self.hidden_count :]
-        weights = self._harden(weights, total)
+        weights = self._harden(weights, total, values.shape[2])
         x, inflow, node_masks = self._aggregate(values, weights, masks, of_input=True)
         outputs = slice(-self.output_count, None)
         share = self._term_weight(0)
@@ -354,7 +354,7 @@ class HCore(nn.Module):
             weights = weights * (inflow > 0).unsqueeze(-1)
         if t == flow.total - 1:
             weights = weights[..., hidden:]
-        weights = self._harden(weights, flow.total)
+        weights = self._harden(weights, flow.total, said.shape[2])
         messages = self.embedding.on_message(said, t)
         if masks is not None:
             messages = messages * masks.unsqueeze(-1)
@@ -456,11 +456,12 @@ class HCore(nn.Module):
             weights = torch.where(fixed[:, None], values[:, None] * legal, weights)
         return weights
 
-    def _harden(self, weights: Tensor, total: int) -> Tensor:
+    def _harden(self, weights: Tensor, total: int, length: int) -> Tensor:
         if not self.hard:
             return weights
+        prices = layer_flops(self.structure, length) if self.inference.mode == "budget" else ()
         hidden = weights.shape[-1] - self.output_count
-        kept = harden(weights, hidden, self.inference, self.layer_flops, total)
+        kept = harden(weights, hidden, self.inference, prices, total)
         return straight_through(weights, kept) if self.training else kept
 
     def _active(self, inflow: Tensor) -> Tensor | None:
