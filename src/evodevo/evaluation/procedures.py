@@ -7,7 +7,8 @@ A procedure is a function of a bench and of the arm's options::
         return Trained(network, bench.train(network))
 
 To add one: write such a function (torch may be imported at its top, it is loaded in workers only), check its options
-with a settings class of its own, and add a row here by name. Then an ``ArmPlan`` of a recipe may name it. Rules:
+with a settings class of its own, and add a row here by name (and one in ``CHECKS``, so that wrong options are refused
+before anything is trained). Then an ``ArmPlan`` of a recipe may name it. Rules:
 
 - Every stage of training goes through ``bench.train``, in the same order at every call; it checkpoints, resumes,
   reports, and records the validation curve. After an interruption the procedure is called again from its beginning:
@@ -29,11 +30,19 @@ from evodevo.registry import Registry, table
 
 if TYPE_CHECKING:
     from evodevo.evaluation.bench import Bench
+    from evodevo.evaluation.network_settings import NetworkEvaluationSettings
     from evodevo.models.network import Network
+    from evodevo.spaces.arms import Arm
     from evodevo.training.loop import TrainingResult
 
 PROCEDURES: Registry[Procedure] = table("procedure", "evodevo.procedures")
 PROCEDURES.add("train", "evodevo.evaluation.bench:train_once")
+PROCEDURES.add("pretrained", "evodevo.evaluation.pretrained_procedure:train_pretrained")
+
+CHECKS: Registry[Check] = table("check of a procedure", "evodevo.procedure_checks")
+"""Procedure -> what looks at an arm before anything is trained, without torch; it raises a UsageError or none."""
+CHECKS.add("pretrained", "evodevo.evaluation.pretrained_settings:check_pretrained")
+PROCEDURES.add("extend", "evodevo.evaluation.extend_procedure:extend")
 
 
 @dataclass(frozen=True)
@@ -56,3 +65,4 @@ class Trained:
 
 
 Procedure = Callable[["Bench", Mapping[str, Any]], Trained]
+Check = Callable[["NetworkEvaluationSettings", "Arm"], None]
