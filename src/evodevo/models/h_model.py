@@ -142,6 +142,15 @@ class HModel(Network):
         self.core.alpha_rate = value
 
     @property
+    def sharpening(self) -> bool:
+        """Whether ``inference`` holds while training too; ``training.sharpening`` switches it on and off."""
+        return self.core.sharpening
+
+    @sharpening.setter
+    def sharpening(self, value: bool) -> None:
+        self.core.sharpening = value
+
+    @property
     def runner(self) -> RunnerName:
         """How hidden layers are run: ``auto``, ``probe``, ``loop``, ``grouped``; see ``runner_choice.build_runner``."""
         return self._runner

@@ -1,0 +1,102 @@
+"""Sharpening trains a model for the few connections with which it will answer (specification 3.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from evodevo.errors import UsageError
+from evodevo.models.h_model import HModel
+from evodevo.spaces.h_model_structure import InferenceStructure
+from evodevo.testing.networks import small_batch, small_model
+from evodevo.training.loop import TrainingResult
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+from evodevo.training.sharpening import sharpen
+
+TOP = InferenceStructure(mode="target_topm", m=1)
+
+
+def phase(model: nn.Module, steps: int = 40, **options: Any) -> TrainingResult:
+    """Learn 8 samples by heart."""
+    batch = {name: tensor.numpy() for name, tensor in small_batch(count=8).items()}
+    settings = TrainingSettings(
+        budget=options.pop("budget", Budget(steps=steps)), optimizer=OptimizerSettings(learning_rate=1e-2), device="cpu"
+    )
+    options = {"inference": TOP, "seed": 0, "batch_at": lambda step: batch, "tokens_per_step": 8, **options}
+    return sharpen(model, settings, **options)
+
+
+def loss_of(model: HModel) -> float:
+    with torch.no_grad():
+        return float(model.eval().loss(small_batch(count=8)))
+
+
+def test_the_hard_model_learns_and_is_left_in_its_mode() -> None:
+    model = small_model(hidden=[{"kind": "transformer", "heads": 2}] * 4)
+    model.inference = TOP
+    before = loss_of(model)
+    result = phase(model)
+    assert result.state == "finished"
+    assert not model.sharpening
+    assert model.inference == TOP
+    assert loss_of(model) < 0.5 * before
+    assert max(model.trace(small_batch()).called.sum(-1).ravel()) == 1
+
+
+def test_what_it_minimises_is_the_loss_of_the_hard_model() -> None:
+    model = small_model()
+    model.inference = TOP
+    hard = loss_of(model)
+    result = phase(model, steps=1)
+    assert result.curve[0][1] == pytest.approx(hard, rel=1e-5)
+
+
+def test_alpha_falls_geometrically_and_stays() -> None:
+    model = small_model(alpha=2.0)
+    seen = []
+    batch = {name: tensor.numpy() for name, tensor in small_batch(count=8).items()}
+
+    def note(step: int) -> dict[str, Any]:
+        return batch
+
+    original = model.core.begin
+
+    def begin(*arguments: Any, **options: Any) -> Any:
+        seen.append(model.alpha)
+        return original(*arguments, **options)
+
+    model.core.begin = begin  # type: ignore[method-assign]
+    phase(model, steps=4, alpha_end=0.125, batch_at=note)
+    assert seen == pytest.approx([1.0, 0.5, 0.25, 0.125])
+    assert model.alpha == pytest.approx(0.125)
+
+
+def test_alpha_is_left_alone_otherwise() -> None:
+    model = small_model(alpha=0.7)
+    phase(model, steps=2)
+    assert model.alpha == 0.7
+
+
+def test_a_phase_that_fails_switches_the_soft_training_on_again() -> None:
+    model = small_model()
+
+    def broken(step: int) -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        phase(model, batch_at=broken)
+    assert not model.sharpening
+
+
+def test_what_cannot_be_sharpened_is_refused() -> None:
+    with pytest.raises(UsageError, match="no routing"):
+        phase(nn.Linear(2, 2))
+    with pytest.raises(UsageError, match="dense"):
+        phase(small_model(), inference=InferenceStructure())
+    with pytest.raises(UsageError, match=r"alpha can fall to 0\.1"):
+        phase(small_model(), alpha_end=0.1, budget=Budget(tokens=100))
+    with pytest.raises(UsageError, match="alpha can fall to 0"):
+        phase(small_model(), alpha_end=0.0)
