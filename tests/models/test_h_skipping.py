@@ -293,14 +293,6 @@ def test_a_budget_is_spent_on_the_largest_inflow_first(budget: float, steps: int
     assert found[3] == weights[..., 3]
 
 
-def test_the_budget_bounds_what_a_pass_costs() -> None:
-    model, batch = model_of({"mode": "budget", "flops": 14.0}, iterations=3), batch_of(count=5)
-    model.core.layer_flops = [1.0, 2.0, 3.0, 4.0]
-    answers(model, batch)
-    spent = sum(price * rows for price, rows in zip(model.core.layer_flops, model.core.runner.rows, strict=True))
-    assert 0 < spent <= 14.0 * 5
-
-
 def test_hard_forward_soft_backward() -> None:
     soft = weights_of(1, 1, 2, 3).requires_grad_()
     hard = chosen(soft, 2, mode="target_topm", m=1)

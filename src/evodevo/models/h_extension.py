@@ -98,7 +98,6 @@ def add_node(
         core.aggregation.hidden_source = grown.take(core.aggregation.hidden_source, hidden, 0.0)
         with torch.no_grad():
             core.aggregation.hidden_source[place] = source.to(some.device, some.dtype)
-    core.layer_flops.insert(place, max(core.layer_flops))
     _refresh(core)
     return Change(place, grown.origins(before, model))
 
@@ -132,7 +131,6 @@ def remove_node(model: HModel, place: int) -> Change:
     if core.aggregation is not None:
         core.aggregation.query = grown.take(core.aggregation.query, targets, 0.0)
         core.aggregation.hidden_source = grown.take(core.aggregation.hidden_source, tuple(left), 0.0)
-    del core.layer_flops[place]
     _refresh(core)
     return Change(place, grown.origins(before, model))
 
