@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ class Table(SampleTask):
     name = "table"
     inputs = (InputSpec("row", "vector", size=1), InputSpec("text", "tokens", length=LENGTH, vocabulary=COUNT))
     outputs = OUTPUTS
-    group_names = {"half": ("low", "high")}
+    group_names: ClassVar[dict[str, tuple[str, ...]]] = {"half": ("low", "high")}  # type: ignore[misc]
     digest = "0" * 64
 
     def __init__(self, targets: Mapping[str, NDArray[Any]] = TARGETS, more: Mapping[str, NDArray[Any]] | None = None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +17,11 @@ from evodevo.evaluation.base import Outcome
 from evodevo.evaluation.bench import CURVE, Bench
 from evodevo.evaluation.network import evaluate_network, load_network, measure_pace
 from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.evaluation.network_settings import NetworkEvaluationSettings
 from evodevo.evaluation.procedures import PROCEDURES, Trained
 from evodevo.evaluation.traces import FORMAT, trace_from_bytes, trace_to_bytes
 from evodevo.models.h_model import HModel
+from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem, settings, transformer
 from evodevo.training import checkpoints
@@ -169,8 +172,6 @@ def test_a_divergence_is_a_result() -> None:
 
 
 def test_a_pace_is_a_time() -> None:
-    import json
-
     answer = json.loads(measure_pace(problem().payload(h_model(), 0), lambda message: None))
     assert 0 < answer["step"] < 10
     assert answer["begin"] > 0
@@ -204,9 +205,6 @@ def test_a_trace_travels_and_anything_else_is_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_before_anything_is_trained(changes: dict[str, Any], words: str) -> None:
     values = {**settings().model_dump(mode="json"), **changes}
     with pytest.raises((UsageError, DataError), match=words):
-        from evodevo.evaluation.network_settings import NetworkEvaluationSettings
-        from evodevo.settings import validate
-
         NetworkProblem(lambda arm: arm, validate(NetworkEvaluationSettings, values, what="settings"))
 
 

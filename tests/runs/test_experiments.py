@@ -187,7 +187,10 @@ def test_the_commands_say_it(store: Path, run: Run, tmp_path: Path, capsys: pyte
     ):
         assert command([*arguments, *where]) == 0, arguments
         assert wanted in capsys.readouterr().out
-    assert command(["show", one.id, "--svg", str(tmp_path / "x.svg"), *where]) == 2
+    assert command(["show", one.id, "--svg", str(tmp_path / "x.svg"), *where]) == 0
+    assert "transformer" in (tmp_path / "x.svg").read_text()
+    stack = next(other for other in run.individuals() if other.genome.role == "transformer")
+    assert command(["show", stack.id, "--svg", str(tmp_path / "y.svg"), *where]) == 2
     assert "cannot be drawn" in capsys.readouterr().err
     assert command(["show", run.id, "--json", *where]) == 0
     rows = json.loads(capsys.readouterr().out)["comparison"]["rows"]

@@ -72,7 +72,7 @@ def evolve(
     """
     flags = {
         "evaluation.objectives": objective or None,
-        "evaluation.language.data": None if data is None else str(data),
+        _data_key(recipe): None if data is None else str(data),
         "evaluation.training.budget.tokens": tokens,
         "evaluation.training.device": device,
         "evaluation.max_parameters": max_parameters,
@@ -100,3 +100,8 @@ def evolve(
             show_front(run)
             where = store_option(store)
             output.words(f"next: evodevo pick {run.id}{where}   evodevo report {run.id}{where}")
+
+
+def _data_key(recipe: str) -> str:
+    """Where the settings of a recipe name the user's data."""
+    return "evaluation.language.data" if recipe.startswith("backbone.") else "evaluation.task_settings.data"

@@ -10,6 +10,7 @@ from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.recipes.experiments import ExperimentSettings
 from evodevo.recipes.h_model.search import HModelSearchSettings
 from evodevo.runs.given import plan_again
+from evodevo.runs.network_drawing import arm_words, h_model_drawing, network_words
 from evodevo.runs.slices import Slice, absolute
 from evodevo.spaces.arms import Arm, ArmSpace
 from evodevo.spaces.h_model import HModelSpace
@@ -73,6 +74,12 @@ class ExperimentSlice(NetworkSlice):
     def words(self, individual: Individual) -> list[str]:
         return arm_words(individual.genome)
 
+    def drawing(self, individual: Individual) -> str:
+        network = individual.genome.network
+        if not isinstance(network, HModelNetwork):
+            return super().drawing(individual)
+        return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)
+
     def report(self, run: Run) -> str:
         from evodevo.runs.experiment_reporting import report
 
@@ -104,6 +111,11 @@ class HModelSlice(NetworkSlice):
         assert isinstance(space, HModelSpace), "the slice's own"
         return network_words(HModelNetwork(structure=space.structure(individual.genome)))
 
+    def drawing(self, individual: Individual) -> str:
+        space = individual.run.space
+        assert isinstance(space, HModelSpace), "the slice's own"
+        return h_model_drawing(space.structure(individual.genome), title=individual.id, subtitle=individual.text)
+
     def report(self, run: Run) -> str:
         from evodevo.runs.reporting import evolution
 
@@ -112,30 +124,6 @@ class HModelSlice(NetworkSlice):
 
 def _itself(arm: Arm) -> Arm:
     return arm
-
-
-def arm_words(arm: Arm) -> list[str]:
-    """A training in sentences."""
-    how = f"Trained by {arm.procedure!r} at learning rate {arm.learning_rate:g}, seed {arm.seed}."
-    return [f"{arm.group} ({arm.role.replace('_', '-')}).", *network_words(arm.network), how]
-
-
-def network_words(network: Any) -> list[str]:
-    """A network in sentences."""
-    from collections import Counter
-
-    structure = network.structure
-    layers = structure.hidden if isinstance(network, HModelNetwork) else structure.layers
-    counts = Counter(layer.kind for layer in layers)
-    made = ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no layer"
-    around = f"{structure.input_blocks} blocks in each input, {structure.output_blocks} in each output"
-    if isinstance(network, HModelNetwork):
-        routing = f"router {structure.router.head}, gate {structure.router.gate}, alpha {structure.alpha:g}"
-        times = f"run {structure.iterations} times" if structure.iterations != 1 else "run once"
-        mode = structure.inference.mode
-        return [f"Hidden layers of width {structure.width}: {made}, {times}; {around}.", f"{routing}; answers {mode}."]
-    repeats = f", {structure.repeats} times over with the same weights" if structure.repeats > 1 else ""
-    return [f"Layers of width {structure.width}, one after the other: {made}{repeats}; {around}."]
 
 
 EXPERIMENT = ExperimentSlice()

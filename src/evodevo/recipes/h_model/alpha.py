@@ -37,8 +37,8 @@ def alpha(size: Size) -> ExperimentSettings:
             seeds=3 if full else 1,
             caveats=(
                 (
-                    "A small alpha does not make routing sparse but binary: before training about half of all c are above "
-                    "0.5 at every alpha (specification A8)."
+                    "A small alpha does not make routing sparse but binary: before training about half of all c are "
+                    "above 0.5 at every alpha (specification A8)."
                 ),
             ),
         ),
@@ -46,8 +46,10 @@ def alpha(size: Size) -> ExperimentSettings:
             size,
             "pointer",
             steps=4_000 if full else 1_400,
-            probes=tuple(Probe(name=f"top-{k}", inference=InferenceStructure(mode="source_topk", k=k)) for k in (1, 2))
-            + (Probe(name="c above 0.5", inference=InferenceStructure(mode="threshold", threshold=0.5)),),
+            probes=(
+                *(Probe(name=f"top-{k}", inference=InferenceStructure(mode="source_topk", k=k)) for k in (1, 2)),
+                Probe(name="c above 0.5", inference=InferenceStructure(mode="threshold", threshold=0.5)),
+            ),
         ),
     )
 

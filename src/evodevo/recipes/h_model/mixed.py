@@ -35,8 +35,8 @@ def mixed(size: Size) -> ExperimentSettings:
             seeds=3 if full else 1,
             caveats=(
                 (
-                    "The paper reads simpler routes of convolutions as their nature (Figure 16), but gave them a simpler "
-                    "router; where routes differ with equal routers too, they differ by the layer."
+                    "The paper reads simpler routes of convolutions as their nature (Figure 16), but gave them a "
+                    "simpler router; where routes differ with equal routers too, they differ by the layer."
                 ),
                 "'Tr(I+H+O)' here is the same layers one after the other, convolutions among them.",
             ),

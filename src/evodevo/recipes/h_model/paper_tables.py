@@ -16,10 +16,10 @@ PROOFS = PaperTable(
         ("H-Model", "6 (4)", "10", ".72", ".67"),
     ),
     caveats=(
-        "Its theories are ProofWriter's and its accuracy is of tokens; ours are generated, and the answer alone counts.",
+        "Its theories are ProofWriter's, its accuracy is of tokens; ours are generated, and the answer alone counts.",
         (
-            "Two rows ran to convergence and the others five epochs; learning rates, batches, tokenizer and seeds are not "
-            "given. Tr4 is matched to 4 (2) in parameters, not in compute: an H-Model runs I + H T + O blocks."
+            "Two rows ran to convergence and the others five epochs; learning rates, batches, tokenizer and seeds are "
+            "not given. Tr4 is matched to 4 (2) in parameters, not in compute: an H-Model runs I + H T + O blocks."
         ),
     ),
 )
