@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -81,6 +82,7 @@ class Bench:
         pool: where checkpoints go; None keeps none.
         report: live messages.
         resume: digest of the checkpoint to go on from.
+        cache_folder: where what is made once for several trainings is kept.
 
     Attributes:
         training: how this arm is trained.
@@ -97,6 +99,7 @@ class Bench:
         pool: FolderPool | None,
         report: Report,
         resume: str | None,
+        cache_folder: Path,
     ) -> None:
         self.arm = arm
         self.settings = settings
@@ -104,6 +107,7 @@ class Bench:
         self.seed = seed
         self.precision = precision
         self.pool = pool
+        self.cache_folder = cache_folder
         self.training = training_settings(settings, arm)
         self.flops_per_step = 0.0
         self.course: dict[str, bytes] = {}

@@ -6,11 +6,13 @@ They are saved as Hugging Face models, so that whatever takes a pretrained layer
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,10 @@ UNTOUCHED, REPLACED = 0.1, 0.1  # of the masked tokens (Devlin et al. 2019, 3.1)
 IGNORED = -100
 
 
+class DonorIsMadeError(Exception):
+    """Another process is just pretraining this donor."""
+
+
 def pretrain_donor(
     texts: Sequence[str],
     tokenizer: Tokenizer,
@@ -48,8 +54,11 @@ def pretrain_donor(
     batch: int = 32,
     learning_rate: float = 1e-3,
     report: Callable[[int, float], None] | None = None,
+    wait: bool = True,
 ) -> Path:
     """A BERT encoder of these sizes, trained on these texts; an equal one that is there already is taken.
+
+    Processes that want the same donor at once make it once.
 
     Ids are the tokenizer's, as the task has them; the mask is one more id behind them.
 
@@ -64,6 +73,7 @@ def pretrain_donor(
         batch: windows of a step.
         learning_rate: the highest.
         report: called with the step and its loss in nats.
+        wait: for another process that is just making it.
 
     Returns:
         The folder with config.json, model.safetensors and tokenizer.json.
@@ -72,6 +82,7 @@ def pretrain_donor(
         UsageError: sizes that do not fit.
         DataError: texts too short for one window, or a loss that is not finite.
         MissingExtraError: transformers is not installed.
+        DonorIsMadeError: another process is just making it, and ``wait`` is false.
     """
     if width % heads:
         raise UsageError(f"{heads} attention heads do not divide the width {width}; take one of its divisors.")
@@ -92,10 +103,13 @@ def pretrain_donor(
     place = folder / key[:32]
     if _finished(place, key):
         return place
-    model = _build(tokenizer.vocabulary + 1, width, layers, heads, length, integer_seed(seed, "donor", "weights"))
-    losses = _train(model, tokens, tokenizer.vocabulary, steps, length, batch, learning_rate, seed, report)
-    record = {**made_from, "key": key, "first_loss": losses[0], "last_loss": losses[-1]}
-    _save(model, tokenizer, record, place)
+    with _alone(place, wait):
+        if _finished(place, key):
+            return place
+        model = _build(tokenizer.vocabulary + 1, width, layers, heads, length, integer_seed(seed, "donor", "weights"))
+        losses = _train(model, tokens, tokenizer.vocabulary, steps, length, batch, learning_rate, seed, report)
+        record = {**made_from, "key": key, "first_loss": losses[0], "last_loss": losses[-1]}
+        _save(model, tokenizer, record, place)
     return place
 
 
@@ -178,6 +192,21 @@ def _train(
     return losses
 
 
+@contextmanager
+def _alone(place: Path, wait: bool) -> Iterator[None]:
+    """No other process of this machine is here at the same time."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(place.with_name(f".{place.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))  # dies with the process
+        except BlockingIOError:
+            raise DonorIsMadeError(str(place)) from None
+        yield
+    finally:
+        os.close(lock)
+
+
 def _finished(place: Path, key: str) -> bool:
     """Whether a donor of this key is there, whole; what was written beside and renamed is."""
     record = place / RECORD
@@ -191,7 +220,6 @@ def _save(model: Any, tokenizer: Tokenizer, record: dict[str, Any], place: Path)
     """Write a donor beside its place and rename it; of two that are made at once the first stays."""
     import transformers
 
-    place.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=".donor-", dir=place.parent))
     try:
         with quiet(transformers):

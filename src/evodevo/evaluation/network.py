@@ -20,7 +20,7 @@ from evodevo.evaluation.base import DISK_FULL, write_numbers
 from evodevo.evaluation.bench import Bench, specification_of
 from evodevo.evaluation.inside import look_inside
 from evodevo.evaluation.measuring import Measured, measure, places
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Probe, task_settings
+from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Probe, procedure_options, task_settings
 from evodevo.evaluation.procedures import PROCEDURES, Trained
 from evodevo.evaluation.traces import record_trace, trace_to_bytes
 from evodevo.execution.base import Report
@@ -33,6 +33,7 @@ from evodevo.spaces.arms import Arm
 from evodevo.spaces.networks import NetworkEnvelope
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import TASKS, InputSpec, OutputSpec, SampleTask
+from evodevo.tasks.token_cache import default_folder
 from evodevo.training import checkpoints
 from evodevo.training.precision import decide
 
@@ -94,8 +95,17 @@ class _Evaluation:
 
     def bench(self, resume: str | None) -> Bench:
         """A new one."""
+        cache = self.data["cache_folder"]
         return Bench(
-            self.arm, self.settings, self.task, self.data["seed"], self.precision, self.pool, self.report, resume
+            self.arm,
+            self.settings,
+            self.task,
+            self.data["seed"],
+            self.precision,
+            self.pool,
+            self.report,
+            resume,
+            default_folder() if cache is None else Path(cache),
         )
 
     def run(self) -> dict[str, Any]:
@@ -122,6 +132,8 @@ class _Evaluation:
             test = self._measure(network, split="test")
             cost["executed_flops"] = validation.executed_flops
             extra |= {"validation": validation.to_json(), "test": test.to_json(), "probes": self._probes(network)}
+            if self.settings.train_samples:
+                extra["train"] = self._measure(network, split="train").to_json()
             before = bench.build(specification_of(self.arm.network, network))
             extra |= look_inside(network, before, self.task, self.settings, self.precision)
             scores = self._scores(network, validation)
@@ -142,17 +154,17 @@ class _Evaluation:
         }
 
     def _trained(self) -> tuple[Bench, Trained]:
-        procedure = PROCEDURES.get(self.arm.procedure)
+        procedure, options = PROCEDURES.get(self.arm.procedure), procedure_options(self.settings, self.arm)
         bench = self.bench(self.data["resume"])
         try:
-            return bench, procedure(bench, self.arm.options)
+            return bench, procedure(bench, options)
         except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
             if self.data["resume"] is None:
                 raise
             # A checkpoint that is damaged or gone costs its work, not the evaluation.
             self.report({"restarted": str(error)})
         bench = self.bench(None)
-        return bench, procedure(bench, self.arm.options)
+        return bench, procedure(bench, options)
 
     def _measure(
         self,
@@ -164,7 +176,11 @@ class _Evaluation:
         count_flops: bool = False,
     ) -> Measured:
         settings, source = self.settings, task or self.task
-        most = settings.test_samples if split == "test" else settings.validation_samples
+        most = {
+            "train": settings.train_samples,
+            "validation": settings.validation_samples,
+            "test": settings.test_samples,
+        }[split]
         return measure(
             network,
             source,

@@ -10,7 +10,7 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.evaluation.base import Goal, Outcome, Problem, read_numbers
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, task_settings, training_settings
-from evodevo.evaluation.procedures import PROCEDURES
+from evodevo.evaluation.procedures import CHECKS, PROCEDURES
 from evodevo.objectives.base import parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.spaces.arms import Arm
@@ -55,6 +55,8 @@ class NetworkProblem(Problem):
         self.task = self.open_task({})
         for arm in arms:
             PROCEDURES.get(arm.procedure)
+            if arm.procedure in CHECKS:
+                CHECKS.get(arm.procedure)(settings, arm)
             training_settings(settings, arm)
             self.open_task(arm.task)
         for probe in settings.probes:
@@ -85,6 +87,7 @@ class NetworkProblem(Problem):
             "task": self.task.digest,
             "training": training,
             "samples": [self.settings.validation_samples, self.settings.test_samples],
+            **({"options": self.settings.options} if self.settings.options else {}),
         }
         budget = self.settings.training.budget
         names = {"tokens": "samples"}

@@ -48,7 +48,9 @@ class NetworkEvaluationSettings(Settings):
         task: a row of the table of tasks that hands out samples.
         task_settings: of that task; checked by its own settings class.
         training: budget and optimiser; a ``tokens`` budget counts samples here.
+        options: procedure -> options of all arms that are trained by it; an arm's own replace them.
         validation_samples, test_samples: how many are measured at the end; None for all.
+        train_samples: how many of the training split are measured at the end, to see what was memorised; 0 for none.
         curve_points: how often the validation loss is measured while training, evenly over the budget.
         curve_samples: on how many samples.
         probes: further measurements of the trained network.
@@ -64,8 +66,10 @@ class NetworkEvaluationSettings(Settings):
     task: str
     task_settings: dict[str, Any] = Field(default_factory=dict)
     training: TrainingSettings
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     validation_samples: int | None = Field(default=1000, ge=1)
     test_samples: int | None = Field(default=1000, ge=1)
+    train_samples: int = Field(default=0, ge=0)
     curve_points: int = Field(default=10, ge=1, le=256)
     curve_samples: int = Field(default=256, ge=1)
     probes: tuple[Probe, ...] = ()
@@ -85,6 +89,11 @@ def task_settings(settings: NetworkEvaluationSettings, changes: dict[str, Any] |
     """
     kind: type[Settings] = TASKS.get(settings.task).settings_class
     return validate(kind, merge(settings.task_settings, changes or {}), what=f"settings of the task {settings.task!r}")
+
+
+def procedure_options(settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:
+    """The options of an arm's procedure: the common ones, and what the arm replaces."""
+    return merge(settings.options.get(arm.procedure, {}), arm.options)
 
 
 def training_settings(settings: NetworkEvaluationSettings, arm: Arm) -> TrainingSettings:

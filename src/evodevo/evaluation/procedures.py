@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 PROCEDURES: Registry[Procedure] = table("procedure", "evodevo.procedures")
 PROCEDURES.add("train", "evodevo.evaluation.bench:train_once")
 PROCEDURES.add("pretrained", "evodevo.evaluation.pretrained_procedure:train_pretrained")
+PROCEDURES.add("extend", "evodevo.evaluation.extend_procedure:extend")
 
 CHECKS: Registry[Check] = table("check of a procedure", "evodevo.procedure_checks")
 """Procedure -> what looks at an arm before anything is trained, without torch; it raises a UsageError or none."""
 CHECKS.add("pretrained", "evodevo.evaluation.pretrained_settings:check_pretrained")
-PROCEDURES.add("extend", "evodevo.evaluation.extend_procedure:extend")
 
 
 @dataclass(frozen=True)

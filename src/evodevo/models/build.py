@@ -12,7 +12,7 @@ from evodevo.models.settings import LanguageModelSettings
 from evodevo.spaces.backbone import BackboneSpace
 from evodevo.spaces.backbone_genome import BackboneGenome
 from evodevo.spaces.base import Space
-from evodevo.spaces.networks import HModelNetwork, NetworkSpec
+from evodevo.spaces.networks import EnsembleNetwork, HModelNetwork, NetworkSpec
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 
@@ -44,6 +44,7 @@ def build_network(
 
     The global random stream is left as it was.
     """
+    from evodevo.models.ensemble import Ensemble
     from evodevo.models.h_model import HModel
     from evodevo.models.stacks import LayerStack
 
@@ -51,4 +52,6 @@ def build_network(
         torch.manual_seed(seed)
         if isinstance(spec, HModelNetwork):
             return HModel(spec.structure, inputs, outputs)
+        if isinstance(spec, EnsembleNetwork):
+            return Ensemble(spec.structure, inputs, outputs)
         return LayerStack(spec.structure, inputs, outputs)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from evodevo.spaces.canvas import InputSizes, OutputSizes
 from evodevo.spaces.cost import Cost, Mode
 from evodevo.spaces.ends_cost import Ends
 from evodevo.spaces.h_model_cost import WEIGHT_BYTES, check_pass, h_model_cost
 from evodevo.spaces.layer_cost import layer_parameters, layer_state_bytes, layer_work, total_work
-from evodevo.spaces.networks import HModelNetwork, NetworkSpec, StackStructure
+from evodevo.spaces.networks import EnsembleNetwork, HModelNetwork, NetworkSpec, StackStructure
 
 
 def network_cost(
@@ -24,6 +25,12 @@ def network_cost(
     """Cost of one pass of a network; see ``h_model_cost``."""
     if isinstance(network, HModelNetwork):
         return h_model_cost(network.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
+    if isinstance(network, EnsembleNetwork):
+        costs = [
+            stack_cost(member, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
+            for member in network.structure.members
+        ]
+        return Cost(*(sum(values) for values in zip(*map(astuple, costs), strict=True)))
     return stack_cost(network.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
 
 

@@ -52,7 +52,24 @@ class StackNetwork(Settings):
     structure: StackStructure = StackStructure()
 
 
-NetworkSpec = Annotated[HModelNetwork | StackNetwork, Field(discriminator="kind")]
+class EnsembleStructure(Settings):
+    """Stacks that answer together: each reads the inputs for itself, and their logits are averaged.
+
+    Attributes:
+        members: of any widths.
+    """
+
+    members: tuple[StackStructure, ...] = Field(default=(StackStructure(),) * 2, min_length=1, max_length=64)
+
+
+class EnsembleNetwork(Settings):
+    """An ensemble."""
+
+    kind: Literal["ensemble"] = "ensemble"
+    structure: EnsembleStructure = EnsembleStructure()
+
+
+NetworkSpec = Annotated[HModelNetwork | StackNetwork | EnsembleNetwork, Field(discriminator="kind")]
 
 
 class NetworkEnvelope(Settings):

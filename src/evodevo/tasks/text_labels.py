@@ -101,7 +101,7 @@ class TextLabelsTask(SampleTask):
         return {}
 
     def show(self, split: Split, place: int) -> dict[str, str]:
-        text = self._texts(split)[place].decode("utf-8")
+        text = self.texts(split)[place].decode("utf-8")
         shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
         return {"text": shown, "label": self.classes[self._labels(split)[place]]}
 
@@ -114,7 +114,7 @@ class TextLabelsTask(SampleTask):
         labels = self._labels(split)
         return {
             "majority": float((labels == common).mean()),
-            "tf-idf": float((self._word_model.predict(self._texts(split)) == labels).mean()),
+            "tf-idf": float((self._word_model.predict(self.texts(split)) == labels).mean()),
         }
 
     def describe(self) -> dict[str, Any]:
@@ -144,13 +144,14 @@ class TextLabelsTask(SampleTask):
         # Words of one letter count too: there may be no others.
         words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
         return make_pipeline(words, LogisticRegression(C=10.0, max_iter=1000)).fit(
-            self._texts("train"), self._labels("train")
+            self.texts("train"), self._labels("train")
         )
 
     def _labels(self, split: Split) -> NDArray[np.int64]:
         return self._arrays[f"labels_{split}"].astype(np.int64)
 
-    def _texts(self, split: Split) -> list[bytes]:
+    def texts(self, split: Split) -> list[bytes]:
+        """All texts of a split, whole, in UTF-8."""
         whole = self._arrays[f"bytes_{split}"].tobytes()
         ends = np.cumsum(self._arrays[f"bytes_each_{split}"], dtype=np.int64).tolist()
         return [whole[start:end] for start, end in pairwise([0, *ends])]
