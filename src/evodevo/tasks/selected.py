@@ -27,7 +27,7 @@ class SelectedTask(SampleTask):
         values: samples with one of these are kept.
 
     Raises:
-        NotFoundError: no such fact or value.
+        UsageError: no such fact or value.
         DataError: a split without such samples.
     """
 

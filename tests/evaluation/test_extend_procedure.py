@@ -1,0 +1,138 @@
+"""Domains one after another: who learns, what is kept, and that an interruption leaves no trace (E8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo.errors import UsageError
+from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.extend_procedure import ExtendSettings, forgetting
+from evodevo.evaluation.network import evaluate_network, load_network
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.models.h_model import HModel
+from evodevo.recipes.base import RECIPES
+from evodevo.recipes.experiments import ExperimentSettings
+from evodevo.settings import validate
+from evodevo.storage.blobs import FolderPool
+from evodevo.testing.small_networks import h_model, problem, transformer
+
+LAYER = {"kind": "transformer", "heads": 2}
+HOPS: dict[str, Any] = {"group": "hops", "first": ["1"], "then": ["2"]}
+NEW: dict[str, Any] = {**HOPS, "learn": "new", "add": [LAYER, {"kind": "mlp"}]}
+
+
+class Killed(BaseException):
+    """As kill -9."""
+
+
+def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
+    return given.read(evaluate_network(given.payload(arm, 5, resume), report or (lambda message: None)))
+
+
+def extended(options: dict[str, Any], maker: Any = h_model, **more: Any) -> Any:
+    return maker(procedure="extend", options=options, **more)
+
+
+def test_an_extended_network_is_kept_with_its_new_layers(tmp_path: Path) -> None:
+    outcome = evaluate(problem(blobs=tmp_path), extended(NEW))
+    assert outcome.reason is None, outcome.detail
+    network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    assert isinstance(network, HModel)
+    assert [layer.kind for layer in network.structure.hidden] == ["transformer", "transformer", "transformer", "mlp"]
+    facts = outcome.extra
+    assert facts["steps"] == 8
+    assert len(facts["accuracy"]) == 2
+    assert set(facts["accuracy"][0]) == {"1", "2"}
+    assert facts["learned"] == facts["accuracy"][1]["2"]
+    assert facts["forgetting"] == pytest.approx(facts["accuracy"][0]["1"] - facts["accuracy"][1]["1"])
+    assert 0 < facts["learning"] < outcome.cost["parameters"]
+    assert outcome.cost["parameters"] == sum(one.numel() for one in network.parameters())
+
+
+@pytest.mark.parametrize("learn", ["output", "all"])
+@pytest.mark.parametrize("maker", [h_model, transformer])
+def test_who_learns(tmp_path: Path, learn: str, maker: Any) -> None:
+    outcome = evaluate(problem(blobs=tmp_path), extended({**HOPS, "learn": learn}, maker))
+    assert outcome.reason is None, outcome.detail
+    whole = outcome.cost["parameters"]
+    learning = outcome.extra["learning"]
+    assert learning == whole if learn == "all" else learning < 0.1 * whole
+
+
+def test_frozen_routers_learn_less() -> None:
+    given = problem()
+    with_routers, without = (
+        evaluate(given, extended({**NEW, "routers": routers})).extra["learning"] for routers in (True, False)
+    )
+    assert without < with_routers
+
+
+@pytest.mark.parametrize("die_at", [1, 2, 3, 4])
+def test_an_interruption_leaves_no_trace(tmp_path: Path, die_at: int) -> None:
+    given = problem({"training": {"checkpoint_every": 2}}, tmp_path)
+    arm = extended(NEW)
+    whole = evaluate(given, arm)
+    found: list[str] = []
+
+    def die(message: dict[str, Any]) -> None:
+        if "checkpoint" in message:
+            found.append(message["checkpoint"])
+            if len(found) == die_at:
+                raise Killed
+
+    with pytest.raises(Killed):
+        evaluate(given, arm, report=die)
+    resumed = evaluate(given, arm, resume=found[-1])
+    assert resumed.scores == whole.scores
+    assert resumed.extra["accuracy"] == whole.extra["accuracy"]
+    assert resumed.blobs["weights"] == whole.blobs["weights"]
+
+
+def test_forgetting_is_what_was_known_and_is_lost() -> None:
+    stages: list[tuple[str, ...]] = [("a", "b"), ("c",), ("d",)]
+    accuracy = [
+        {"a": 0.9, "b": 0.8, "c": 0.1, "d": 0.1},
+        {"a": 0.5, "b": 0.8, "c": 0.7, "d": 0.1},
+        {"a": 0.6, "b": 0.7, "c": 0.4, "d": 1.0},
+    ]
+    assert forgetting(stages, accuracy) == pytest.approx((0.3 + 0.1 + 0.3) / 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({**HOPS, "then": ["1"]}, "stands twice"),
+        ({**HOPS, "learn": "new"}, "no layer is added"),
+        ({**HOPS, "learn": "some"}, "learn"),
+    ],
+)
+def test_options_that_mean_nothing(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        validate(ExtendSettings, options, what="options")
+
+
+@pytest.mark.parametrize(
+    ("options", "maker", "training", "words"),
+    [
+        (NEW, transformer, {}, "LayerStack cannot be extended"),
+        ({**HOPS, "then": ["9"]}, h_model, {}, "unknown hops '9'"),
+        ({**HOPS, "group": "domains"}, h_model, {}, "unknown fact about samples 'domains'"),
+        (HOPS, h_model, {"budget": {"tokens": 64}}, "give it in steps"),
+    ],
+)
+def test_what_cannot_be_extended(options: dict[str, Any], maker: Any, training: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        evaluate(problem(), extended(options, maker, training=training))
+
+
+@pytest.mark.parametrize("size", ["quick", "full"])
+def test_the_recipe_says_what_it_means(size: Any) -> None:
+    settings = RECIPES.get("h_model.extend").settings(size)
+    assert isinstance(settings, ExperimentSettings)
+    for arm in settings.experiment.trainings():
+        assert arm.procedure == "extend"
+        options = validate(ExtendSettings, arm.options, what=arm.name)
+        assert [*options.first, *options.then] == ["digits", "letters", "shapes", "textures"]
