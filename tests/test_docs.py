@@ -9,7 +9,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +19,16 @@ import typer
 
 from evodevo.cli.application import app, run
 from evodevo.errors import ExitCode
+from evodevo.evaluation.procedures import PROCEDURES
 from evodevo.evolution.base import ALGORITHMS
+from evodevo.models.layers import LAYERS
 from evodevo.objectives.base import OBJECTIVES
 from evodevo.recipes.base import RECIPES
 from evodevo.registry import TABLES
+from evodevo.settings import Settings
 from evodevo.spaces.base import SPACES
 from evodevo.spaces.classes import OPERATORS, liv_classes
+from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
@@ -36,7 +41,31 @@ TABLE_ROW = re.compile(r"^\| `?([^|`]+?)`? \|", re.MULTILINE)
 # Slow, or of another kind; their own tests run them.
 ELSEWHERE = {"demo"}
 # What a page may say with a large number is run with a small one.
-SMALLER = {"--tokens": "512", "--population": "4", "--generations": "2", "--seeds": "2", "--size": "quick"}
+SMALLER = {
+    "--tokens": "512",
+    "--steps": "2",
+    "--population": "4",
+    "--generations": "2",
+    "--seeds": "2",
+    "--size": "quick",
+    "--samples": "16",
+}
+# Pages whose RUN is an experiment and whose INDIVIDUAL is an H-Model.
+OF_NETWORKS = {"h-model", "experiments", "tasks"}
+BRIEF = """
+[evaluation]
+training.budget.steps = 2
+training.batch_size = 4
+validation_samples = 16
+test_samples = 16
+curve_points = 1
+curve_samples = 16
+trace_samples = 8
+
+[execution]
+executor = "serial"
+"""
+BRIEF_SEARCH = "study = {population = 2, generations = 1, confirmations = 0}"
 
 
 def name(page: Path) -> str:
@@ -80,20 +109,74 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path
 CASES = [(page, words) for page in PAGES for words in commands(page) if words[0] not in ELSEWHERE]
 
 
+@dataclass(frozen=True)
+class Brief:
+    """A store with one experiment of a few steps, and settings for another one."""
+
+    folder: Path
+    run: str
+    h_model: str
+    other: str
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "runs"
+
+    @property
+    def texts(self) -> Path:
+        """Two languages, one folder each."""
+        return self.folder / "texts"
+
+    def config(self, driver: str) -> Path:
+        return self.folder / f"{driver}.toml"
+
+
+@pytest.fixture(scope="session")
+def brief(tmp_path_factory: pytest.TempPathFactory) -> Brief:
+    folder = tmp_path_factory.mktemp("brief")
+    (folder / "train.toml").write_text(BRIEF)
+    (folder / "evolve.toml").write_text(f"{BRIEF_SEARCH}\n{BRIEF}")
+    for language, word in (("one", "abc "), ("two", "xyz ")):
+        (folder / "texts" / language).mkdir(parents=True)
+        for number in range(40):
+            (folder / "texts" / language / f"{number}.txt").write_text(f"{word * 60}{number}")
+    store = folder / "runs"
+    assert run(["train", "h_model.pointer", "--config", str(folder / "train.toml"), "--store", str(store)]) == 0
+    from evodevo.runs import Archive
+
+    with Archive(store) as archive:
+        found = archive.run("last")
+        of_role = {one.genome.role: one.id for one in found.individuals()}
+        return Brief(folder, found.id, of_role["h_model"], of_role["transformer"])
+
+
 @pytest.mark.parametrize(("page", "words"), CASES, ids=[f"{page.stem}: {' '.join(words)}" for page, words in CASES])
 def test_the_commands_of_a_page_run(
     page: Path,
     words: list[str],
     small: Small,
+    brief: Brief,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    shutil.copytree(small.store, tmp_path / "runs")
+    networks = page.stem in OF_NETWORKS or words[0] == "trace" or (words[1:2] and words[1].startswith("h_model."))
+    shutil.copytree(brief.store if networks else small.store, tmp_path / "runs")
     (tmp_path / "run.toml").write_text("")
-    assert run(stand_ins(words, small)) == ExitCode.SUCCESS, capsys.readouterr().err
+    done = network_stand_ins(words, brief) if networks else stand_ins(words, small)
+    assert run(done) == ExitCode.SUCCESS, capsys.readouterr().err
+
+
+def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
+    """As ``stand_ins``, for commands about networks of samples."""
+    real = {"RUN": brief.run, "INDIVIDUAL": brief.h_model, "OTHER": brief.other}
+    done = replaced(words, real, brief.texts)
+    if len(done) > 1 and done[0] in ("evolve", "train") and done[1] in RECIPES:
+        done = [word for word in done if word not in ("--config", "run.toml")]
+        done += ["--config", str(brief.config(done[0]))]
+    return done
 
 
 def stand_ins(words: Sequence[str], small: Small) -> list[str]:
@@ -104,16 +187,22 @@ def stand_ins(words: Sequence[str], small: Small) -> list[str]:
         found = archive.run(small.run)
         front = found.front()
         real = {"RUN": found.id, "INDIVIDUAL": front[0].id, "OTHER": found.baselines()[0].id}
+    done = replaced(words, real, small.text)
+    if done[0] == "evolve":
+        done += [] if "--data" in done else ["--data", str(small.text)]
+        # The page's own settings lie above the small file's, as --set does.
+        done = [word for word in done if word not in ("--config", "run.toml")] + ["--config", str(small.config)]
+    return done
+
+
+def replaced(words: Sequence[str], real: Mapping[str, str], data: Path) -> list[str]:
+    """The words up to a redirection, with these ids and data, and smaller numbers."""
     done: list[str] = []
     for word in words:
         if word == ">":  # the test has no shell
             break
         last = done[-1] if done else ""
-        done.append(SMALLER.get(last) or (str(small.text) if last == "--data" else real.get(word, word)))
-    if done[0] == "evolve":
-        done += [] if "--data" in done else ["--data", str(small.text)]
-        # The page's own settings lie above the small file's, as --set does.
-        done = [word for word in done if word not in ("--config", "run.toml")] + ["--config", str(small.config)]
+        done.append(SMALLER.get(last) or (str(data) if last == "--data" else real.get(word, word)))
     return done
 
 
@@ -167,8 +256,9 @@ def test_every_option_named_exists(page: Path) -> None:
     [
         (ALGORITHMS, "docs/evolve.md", "Algorithms"),
         (OBJECTIVES, "docs/evolve.md", "Objectives"),
+        (LAYERS, "docs/h-model.md", "Layers"),
         (OPERATORS, "docs/genome.md", "Classes"),
-        (RECIPES, "docs/evolve.md", "Recipes and settings"),
+        (PROCEDURES, "docs/experiments.md", "Procedures"),
         (SPACES, "docs/concepts.md", "Spaces"),
         (TASKS, "docs/concepts.md", "Tasks"),
     ],
@@ -180,10 +270,55 @@ def test_every_row_of_a_table_is_documented(table: Any, page: str, heading: str)
     assert not missing, f"{page}, {heading}: no row for the {table.kind} {', '.join(missing)}"
 
 
+@pytest.mark.parametrize(
+    ("driver", "page", "heading"),
+    [("evolve", "docs/evolve.md", "Recipes and settings"), ("train", "docs/experiments.md", "Recipes")],
+)
+def test_every_recipe_is_documented_where_its_command_is(driver: str, page: str, heading: str) -> None:
+    assert set(rows(page, heading)) == {name for name in RECIPES if driver in RECIPES.get(name).drivers}
+
+
 def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
-    documented = {"algorithms", "objectives", "operators", "recipes", "spaces", "tasks"}
-    internal = {"evaluators", "executors"}  # chosen by settings, not by users' files
+    documented = {"algorithms", "layers", "objectives", "operators", "procedures", "recipes", "spaces", "tasks"}
+    internal = {"evaluators", "executors", "slices"}  # chosen by settings, not by users' files
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
+
+
+def fields(model: Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting by its dotted name, and its value."""
+    for key in type(model).model_fields:
+        value = getattr(model, key)
+        if isinstance(value, Settings):
+            yield from fields(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def shown(value: Any) -> str:
+    """A default as the page writes it."""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if value is None or value == ():
+        return "–"
+    return f"{len(value)} of `transformer`" if isinstance(value, tuple) else f"`{value}`"
+
+
+def test_every_setting_of_an_h_model_is_documented_with_its_default() -> None:
+    text = (
+        (ROOT / "docs" / "h-model.md").read_text(encoding="utf-8").partition("\n## Settings\n")[2].partition("\n## ")[0]
+    )
+    found = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", text, re.MULTILINE))
+    ours = {key: shown(value) for key, value in fields(HModelStructure())}
+    assert found == ours
+
+
+@pytest.mark.parametrize("task", [task for task in TASKS if task != "language"])
+def test_every_setting_of_a_task_is_documented(task: str) -> None:
+    documented = set(rows("docs/tasks.md", f"`{task}`"))
+    names = {key for key, _ in fields(TASKS.get(task).settings_class())}
+    wholes = {key for key in names for row in documented if key.startswith(f"{row}.")}
+    assert names - wholes <= documented, f"docs/tasks.md, {task}: no row for {', '.join(names - wholes - documented)}"
+    assert documented <= names | {key.rpartition(".")[0] for key in names}
 
 
 def test_the_table_of_classes_is_exact() -> None:
