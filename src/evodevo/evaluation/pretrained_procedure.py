@@ -21,9 +21,11 @@ from evodevo.evaluation.donors import RECORD, DonorIsMadeError, pretrain_donor
 from evodevo.evaluation.pretrained_settings import DonorSettings, PretrainedOptions, donor_sizes, with_layers
 from evodevo.evaluation.procedures import Trained
 from evodevo.models.h_model import HModel
+from evodevo.models.inputs import InputLayer
 from evodevo.models.network import Network
 from evodevo.models.stacks import LayerStack
 from evodevo.operators.pretrained import weights_digest
+from evodevo.operators.pretrained_embeddings import embedding_tables
 from evodevo.operators.stitching import fit_adapters
 from evodevo.randomness import generator
 from evodevo.settings import validate
@@ -67,6 +69,8 @@ def train_pretrained(bench: Bench, options: Mapping[str, Any]) -> Trained:
     network = bench.build(with_layers(bench.arm.network, elsewhere, paths, sizes, digests))
     if chosen.adapters == "least_squares":
         bench.once("adapters", lambda: _fit(bench, network, in_order, chosen))
+    if chosen.embeddings == "donor":
+        _take_embeddings(bench, network, chosen, paths)
     result = bench.train(network)
     return Trained(network, result)
 
@@ -148,6 +152,21 @@ def _fit(bench: Bench, network: Network, in_order: NetworkSpec, options: Pretrai
     return [[float(fit.layer), fit.enter, fit.leave] for fit in fits]
 
 
+@torch.no_grad()
+def _take_embeddings(bench: Bench, network: Network, options: PretrainedOptions, paths: Mapping[int, str]) -> None:
+    """Each stack reads its donor's tokens and positions."""
+    spec = _tokens(bench)
+    stacks = [one for one in network.modules() if isinstance(one, LayerStack)]
+    for stack, donor in zip(stacks, options.whole, strict=True):
+        _check_ids(_texts(bench).tokenizer, [model_folder(paths[donor])])
+        reader = stack.inputs.layers[spec.name]
+        assert isinstance(reader, InputLayer)
+        assert isinstance(reader.embedding, nn.Embedding)
+        tokens, positions = embedding_tables(paths[donor], spec.vocabulary, spec.length)
+        reader.embedding.weight.copy_(tokens)
+        reader.positions.copy_(positions)
+
+
 def _layers(network: Network) -> Sequence[nn.Module]:
     if isinstance(network, HModel):
         return list(network.core.layers)
@@ -178,14 +197,14 @@ def _tokens(bench: Bench) -> InputSpec:
 
 
 def _check_ids(tokenizer: Tokenizer, folders: Sequence[Path]) -> None:
-    """Least squares show the same tokens to all donors: their ids must be the task's."""
+    """Where a donor reads the task's tokens, its ids must be the task's."""
     mine = _ids(hugging_face_json(tokenizer))
     for folder in folders:
         file = folder / "tokenizer.json"
         if not file.is_file() or _ids(file.read_text(encoding="utf-8")) != mine:
             raise UsageError(
-                f"{folder} has other token ids than the task, so its states cannot be compared: set the task's "
-                f"tokenizer to {file} (all donors must share it), or adapters to 'orthogonal'."
+                f"{folder} has other token ids than the task, so it cannot read its tokens: set the task's tokenizer to "
+                f"{file} (all donors must share it), or adapters = 'orthogonal' and embeddings = 'fresh'."
             )
 
 

@@ -62,6 +62,7 @@ class PretrainedOptions(Settings):
             stack gets its width and its number of layers.
         train: ``all`` fine-tunes the layers, ``none`` freezes them; adapters, routers, inputs and outputs are trained.
         adapters: how adapters begin: ``least_squares`` (3.5-11) or ``orthogonal``.
+        embeddings: of tokens and positions: ``fresh``, or those of a whole ``donor``, as near as sums come to them.
         shuffled: each layer stands in the place, and between the adapters, of another one of its donor.
         tokens: that the least squares look at.
     """
@@ -73,6 +74,7 @@ class PretrainedOptions(Settings):
     whole: tuple[int, ...] = ()
     train: Literal["none", "all"] = "all"
     adapters: Literal["least_squares", "orthogonal"] = "least_squares"
+    embeddings: Literal["fresh", "donor"] = "fresh"
     shuffled: bool = False
     tokens: int = Field(default=1000, ge=1, le=100_000)
 
@@ -88,6 +90,8 @@ class PretrainedOptions(Settings):
             raise ValueError(f"donor {unknown[0]} does not exist; there are {count}, from 0")
         if self.whole and self.shuffled:
             raise ValueError("a whole donor has its layers in order; shuffled goes with layers")
+        if self.layers and self.embeddings == "donor":
+            raise ValueError("embeddings of a donor have its width; they go with whole")
         return self
 
     @property
