@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from evodevo.errors import DataError
-from evodevo.tasks.base import SPLITS
-from evodevo.tasks.generated import belongs, check_key, mix
+from evodevo.tasks.base import SPLITS, check_key
+from evodevo.tasks.generated import belongs, mix
 
 
 def test_each_fingerprint_belongs_to_one_split() -> None:

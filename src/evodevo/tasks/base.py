@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import UsageError
+from evodevo.errors import DataError, UsageError
 from evodevo.randomness import generator
 from evodevo.registry import Registry, table
 from evodevo.settings import Settings
@@ -177,3 +177,16 @@ class SampleTask(Task):
     def baselines(self, split: Split) -> dict[str, float]:
         """Metric of simple, honest opponents on a split, by name ("majority", "tf-idf"); what a model must beat."""
         return {}
+
+
+def check_key(found: str, wanted: str | None, source: str) -> None:
+    """A worker's data must be the coordinator's.
+
+    Raises:
+        DataError: they differ.
+    """
+    if wanted is not None and found != wanted:
+        raise DataError(
+            f"{source} is not what it was: its key is {found[:12]}, and {wanted[:12]} is wanted. "
+            "Restore the data, or begin a new run."
+        )

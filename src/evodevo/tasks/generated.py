@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from evodevo.errors import DataError
 from evodevo.settings import Settings
 from evodevo.tasks.base import Split
 
@@ -48,16 +47,3 @@ def belongs(fingerprints: NDArray[np.uint64], split: Split) -> NDArray[np.bool_]
     low, high = _SHARES[split]
     inside: NDArray[np.bool_] = (share >= low) & (share < high)
     return inside
-
-
-def check_key(found: str, wanted: str | None, source: str) -> None:
-    """A worker's data must be the coordinator's.
-
-    Raises:
-        DataError: they differ.
-    """
-    if wanted is not None and found != wanted:
-        raise DataError(
-            f"{source} is not what it was: its key is {found[:12]}, and {wanted[:12]} is wanted. "
-            "Restore the data, or begin a new run."
-        )

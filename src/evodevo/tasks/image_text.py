@@ -21,8 +21,7 @@ from evodevo import canonical
 from evodevo.randomness import generator
 from evodevo.settings import Settings
 from evodevo.tasks import image_text_files, sample_baselines, scene_samples
-from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
-from evodevo.tasks.generated import check_key
+from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.image_text_files import FileSettings
 from evodevo.tasks.image_text_samples import TEXTS, Form, from_entry, to_entry
 from evodevo.tasks.scene_samples import SceneSettings

@@ -17,9 +17,8 @@ from evodevo import canonical
 from evodevo.errors import DataError, quoted_list, unknown_name
 from evodevo.settings import Settings
 from evodevo.tasks import sample_baselines
-from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
+from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.drawn_images import Builtin
-from evodevo.tasks.generated import check_key
 from evodevo.tasks.image_preparation import Domain, identity, prepare
 from evodevo.tasks.pixels import Colour
 from evodevo.tasks.token_cache import Entry, TokenCache, default_folder

@@ -22,7 +22,7 @@ from evodevo.settings import Settings
 from evodevo.tasks import corpus, splits, tokenizers
 from evodevo.tasks.base import SPLITS, Split, Task
 from evodevo.tasks.baselines import CountModel, fit_bigram, fit_unigram
-from evodevo.tasks.token_cache import Entry, TokenCache, default_folder
+from evodevo.tasks.token_cache import Entry, TokenCache, recall
 
 
 class LanguageSettings(Settings):
@@ -66,17 +66,7 @@ class LanguageTask(Task):
 
     @classmethod
     def open(cls, settings: LanguageSettings, cache_folder: Path | None = None, key: str | None = None) -> LanguageTask:
-        cache = TokenCache(cache_folder or default_folder())
-        entry = cache.get(key) if key is not None else None
-        if entry is not None and key is not None:
-            return cls(settings, key, entry)
-        found, entry = _prepare(settings, cache)
-        if key is not None and found != key:
-            raise DataError(
-                f"{entry.info['source']} is not what it was: its key is {found[:12]}, and {key[:12]} is wanted. "
-                "Restore the data, or begin a new run."
-            )
-        return cls(settings, found, entry)
+        return cls(settings, *recall(settings, cache_folder, key, _prepare))
 
     @property
     def vocabulary(self) -> int:

@@ -20,11 +20,10 @@ from evodevo.settings import Settings
 from evodevo.tasks import language_sources, splits, tokenizers
 from evodevo.tasks.base import SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
 from evodevo.tasks.baselines import fit_bigram
-from evodevo.tasks.generated import check_key
 from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.scripts import script
 from evodevo.tasks.synthetic_languages import SyntheticSettings, generate
-from evodevo.tasks.token_cache import Entry, TokenCache, default_folder
+from evodevo.tasks.token_cache import Entry, TokenCache, recall
 
 _VERSION = 1
 _SCRIPT_BYTES = 100_000  # of training text that tell a language's script
@@ -87,13 +86,7 @@ class LanguagesTask(SampleTask):
     def open(
         cls, settings: LanguagesSettings, cache_folder: Path | None = None, key: str | None = None
     ) -> LanguagesTask:
-        cache = TokenCache(cache_folder or default_folder())
-        entry = cache.get(key) if key is not None else None
-        if entry is not None and key is not None:
-            return cls(settings, key, entry)
-        found, entry = _prepare(settings, cache)
-        check_key(found, key, str(entry.info["source"]))
-        return cls(settings, found, entry)
+        return cls(settings, *recall(settings, cache_folder, key, _prepare))
 
     def count(self, split: Split) -> int:
         return min(self._windows[split]) * len(self.languages)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from evodevo import canonical
 from evodevo.settings import Settings
 from evodevo.tasks import theory_text
-from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
-from evodevo.tasks.generated import RULE, check_key
+from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.generated import RULE
 from evodevo.tasks.proof_samples import ProofsSettings, draw
 
 _VERSION = 1

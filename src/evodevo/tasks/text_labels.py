@@ -19,10 +19,9 @@ from evodevo.errors import DataError, quoted_list
 from evodevo.settings import Settings
 from evodevo.tasks import labelled_text, tokenizers
 from evodevo.tasks.base import SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
-from evodevo.tasks.generated import check_key
 from evodevo.tasks.labelled_text import LabelledTexts
 from evodevo.tasks.sample_splits import assign, fingerprint
-from evodevo.tasks.token_cache import Entry, TokenCache, default_folder
+from evodevo.tasks.token_cache import Entry, TokenCache, recall
 from evodevo.tasks.topics import TopicSettings, generate
 
 _VERSION = 1
@@ -78,13 +77,7 @@ class TextLabelsTask(SampleTask):
     def open(
         cls, settings: TextLabelsSettings, cache_folder: Path | None = None, key: str | None = None
     ) -> TextLabelsTask:
-        cache = TokenCache(cache_folder or default_folder())
-        entry = cache.get(key) if key is not None else None
-        if entry is not None and key is not None:
-            return cls(settings, key, entry)
-        found, entry = _prepare(settings, cache)
-        check_key(found, key, str(entry.info["source"]))
-        return cls(settings, found, entry)
+        return cls(settings, *recall(settings, cache_folder, key, _prepare))
 
     def count(self, split: Split) -> int:
         return len(self._arrays[f"labels_{split}"])

@@ -12,15 +12,17 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evodevo import canonical
 from evodevo.errors import DiskFullError, UsageError
+from evodevo.tasks.base import check_key
 
 FORMAT = "evodevo.tokens/1"
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -47,6 +49,29 @@ def default_folder() -> Path:
     """``$XDG_CACHE_HOME/evodevo``, or ``~/.cache/evodevo``."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "evodevo"
+
+
+S = TypeVar("S")
+
+
+def recall(
+    settings: S,
+    cache_folder: Path | None,
+    key: str | None,
+    prepare: Callable[[S, TokenCache], tuple[str, Entry]],
+) -> tuple[str, Entry]:
+    """The key and the data of a task: found by the key if there is one, else prepared (see ``Task.open``).
+
+    Raises:
+        DataError: what was prepared has another key.
+    """
+    cache = TokenCache(cache_folder or default_folder())
+    entry = cache.get(key) if key is not None else None
+    if entry is not None and key is not None:
+        return key, entry
+    found, entry = prepare(settings, cache)
+    check_key(found, key, str(entry.info["source"]))
+    return found, entry
 
 
 class TokenCache:
