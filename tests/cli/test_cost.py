@@ -100,3 +100,17 @@ def test_bad_input_is_one_line(arguments: list[str], wanted: str, capsys: pytest
     assert seen.out == ""
     assert seen.err.count("\n") == 1
     assert wanted in seen.err
+
+
+def test_an_h_model_costs_its_layers_as_often_as_they_run(capsys: pytest.CaptureFixture[str]) -> None:
+    once = cost(capsys, "T1 a1 r1 sum dense | tr tr mlp", "--width", "64", "--length", "32")
+    four = cost(capsys, "T4 a1 r1 sum dense | tr tr mlp", "--width", "64", "--length", "32")
+    assert 3.5 < four["flops"] / once["flops"] < 4.5
+    assert once["parameters"] < four["parameters"] < 1.01 * once["parameters"] + 4 * 64, (
+        "embeddings of iterations alone"
+    )
+    assert four["genome"] == "T4 a1 r1 sum dense | tr tr mlp"
+    assert run(["cost", "T4 a1 r1 sum dense | tr tr mlp"]) == ExitCode.SUCCESS
+    assert "every layer run" in capsys.readouterr().out
+    assert run(["cost", "T4 a1 r1 sum dense | nonsense"]) == ExitCode.USAGE
+    assert "nonsense" in capsys.readouterr().err

@@ -36,7 +36,9 @@ class Mode(StrEnum):
 
 
 def cost(
-    genome: Annotated[str, typer.Argument(help="A genome (11111 91111 …) or a named backbone (transformer++).")],
+    genome: Annotated[
+        str, typer.Argument(help="A genome (11111 91111 …; T4 … | tr mlp) or a named backbone (transformer++).")
+    ],
     depth: Annotated[int | None, typer.Option(help="LIVs of a named backbone.  [default: 24]")] = None,
     width: Annotated[int, typer.Option(help="Channels of the residual stream.")] = 768,
     head_size: Annotated[int | None, typer.Option(help="Channels per head; chosen by the width if left out.")] = None,
@@ -49,7 +51,13 @@ def cost(
     element_bytes: Annotated[int | None, typer.Option(help="Bytes per number.  [default: star 2, actual 4]")] = None,
     json: Json = False,
 ) -> None:
-    """Say what an architecture costs: parameters, cache, FLOPs, bytes read. Nothing is built."""
+    """Say what an architecture costs: parameters, cache, FLOPs, bytes read. Nothing is built.
+
+    An H-Model is written as in "T4 a1 r1 sum dense | tr tr mlp"; its cost is that of all but inputs and outputs.
+    """
+    if "|" in genome:
+        _h_model(genome, width, length, batch, mode, json)
+        return
     space, backbone = _read(genome, depth, width, head_size)
     record = space.cost(
         backbone,
@@ -82,6 +90,28 @@ def cost(
         ("FLOPs", f"{record.flops:,}", f"of one {mode.value} pass"),
         ("executed FLOPs", f"{record.executed_flops:,}", "with masked and padded work"),
         ("bytes read", f"{record.bytes_read:,}", f"by that pass, convention {convention.value}"),
+    ]
+    output.table(("cost", "value", "meaning"), rows, right=("value",))
+
+
+def _h_model(text: str, width: int, length: int, batch: int, mode: Mode, json: bool) -> None:
+    from evodevo.settings import validate
+    from evodevo.spaces.h_model import HModelSpace
+    from evodevo.spaces.h_model_settings import HModelSpaceSettings
+
+    values = {"structure": {"width": width}, "hidden_range": [1, 64], "iterations_range": [1, 256]}
+    space = HModelSpace(validate(HModelSpaceSettings, values, what="cost"))
+    genome = space.parse(text)
+    record = space.cost(genome, length=length, batch=batch, mode=mode.value)
+    if json:
+        given = {"genome": space.print(genome), "width": width, "length": length, "batch": batch, "mode": mode.value}
+        output.document("evodevo.cost/1", {**record.to_json(), **given})
+        return
+    rows = [
+        ("parameters", f"{record.parameters:,}", "without inputs and outputs"),
+        ("FLOPs", f"{record.flops:,}", f"of one {mode.value} pass over {length:,} positions, every layer run"),
+        ("executed FLOPs", f"{record.executed_flops:,}", "with masked and padded work"),
+        ("bytes read", f"{record.bytes_read:,}", "by that pass"),
     ]
     output.table(("cost", "value", "meaning"), rows, right=("value",))
 
