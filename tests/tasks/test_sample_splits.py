@@ -35,6 +35,12 @@ def test_a_partition_by_content_that_ignores_order(contents: list[bytes], shuffl
     assert _names(shuffled, assign(shuffled, ["all"] * len(contents))) == names
 
 
+def test_three_samples_make_three_splits_wherever_they_fall() -> None:
+    # By their places alone these are one of training and two of the test split.
+    found = assign([b"0", b"46", b"47"], ["all"] * 3)
+    assert [len(found.places[split]) for split in SPLITS] == [1, 1, 1]
+
+
 def test_a_sample_stays_where_it_is_when_others_come() -> None:
     contents = [b"%d" % number for number in range(2_000)]
     few, many = (assign(contents[:count], ["all"] * count) for count in (1_000, 2_000))

@@ -146,7 +146,10 @@ def _fill(
     place: NDArray[np.float64],
     label: NDArray[np.int64],
 ) -> None:
-    """Move the unit with the lowest place out of training that no class needs there."""
+    """Move the unit with the lowest place out of training that no class needs there.
+
+    Where there is none (hardly more units than splits), the other held-out split gives one of several.
+    """
     candidates = np.flatnonzero(allowed & (split == _TRAIN))
     for row in candidates[place[candidates].argsort(kind="stable")]:
         moved = (unit == unit[row]) & allowed
@@ -154,6 +157,11 @@ def _fill(
         if np.isin(label[moved], rest).all():
             split[moved] = wanted
             return
+    for donor in {_VALIDATION, _TEST} - {wanted}:
+        candidates = np.flatnonzero(allowed & (split == donor))
+        if len(np.unique(unit[candidates])) > 1:
+            lowest = unit[candidates[place[candidates].argmin()]]
+            split[(unit == lowest) & allowed] = wanted
 
 
 def _rule(pools: Sequence[Pool], what: str, held_out: float) -> str:
