@@ -203,8 +203,8 @@ def _check_ids(tokenizer: Tokenizer, folders: Sequence[Path]) -> None:
         file = folder / "tokenizer.json"
         if not file.is_file() or _ids(file.read_text(encoding="utf-8")) != mine:
             raise UsageError(
-                f"{folder} has other token ids than the task, so it cannot read its tokens: set the task's tokenizer to "
-                f"{file} (all donors must share it), or adapters = 'orthogonal' and embeddings = 'fresh'."
+                f"{folder} has other token ids than the task, so it cannot read its tokens: set the task's tokenizer "
+                f"to {file} (all donors must share it), or adapters = 'orthogonal' and embeddings = 'fresh'."
             )
 
 

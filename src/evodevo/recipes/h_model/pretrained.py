@@ -8,7 +8,7 @@ from typing import Any
 from evodevo.recipes.base import Recipe, Size
 from evodevo.recipes.experiments import Comparison, ExperimentSettings
 from evodevo.recipes.h_model import paper_tables
-from evodevo.recipes.h_model.arms import evaluation, h_model, learning_rates, stack, with_router
+from evodevo.recipes.h_model.arms import constant, evaluation, h_model, independent, learning_rates, stack
 from evodevo.spaces.arms import ArmPlan
 from evodevo.spaces.h_model_structure import HModelStructure, RegularisationStructure
 from evodevo.spaces.layers import TransformerLayer
@@ -18,11 +18,12 @@ from evodevo.spaces.networks import (
     StackStructure,
     compute_matched,
     parameter_matched,
+    universal,
 )
 
 QUICK_DONORS = ({"width": 64, "layers": 4}, {"width": 96, "layers": 3})
 FULL_DONORS = ({"width": 96, "layers": 12}, {"width": 64, "layers": 7})
-QUICK_LAYERS = ((0, 0), (0, 1), (0, 3), (1, 0), (1, 2))
+QUICK_LAYERS = ((0, 0), (0, 3), (1, 0), (1, 2))
 # The paper's, from 0: of RoBERTa 0, 1, 2, 3, 5, 8 and "12", which is the last one's answer (A14); of MiniLM 0, 2, 6.
 FULL_LAYERS = (*((0, index) for index in (0, 1, 2, 3, 5, 8, 11)), *((1, index) for index in (0, 2, 6)))
 WIDTH = 64
@@ -56,14 +57,15 @@ def pretrained(size: Size) -> ExperimentSettings:
             size,
             "text_labels",
             steps=2000 if full else 300,
-            batch_size=16 if full else 32,
+            batch_size=16,
             task_settings={
-                "length": 96 if full else 64,
+                "length": 96 if full else 48,
                 "vocabulary": 4096 if full else 2048,
-                "topics": {"samples": {"train": 6000 if full else 3000, "validation": 600, "test": 1000}},
+                "topics": {"samples": {"train": 6000 if full else 3000, "validation": 500, "test": 1000}},
             },
             options={"pretrained": {"donors": donors, "pretraining": {"steps": 4000 if full else 250}}},
             train_samples=1000,
+            curve_points=20 if full else 6,
         ),
     )
 
@@ -81,17 +83,11 @@ def _mixes(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[
         mix("H-Model, mixed, shuffled", more={"shuffled": True}),
         mix("H-Model, mixed, frozen", more={"train": "none"}),
         mix("H-Model, mixed, regularised", regularised, training={"optimizer": {"weight_decay": 0.5}}),
-        mix("H-Model, mixed, constant c = 0.5", with_router(base, head="constant")).model_copy(
-            update={"role": "control"}
-        ),
+        constant(base, procedure="pretrained", options={"layers": layers}),
     ]
     if size == "full":
-        arms += [
-            mix("H-Model, mixed, orthogonal adapters", more={"adapters": "orthogonal"}),
-            mix("H-Model, mixed, input-independent", with_router(base, head="independent")).model_copy(
-                update={"role": "control"}
-            ),
-        ]
+        arms.append(mix("H-Model, mixed, orthogonal adapters", more={"adapters": "orthogonal"}))
+        arms.append(independent(base, procedure="pretrained", options={"layers": layers}))
     return arms
 
 
@@ -134,6 +130,7 @@ def _fresh(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[
         arms += [
             stack(one.model_copy(update={"layers": (TransformerLayer(),) * 12}), "Tr, 12 layers"),
             stack(compute_matched(base), "Tr(I+HT+O)"),
+            stack(universal(base), "Universal Transformer", role="universal"),
         ]
     return arms
 
