@@ -22,8 +22,20 @@ def show_comparison(run: Run) -> None:
     table, comparison = compare_arms(run), run.settings.experiment
     if comparison.title:
         output.line(comparison.title)
-    headings = ("arm", "lr", "seeds", "validation", "test", *EQUAL.values(), "parameters", "FLOPs", "training")
-    output.table(headings, [_cells(row, show) for row in table.rows], right=headings[1:])
+    trained = ("train",) if any(row.train is not None for row in table.rows) else ()
+    headings = (
+        "arm",
+        "lr",
+        "seeds",
+        *trained,
+        "validation",
+        "test",
+        *EQUAL.values(),
+        "parameters",
+        "FLOPs",
+        "training",
+    )
+    output.table(headings, [_cells(row, show, with_train=bool(trained)) for row in table.rows], right=headings[1:])
     _show_metrics(table)
     _show_groups(table)
     _show_probes(table, show)
@@ -55,7 +67,7 @@ def percent(spread: Spread | None) -> str:
     return f"{100 * spread.mean:.1f}{deviation}"
 
 
-def _cells(row: Row, show: Any) -> tuple[object, ...]:
+def _cells(row: Row, show: Any, *, with_train: bool) -> tuple[object, ...]:
     def amount(spread: Spread | None, unit: str) -> str:
         return "–" if spread is None else show(spread.mean, unit)
 
@@ -64,6 +76,7 @@ def _cells(row: Row, show: Any) -> tuple[object, ...]:
         row.group,
         f"{row.learning_rate:g}",
         len(row.trainings),
+        *((percent(row.train),) if with_train else ()),
         percent(row.validation),
         percent(row.test),
         *(percent(row.at.get(name)) for name in EQUAL),
@@ -162,6 +175,7 @@ def _record(row: Row) -> dict[str, Any]:
         "learning_rates": {f"{rate:g}": value for rate, value in row.rates.items()},
         "individuals": [one.id for one in row.trainings],
         "missing": list(row.missing),
+        "train": plain(row.train),
         "validation": plain(row.validation),
         "test": plain(row.test),
         "metrics": {name: spread.to_json() for name, spread in row.metrics.items()},

@@ -48,6 +48,7 @@ class Row:
         trainings: the individuals of the chosen rate that have finished.
         missing: trainings of any rate that failed or have not finished, with their reasons.
         validation, test: accuracy (see ``Measured.accuracy``).
+        train: likewise on samples that were trained on, where that was measured.
         metrics: "output metric" -> test value.
         groups: group -> value -> test accuracy.
         probes: name -> validation accuracy and executed FLOPs of the trained network under other circumstances.
@@ -67,6 +68,7 @@ class Row:
     missing: tuple[str, ...]
     validation: Spread | None = None
     test: Spread | None = None
+    train: Spread | None = None
     metrics: Mapping[str, Spread] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, Spread]] = field(default_factory=dict)
     probes: Mapping[str, tuple[Spread | None, Spread | None]] = field(default_factory=dict)
@@ -176,6 +178,7 @@ def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: M
         missing=tuple(missing),
         validation=Spread.of(_accuracy(one) for one in chosen),
         test=Spread.of(_accuracy(one, "test") for one in chosen),
+        train=Spread.of(_accuracy(one, "train") for one in chosen),
         metrics=_nested(chosen, lambda one: _flat(one.fact["test"]["outputs"])),
         groups=_groups(chosen),
         probes=_probes(chosen),

@@ -109,13 +109,15 @@ def _cards(run: Run, table: Table) -> list[tuple[str, str]]:
 
 
 def _arms(table: Table) -> Words:
-    columns = ("arm", "learning rate", "seeds", "validation %", "test %", "at equal steps", "at equal FLOPs",
+    trained = ("train %",) if any(row.train is not None for row in table.rows) else ()
+    columns = ("arm", "learning rate", "seeds", *trained, "validation %", "test %", "at equal steps", "at equal FLOPs",
                "at equal time", "parameters", "FLOPs/sample", "training FLOPs", "training s")  # fmt: skip
     rows = [
         (
             row.group,
             f"{row.learning_rate:g}",
             str(len(row.trainings)),
+            *((percent(row.train),) if trained else ()),
             percent(row.validation),
             percent(row.test),
             *(percent(row.at.get(name)) for name in UNITS),

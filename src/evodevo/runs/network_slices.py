@@ -35,7 +35,15 @@ class NetworkSlice(Slice):
             given = settings.evaluation.task_settings.get(name)
             if isinstance(given, str) and Path(given).expanduser().exists():
                 changes[name] = absolute(given)
-        return {"evaluation": {"task_settings": changes}} if changes else {}
+        evaluation: dict[str, Any] = {"task_settings": changes} if changes else {}
+        donors = settings.evaluation.options.get("pretrained", {}).get("paths")
+        if isinstance(donors, (list, tuple)):
+            # A name in the Hugging Face cache stays what it is.
+            found = [
+                absolute(one) if isinstance(one, str) and Path(one).expanduser().is_dir() else one for one in donors
+            ]
+            evaluation["options"] = {"pretrained": {"paths": found}}
+        return {"evaluation": evaluation} if evaluation else {}
 
     def tokens_per_step(self, values: Mapping[str, Any]) -> int:
         return int(values["evaluation"]["training"]["batch_size"])
