@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evodevo import canonical
-from evodevo.errors import UsageError
+from evodevo.errors import DiskFullError, UsageError
 from evodevo.execution.base import Evaluator, Report
 from evodevo.objectives.base import Direction
 
@@ -169,3 +169,29 @@ def write_numbers(numbers: Mapping[str, float]) -> dict[str, Any]:
 def read_numbers(data: Mapping[str, Any]) -> dict[str, float]:
     """The inverse of ``write_numbers``."""
     return {name: float(value) for name, value in data.items()}
+
+
+def answered(work: Callable[[], Mapping[str, Any]]) -> bytes:
+    """The answer of an evaluator's work in bytes; a full disk is an answer too."""
+    try:
+        answer = work()
+    except DiskFullError as error:
+        parts = ("scores", "cost", "extra", "blobs", "series")
+        answer = {"reason": DISK_FULL, "detail": str(error), "seconds": 0.0, **{name: {} for name in parts}}
+    return canonical.dumps(dict(answer)).encode()
+
+
+def read_answer(payload: bytes) -> Outcome:
+    """The inverse of ``answered``."""
+    data = canonical.loads(payload, what="the answer of an evaluation", max_bytes=1 << 26)
+    series = {name: [(float(x), float(y)) for x, y in points] for name, points in data["series"].items()}
+    return Outcome(
+        reason=data["reason"],
+        scores=read_numbers(data["scores"]),
+        detail=data["detail"],
+        cost=data["cost"],
+        extra=data["extra"],
+        blobs=data["blobs"],
+        series=series,
+        seconds=data["seconds"],
+    )

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evodevo import canonical
-from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError
-from evodevo.evaluation.base import DISK_FULL, write_numbers
+from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
+from evodevo.evaluation.base import answered, write_numbers
 from evodevo.evaluation.settings import EvaluationSettings
 from evodevo.execution.base import Report
 from evodevo.models.backbone import Backbone
@@ -31,16 +31,7 @@ def evaluate_backbone(payload: bytes, report: Report) -> bytes:
     Live messages: {"step", "tokens", "share", "loss"}; {"checkpoint": digest, "blobs": digests of all that it is
     made of} where the training's settings ask for checkpoints; {"restarted": why} where one could not be used.
     """
-    try:
-        answer = _Evaluation(canonical.loads(payload, what="an evaluation"), report).run()
-    except DiskFullError as error:
-        answer = {
-            "reason": DISK_FULL,
-            "detail": str(error),
-            "seconds": 0.0,
-            **{name: {} for name in ("scores", "cost", "extra", "blobs", "series")},
-        }
-    return canonical.dumps(answer).encode()
+    return answered(lambda: _Evaluation(canonical.loads(payload, what="an evaluation"), report).run())
 
 
 class _Evaluation:

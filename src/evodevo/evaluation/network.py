@@ -10,13 +10,12 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import (
-    DiskFullError,
     NotFoundError,
     StoreDamagedError,
     UnsafeFileError,
     UsageError,
 )
-from evodevo.evaluation.base import DISK_FULL, write_numbers
+from evodevo.evaluation.base import answered, write_numbers
 from evodevo.evaluation.bench import Bench, specification_of
 from evodevo.evaluation.inside import look_inside
 from evodevo.evaluation.measuring import Measured, measure, places
@@ -46,16 +45,7 @@ def evaluate_network(payload: bytes, report: Report) -> bytes:
     Live messages: {"step", "tokens", "share", "loss"}, where tokens are samples; {"checkpoint": digest, "blobs":
     digests of all that it is made of}; {"restarted": why} where one could not be used.
     """
-    try:
-        answer = _Evaluation(canonical.loads(payload, what="an evaluation"), report).run()
-    except DiskFullError as error:
-        answer = {
-            "reason": DISK_FULL,
-            "detail": str(error),
-            "seconds": 0.0,
-            **{name: {} for name in ("scores", "cost", "extra", "blobs", "series")},
-        }
-    return canonical.dumps(answer).encode()
+    return answered(lambda: _Evaluation(canonical.loads(payload, what="an evaluation"), report).run())
 
 
 def measure_pace(payload: bytes, report: Report) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.evaluation.base import Goal, Outcome, Problem, read_numbers
+from evodevo.evaluation.base import Goal, Outcome, Problem, read_answer
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, task_settings, training_settings
 from evodevo.evaluation.procedures import CHECKS, PROCEDURES
 from evodevo.objectives.base import parse_objectives
@@ -110,18 +110,7 @@ class NetworkProblem(Problem):
         ).encode()
 
     def read(self, payload: bytes) -> Outcome:
-        data = canonical.loads(payload, what="the answer of an evaluation", max_bytes=1 << 26)
-        series = {name: [(float(x), float(y)) for x, y in points] for name, points in data["series"].items()}
-        return Outcome(
-            reason=data["reason"],
-            scores=read_numbers(data["scores"]),
-            detail=data["detail"],
-            cost=data["cost"],
-            extra=data["extra"],
-            blobs=data["blobs"],
-            series=series,
-            seconds=data["seconds"],
-        )
+        return read_answer(payload)
 
     def steps(self, genome: Any) -> int | None:
         """Optimiser steps of a training; None where the clock alone ends it."""

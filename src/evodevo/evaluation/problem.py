@@ -7,7 +7,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import GenomeError
-from evodevo.evaluation.base import INFEASIBLE, Goal, Outcome, Problem, read_numbers
+from evodevo.evaluation.base import INFEASIBLE, Goal, Outcome, Problem, read_answer
 from evodevo.evaluation.settings import EvaluationSettings
 from evodevo.objectives.base import parse_objectives
 from evodevo.spaces.backbone import BackboneSpace
@@ -111,18 +111,7 @@ class BackboneProblem(Problem):
         ).encode()
 
     def read(self, payload: bytes) -> Outcome:
-        data = canonical.loads(payload, what="the answer of an evaluation", max_bytes=1 << 26)
-        series = {name: [(float(x), float(y)) for x, y in points] for name, points in data["series"].items()}
-        return Outcome(
-            reason=data["reason"],
-            scores=read_numbers(data["scores"]),
-            detail=data["detail"],
-            cost=data["cost"],
-            extra=data["extra"],
-            blobs=data["blobs"],
-            series=series,
-            seconds=data["seconds"],
-        )
+        return read_answer(payload)
 
     def baselines(self) -> dict[str, BackboneGenome]:
         """The paper's baselines, where they exist at this depth (STAR A.3)."""
