@@ -1,0 +1,355 @@
+"""Layers of donors in one network: whose they are, where they begin, and that neither kills nor neighbours matter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evodevo.errors import EvodevoError, NotFoundError, UsageError
+from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.donors import pretrain_donor
+from evodevo.evaluation.network import evaluate_network, load_network
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.evaluation.network_settings import NetworkEvaluationSettings
+from evodevo.models.build import build_network
+from evodevo.models.ensemble import Ensemble
+from evodevo.models.h_model import HModel
+from evodevo.models.network import Network
+from evodevo.models.stacks import LayerStack
+from evodevo.operators.pretrained import load_encoder, pretrained_block
+from evodevo.operators.pretrained_embeddings import embedding_tables
+from evodevo.settings import merge, validate
+from evodevo.spaces.arms import Arm
+from evodevo.spaces.h_model_structure import HModelStructure
+from evodevo.spaces.layers import PretrainedLayer, TransformerLayer
+from evodevo.spaces.networks import (
+    EnsembleNetwork,
+    EnsembleStructure,
+    HModelNetwork,
+    NetworkSpec,
+    StackNetwork,
+    StackStructure,
+)
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.tokenizers import ByteTokenizer
+from evodevo.testing.small_networks import problem as pointer_problem
+
+pytest.importorskip("transformers", reason="the extra hf is not installed")
+
+DONORS = [{"width": 8, "layers": 2, "heads": 2}, {"width": 12, "layers": 3, "heads": 2}]
+LAYERS = [[0, 0], [0, 1], [1, 0], [1, 2]]
+SETTINGS: dict[str, Any] = {
+    "task": "text_labels",
+    "task_settings": {
+        "vocabulary": 300,
+        "length": 16,
+        "topics": {"classes": 3, "samples": {"train": 120, "validation": 30, "test": 30}},
+    },
+    "training": {
+        "budget": {"steps": 5},
+        "batch_size": 8,
+        "device": "cpu",
+        "report_every": 1,
+        "checkpoint_every": 2,
+    },
+    "options": {"pretrained": {"donors": DONORS, "pretraining": {"steps": 3, "batch": 4}}},
+    "validation_samples": 20,
+    "test_samples": 20,
+    "train_samples": 40,
+    "curve_points": 2,
+    "curve_samples": 10,
+    "trace_samples": 0,
+}
+
+
+def _place(width: int) -> TransformerLayer:
+    return TransformerLayer(width=width, heads=2, feedforward=4 * width)
+
+
+MIX = HModelNetwork(
+    structure=HModelStructure(
+        width=16, hidden=(_place(8),) * 2 + (_place(12),) * 2, iterations=2, input_blocks=0, output_blocks=0
+    )
+)
+STACK = StackStructure(width=16, layers=(TransformerLayer(heads=2),), input_blocks=0, output_blocks=0)
+ALONE = StackNetwork(structure=STACK)
+BOTH = EnsembleNetwork(structure=EnsembleStructure(members=(STACK, STACK)))
+
+
+class Killed(BaseException):
+    """As kill -9."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where donors and blobs of these tests lie."""
+    return tmp_path_factory.mktemp("pretrained")
+
+
+def arm(network: NetworkSpec = MIX, **options: Any) -> Arm:
+    given = options or {"layers": LAYERS}
+    return Arm(name="mix", network=network, learning_rate=1e-2, procedure="pretrained", options=given)
+
+
+def problem(folder: Path, arms: Any = (), **changes: Any) -> NetworkProblem:
+    settings = validate(NetworkEvaluationSettings, merge(SETTINGS, changes), what="settings")
+    return NetworkProblem(lambda one: one, settings, folder / "blobs", folder / "cache", arms)
+
+
+def evaluate(folder: Path, one: Arm, *, resume: str | None = None, report: Any = None, **changes: Any) -> Outcome:
+    given = problem(folder, **changes)
+    outcome = given.read(evaluate_network(given.payload(one, 5, resume), report or (lambda message: None)))
+    assert outcome.reason is None, outcome.detail
+    return outcome
+
+
+def network_of(folder: Path, outcome: Outcome) -> Network:
+    return load_network(FolderPool(folder / "blobs"), outcome.blobs["weights"])[0]
+
+
+def donor_of(outcome: Outcome, number: int) -> str:
+    return str(outcome.extra["facts"]["donors"][str(number)]["path"])
+
+
+def test_frozen_layers_are_the_donors_and_what_is_around_them_learns(folder: Path) -> None:
+    outcome = evaluate(folder, arm(layers=LAYERS, train="none"))
+    network = network_of(folder, outcome)
+    assert isinstance(network, HModel)
+    for layer, (donor, index) in zip(network.core.layers, LAYERS, strict=True):
+        theirs = pretrained_block(donor_of(outcome, donor), index, train="none", digest=None).layer.state_dict()
+        mine = layer.get_submodule("operator.layer").state_dict()
+        assert theirs.keys() == mine.keys()
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    fresh = sum(one.numel() for one in network.parameters() if one.requires_grad)
+    assert outcome.cost["parameters"] == fresh
+    assert outcome.extra["train"]["samples"] == 40
+    losses = [loss for _, loss in outcome.series["train_loss"]]
+    assert len(losses) == 5
+    tuned = evaluate(folder, arm())
+    assert tuned.cost["parameters"] > fresh
+    changed = network_of(folder, tuned).state_dict()["core.layers.0.operator.layer.output.dense.weight"]
+    assert not torch.equal(changed, network.state_dict()["core.layers.0.operator.layer.output.dense.weight"])
+
+
+def test_adapters_begin_where_the_layers_expect_them(folder: Path) -> None:
+    """What least squares explain is kept with the facts; orthogonal adapters explain nothing."""
+    fits = evaluate(folder, arm()).extra["facts"]["adapters"]
+    assert [fit[0] for fit in fits] == [0, 1, 2, 3]
+    # The first donor has fewer channels than the messages: they hold all of it, and nothing is lost.
+    assert all(value > 0.999 for fit in fits[:2] for value in fit[1:])
+    assert all(0 < value <= 1 for fit in fits for value in fit[1:])
+    plain = evaluate(folder, arm(layers=LAYERS, adapters="orthogonal"))
+    assert "adapters" not in plain.extra["facts"]
+
+
+def test_shuffled_layers_are_the_same_in_other_places(folder: Path) -> None:
+    outcome = evaluate(folder, arm(layers=LAYERS, shuffled=True, train="none"))
+    network = network_of(folder, outcome)
+    assert isinstance(network, HModel)
+    places = [(layer.path, layer.index) for layer in network.structure.hidden if isinstance(layer, PretrainedLayer)]
+    given = [(donor_of(outcome, donor), index) for donor, index in LAYERS]
+    assert sorted(places) == sorted(given)
+    assert all(one != other for one, other in zip(places, given, strict=True))
+    assert [path for path, _ in places] == [path for path, _ in given]
+
+
+def test_a_donor_alone_is_all_of_its_layers_in_order(folder: Path) -> None:
+    """With its embeddings and before training it gives nearly what Hugging Face gives."""
+    outcome = evaluate(folder, arm(ALONE, whole=[1], embeddings="donor"), training={"budget": {"steps": 1}})
+    network = network_of(folder, outcome)
+    assert isinstance(network, LayerStack)
+    assert network.structure.width == 12
+    assert [layer.index for layer in network.structure.layers if isinstance(layer, PretrainedLayer)] == [0, 1, 2]
+    path = donor_of(outcome, 1)
+    tokens, positions = embedding_tables(path, 300, 16)
+    model, _ = load_encoder(Path(path), "bert")
+    ids = torch.arange(32).reshape(2, 16)
+    with torch.no_grad():
+        states = model(ids, output_hidden_states=True).hidden_states
+        near, without = (float((x - states[0]).square().mean()) for x in (tokens[ids] + positions, tokens[ids]))
+        assert near < 0.1 * float(states[0].var())
+        assert near < without
+        exact = tokens[ids[:, 8:9]] - states[0][:, 8:9]
+        assert exact.abs().max() < 1e-5, "the middle position is exact"
+    # One step at the warm-up's rate moves no embedding far.
+    kept = network.state_dict()["inputs.layers.text.embedding.weight"]
+    assert float((kept - tokens).abs().max()) < 0.2
+
+
+def test_an_ensemble_is_the_mean_and_its_members_learn_alone(folder: Path) -> None:
+    outcome = evaluate(folder, arm(BOTH, whole=[0, 1]))
+    network = network_of(folder, outcome)
+    assert isinstance(network, Ensemble)
+    members = [member for member in network.members if isinstance(member, LayerStack)]
+    assert [member.structure.width for member in members] == [8, 12]
+    task = problem(folder).task
+    arrays = task.batch("train", 0, 0, 4)
+    batch = {name: torch.from_numpy(np.asarray(one)) for name, one in arrays.items()}
+    mean = sum(member(batch)["label"] for member in members) / 2
+    assert torch.allclose(network(batch)["label"], mean)
+    network.loss(batch).backward()  # type: ignore[no-untyped-call]
+    together = [p.grad.clone() for p in members[1].parameters() if p.grad is not None]
+    network.zero_grad()
+    members[1].loss(batch).backward()  # type: ignore[no-untyped-call]
+    alone = [p.grad for p in members[1].parameters() if p.grad is not None]
+    assert all(torch.allclose(2 * one, other, atol=1e-6) for one, other in zip(together, alone, strict=True))
+    assert network.represent(batch).pooled.shape == (4, 20)
+
+
+@pytest.mark.parametrize("die_at", [0, 1, 2])
+def test_a_kill_leaves_no_trace(folder: Path, tmp_path: Path, die_at: int) -> None:
+    """In the pretraining (nothing is kept then), and at each checkpoint."""
+    whole = evaluate(folder, arm())
+    found: list[str] = []
+
+    def die(message: dict[str, Any]) -> None:
+        if "checkpoint" in message:
+            found.append(message["checkpoint"])
+            if len(found) == die_at:
+                raise Killed
+
+    where = folder if die_at else tmp_path
+    if die_at:
+        with pytest.raises(Killed):
+            evaluate(folder, arm(), report=die)
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("evodevo.evaluation.donors._save", _killed)
+            with pytest.raises(Killed):
+                evaluate(tmp_path, arm())
+        assert not list((tmp_path / "cache" / "donors").glob("[!.]*"))
+    resumed = evaluate(where, arm(), resume=found[-1] if found else None)
+    assert resumed.scores == whole.scores
+    mine, theirs = network_of(where, resumed).state_dict(), network_of(folder, whole).state_dict()
+    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    if die_at:
+        assert resumed.extra["facts"] == whole.extra["facts"]
+
+
+def _killed(*_: Any) -> None:
+    raise Killed
+
+
+def test_a_donor_that_was_cleared_away_is_made_again(folder: Path, tmp_path: Path) -> None:
+    """A checkpoint that names it costs its work, not the evaluation."""
+    messages: list[dict[str, Any]] = []
+    whole = evaluate(tmp_path, arm(), report=messages.append)
+    checkpoint = next(one["checkpoint"] for one in messages if "checkpoint" in one)
+    Path(donor_of(whole, 0)).rename(tmp_path / "elsewhere")
+    again = evaluate(tmp_path, arm(), resume=checkpoint, report=messages.append)
+    assert again.scores == whole.scores
+    assert any("restarted" in one for one in messages)
+
+
+_MAKE = """
+import sys
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from evodevo.evaluation.donors import pretrain_donor
+from evodevo.tasks.tokenizers import ByteTokenizer
+pretrain_donor(["the cat sat on the mat. " * 50], ByteTokenizer(), width=8, layers=1, heads=2, steps=20, seed=0,
+               folder=Path(sys.argv[1]), length=16, report=lambda step, loss: print(step))
+"""
+
+
+@pytest.mark.slow
+def test_two_workers_that_want_one_donor_make_it_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _MAKE, str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    steps = [len(one.communicate(timeout=120)[0].split()) for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert sorted(steps) == [0, 20]
+
+
+def test_who_does_not_wait_is_told_that_a_donor_is_made(tmp_path: Path) -> None:
+    from evodevo.evaluation.donors import DonorIsMadeError
+
+    texts, options = ["the cat sat on the mat. " * 50], {"width": 8, "layers": 1, "heads": 2, "steps": 2, "seed": 0}
+    tried: list[str] = []
+
+    def meanwhile(step: int, loss: float) -> None:
+        with pytest.raises(DonorIsMadeError):
+            pretrain_donor(texts, ByteTokenizer(), folder=tmp_path, length=16, wait=False, **options)  # type: ignore[arg-type]
+        tried.append("refused")
+
+    pretrain_donor(texts, ByteTokenizer(), folder=tmp_path, length=16, report=meanwhile, **options)  # type: ignore[arg-type]
+    assert tried == ["refused"] * 2
+
+
+def test_paths_stand_for_donors_where_they_share_the_tokens(folder: Path, tmp_path: Path) -> None:
+    made = evaluate(folder, arm())
+    paths = [donor_of(made, number) for number in (0, 1)]
+    again = evaluate(folder, arm(layers=LAYERS, paths=paths))
+    assert again.scores == made.scores
+    mine, theirs = (network_of(folder, one).state_dict() for one in (again, made))
+    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+    # Another tokenizer: its states say nothing about these tokens.
+    foreign = pretrain_donor(
+        ["the cat sat on the mat. " * 50], ByteTokenizer(), width=8, layers=2, heads=2, steps=1, seed=0,
+        folder=tmp_path, length=16,
+    )  # fmt: skip
+    strange = {"paths": [str(foreign), paths[1]], "layers": LAYERS}
+    with pytest.raises(UsageError, match=r"other token ids.*tokenizer\.json.*orthogonal"):
+        evaluate(folder, arm(**strange))
+    with pytest.raises(UsageError, match="other token ids"):
+        evaluate(folder, arm(ALONE, paths=[str(foreign)], whole=[0], embeddings="donor"))
+    assert evaluate(folder, arm(**strange, adapters="orthogonal")).extra["facts"].keys() == {"donors"}
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (arm(layers=[[0, 0]]), "1 layers of donors are named; the network has 4"),
+        (arm(layers=[[0, 0], [0, 2], [1, 0], [1, 2]]), "layer 2 of donor 0 does not exist; it has layers 0 to 1"),
+        (arm(layers=[[0, 0], [0, 1], [2, 0], [1, 2]]), "donor 2 does not exist; there are 2"),
+        (arm(layers=LAYERS, whole=[0]), "either layers"),
+        (arm(layers=LAYERS, embeddings="donor"), "they go with whole"),
+        (arm(whole=[0]), "an H-Model takes single layers"),
+        (arm(ALONE, whole=[0, 1]), "one stack takes one whole donor"),
+        (arm(BOTH, whole=[0]), "an ensemble of 2 stacks"),
+        (arm(BOTH, layers=LAYERS), "an ensemble of 2 stacks"),
+        (arm(ALONE, whole=[0], shuffled=True), "shuffled goes with layers"),
+        (arm(layers=LAYERS, donors=[]), "no donor"),
+        (arm(layers=LAYERS, donors=[{"width": 9, "layers": 2, "heads": 2}] * 2), "2 attention heads do not divide"),
+        (arm(layers=LAYERS, adaptors="orthogonal"), "did you mean 'adapters'"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_made(tmp_path: Path, one: Arm, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        problem(tmp_path, [one])
+    assert not (tmp_path / "cache" / "donors").exists()
+
+
+def test_a_wrong_path_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="nothing is downloaded"):
+        problem(tmp_path, [arm(layers=LAYERS, paths=[str(tmp_path / "nowhere")] * 2)])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EvodevoError, match=r"config\.json is not a configuration"):
+        problem(tmp_path, [arm(layers=LAYERS, paths=[str(tmp_path / "empty")] * 2)])
+
+
+def test_a_task_without_texts_is_told_so(folder: Path) -> None:
+    given = pointer_problem({"options": SETTINGS["options"]}, folder / "blobs", cache_folder=folder / "cache")
+    with pytest.raises(UsageError, match=r"'pointer' has no texts.*text_labels"):
+        evaluate_network(given.payload(arm(), 5), lambda message: None)
+
+
+def test_options_are_part_of_what_decides_a_score(folder: Path) -> None:
+    other = problem(folder, options={"pretrained": {"pretraining": {"steps": 4}}})
+    assert problem(folder).fidelity != other.fidelity
+
+
+def test_an_ensemble_of_one_is_its_member() -> None:
+    task = pointer_problem().task
+    one = EnsembleNetwork(structure=EnsembleStructure(members=(STACK,)))
+    batch = {name: torch.from_numpy(np.asarray(value)) for name, value in task.batch("train", 0, 0, 4).items()}
+    together = build_network(one, task.inputs, task.outputs, 3)
+    alone = build_network(StackNetwork(structure=STACK), task.inputs, task.outputs, 3)
+    assert torch.equal(together(batch)["answer"], alone(batch)["answer"])
