@@ -240,3 +240,50 @@ def test_questions_that_hardly_exist_are_told() -> None:
     given = settings(depths_train=(0, 1), depths_test=(0, 1), entities=2, attributes=3, facts=7)
     with pytest.raises(UsageError, match=r"7 facts.*depth 0 answered .*\. Give more attributes"):
         ProofsTask.open(given)
+
+
+@WORLDS
+@pytest.mark.parametrize("loss", ["all", "answer"])
+def test_further_questions_are_answered_in_the_targets_and_nowhere_in_the_text(world: str, loss: str) -> None:
+    task = opened(settings(world=world, form="language", loss=loss, questions=6, words="few"))
+    batch = task.fetch("train", np.arange(task.count("train")))
+    asked: Counter[tuple[int, bool, str]] = Counter()
+    several = 0
+    for place, (row, target) in enumerate(zip(batch["text"], batch["answer/target"], strict=True)):
+        words = theory_text.text(row).split()
+        assert not set(words) & set(theory_text.ANSWERS)
+        told = len(words) - words[::-1].index(".")
+        theory, rest = " ".join(words[:told]).removesuffix(" ."), " ".join(words[told:])
+        questions = rest.removesuffix(" ?").split(" ? ")
+        marks = np.flatnonzero(row == theory_text.ID["?"])
+        assert len(questions) == len(marks) <= 6
+        assert marks[-1] == batch["answer/position"][place]
+        several += len(marks) > 1
+        for question, mark in zip(questions, marks.tolist(), strict=True):
+            answer, depth = verdict(world, f"{theory} . {question} ?")
+            assert theory_text.VOCABULARY[target[mark]] == answer
+            asked[depth, "not" in question, answer] += 1
+        others = np.setdiff1d(np.arange(marks[-1]), marks)
+        assert (target[others] == (row[others + 1] if loss == "all" else NO_TARGET)).all()
+    assert several > 0.9 * task.count("train")
+    for depth, negated, _ in list(asked):
+        counts = [asked[depth, negated, answer] for answer in task.settings.answers]
+        assert max(counts) - min(counts) <= 2, asked
+
+
+def test_held_out_theories_are_asked_one_question() -> None:
+    task = opened(settings(form="language", questions=6))
+    for split in ("validation", "test"):
+        assert ((task.fetch(split, np.arange(task.count(split)))["text"] == theory_text.ID["?"]).sum(1) == 1).all()
+
+
+def test_few_words_are_those_that_a_theory_needs() -> None:
+    task = opened(settings(words="few"))
+    words = {word for place in range(200) for word in task.show("train", place)["text"].split()}
+    assert words & set(theory_text.NAMES) == set(theory_text.NAMES[: task.settings.entities])
+    assert words & set(theory_text.ADJECTIVES) == set(theory_text.ADJECTIVES[: task.settings.attributes])
+
+
+def test_a_class_has_room_for_one_question() -> None:
+    with pytest.raises(UsageError, match="form = language"):
+        validate(ProofsSettings, {"questions": 2}, what="task")

@@ -15,9 +15,10 @@ from pydantic import Field, model_validator
 from evodevo.errors import UsageError
 from evodevo.randomness import generator
 from evodevo.settings import Settings
-from evodevo.tasks import theories, theory_text
+from evodevo.tasks import proof_questions, theories, theory_text
 from evodevo.tasks.base import Split
 from evodevo.tasks.generated import SplitSizes, belongs
+from evodevo.tasks.proof_questions import NOT_ASKED, Cell
 
 _DRAWN_AT_ONCE = 8_192
 _PATIENCE = 20  # batches of theories without one useful question, after which settings are called hopeless
@@ -34,11 +35,21 @@ class ProofsSettings(Settings):
         default="all", description="of the form language: targets at each token, or at the answer alone"
     )
     wording: theory_text.Wording = Field(default="english", description="terse leaves out every word it can")
+    words: theory_text.Choice = Field(
+        default="many", description="few: names and adjectives are no more than a theory needs, and soon learnt"
+    )
     depths_train: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1, description="of training questions")
     depths_test: tuple[int, ...] = Field(
         default=(0, 1, 2, 3, 4, 5), min_length=1, description="of validation and test questions"
     )
     negated_questions: bool = Field(default=True, description='half of the questions ask "is not"; else none does')
+    questions: int = Field(
+        default=1,
+        ge=1,
+        le=32,
+        description="of the form language: asked of each training theory one after another, at most; all are answered "
+        "in the targets and none in the text; held-out theories are always asked one",
+    )
     entities: int = Field(default=3, ge=2, le=8, description="in each theory")
     attributes: int = Field(default=8, ge=3, le=16, description="in each theory")
     facts: int = Field(default=5, ge=3, le=24, description="in each theory")
@@ -58,11 +69,19 @@ class ProofsSettings(Settings):
                 f"a proof of depth {deepest} needs at least {deepest} rules and {deepest + 2} attributes; "
                 f"there are {self.rules} and {self.attributes}"
             )
+        if self.questions > 1 and self.form != "language":
+            raise ValueError(
+                f"questions is {self.questions}; the form answer has one answer per sample: give form = language"
+            )
         return self
 
     def depths(self, split: Split) -> tuple[int, ...]:
         """The depths of a split's questions, ascending."""
         return tuple(sorted(self.depths_train if split == "train" else self.depths_test))
+
+    def asked(self, split: Split) -> int:
+        """The most questions that a theory of a split is asked."""
+        return self.questions if split == "train" else 1
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -80,12 +99,19 @@ class ProofsSettings(Settings):
 
 @dataclass(frozen=True)
 class Samples:
-    """One split: tokens (count, L) of theory, question and answer; lengths, answers, depths (count,)."""
+    """One split.
+
+    Attributes:
+        tokens: (count, L), theory, further questions without answers, question and answer.
+        lengths, answers, depths: (count,), of all tokens; of the question.
+        replies: (count, questions), answers of all questions in order; NOT_ASKED where a sample has fewer.
+    """
 
     tokens: NDArray[np.uint8]
     lengths: NDArray[np.int64]
     answers: NDArray[np.int64]
     depths: NDArray[np.int64]
+    replies: NDArray[np.int64]
 
 
 def draw(settings: ProofsSettings, split: Split) -> Samples:
@@ -99,14 +125,15 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
     rng = generator(settings.seed, split, "proofs")
     depths, answers, count = settings.depths(split), len(settings.answers), settings.samples.of(split)
     forms = (0, 1) if settings.negated_questions else (0,)
-    cells = [(depth, answer, negated) for negated in forms for depth in depths for answer in range(answers)]
-    depth_of, answer_of, negated_of = (np.asarray(column, np.int64) for column in zip(*cells, strict=True))
+    cells = [Cell(depth, answer, negated) for negated in forms for depth in depths for answer in range(answers)]
+    depth_of, answer_of = np.array([cell.depth for cell in cells]), np.array([cell.answer for cell in cells])
     # In turn: all answers at all depths in one form, then in the other; no two counts differ by more than one.
     each = len(cells) // len(forms)
     turn = rng.permutation(each) + each * np.arange(len(forms))[:, None]
     wanted = np.bincount(turn.reshape(-1)[np.arange(count) % len(cells)], minlength=len(cells))
-    tokens: list[NDArray[np.int64]] = []
+    tokens: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
     filled: list[NDArray[np.int64]] = []
+    others: list[NDArray[np.int64]] = []
     seen = np.empty(0, np.uint64)
     idle = 0
     while wanted.any() and idle < _PATIENCE:
@@ -117,36 +144,41 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
         candidates = np.zeros((len(cell), settings.entities, 2 * settings.attributes), np.bool_)
         for number in missing:
             chosen = np.flatnonzero(cell == number)
-            statements = _statements(verdicts.take(chosen), settings.world, *cells[number])
-            statements &= theories.mentioned(drawn.take(chosen))[:, None]
-            candidates[chosen] = theories.members(statements, settings.attributes)
-        candidates &= np.arange(2 * settings.attributes) % 2 == negated_of[cell][:, None, None]
-        flat = candidates.reshape(len(cell), settings.entities * 2 * settings.attributes)
-        picked = np.where(flat, rng.random(flat.shape), -1).argmax(axis=1)
-        usable = np.asarray(flat.any(axis=1))
-        taken = _within(cell, usable, wanted)
+            candidates[chosen] = proof_questions.possible(
+                drawn.take(chosen), verdicts.take(chosen), settings.attributes, settings.world, cells[number]
+            )
+        entity, literal = proof_questions.pick(rng, candidates)
+        taken = _within(cell, np.asarray(candidates.any(axis=(1, 2))), wanted)
         idle = 0 if len(taken) else idle + 1
         if idle:
             continue
         wanted -= np.bincount(cell[taken], minlength=len(cells))
-        entity, literal = picked[taken] // (2 * settings.attributes), picked[taken] % (2 * settings.attributes)
-        names = names.take(taken)
-        told = theory_text.tell(rng, drawn.take(taken), names, settings.wording)
-        asked = theory_text.question(names, entity, literal, settings.wording)
-        tokens.append(np.column_stack([told, asked, theory_text.answer(answer_of[cell[taken]])]))
+        drawn, names = drawn.take(taken), names.take(taken)
+        more = proof_questions.further(
+            rng, drawn, verdicts.take(taken), settings.attributes, settings.world, cells, settings.asked(split) - 1
+        )
+        told = theory_text.tell(rng, drawn, names, settings.wording)
+        asked = theory_text.question(names, entity[taken], literal[taken], settings.wording)
+        tokens.append((told, theory_text.questions(names, more.entity, more.literal, settings.wording), asked))
         filled.append(cell[taken])
+        others.append(more.cell)
         seen = np.concatenate([seen, fingerprints[taken]])
     if wanted.any():
-        depth, answer, _ = cells[int(np.flatnonzero(wanted)[0])]
+        rare = cells[int(np.flatnonzero(wanted)[0])]
         raise UsageError(
             f"proofs: theories of {settings.facts} facts, {settings.rules} rules, {settings.entities} entities and "
-            f"{settings.attributes} attributes hardly ever have a question of depth {depth} answered "
-            f"{settings.answers[answer]!r}. Give more attributes, fewer facts, or smaller depths."
+            f"{settings.attributes} attributes hardly ever have a question of depth {rare.depth} answered "
+            f"{settings.answers[rare.answer]!r}. Give more attributes, fewer facts, or smaller depths."
         )
     order = rng.permutation(count)
-    cell = np.concatenate(filled)[order]
-    packed, lengths = theory_text.pack(np.concatenate(tokens)[order])
-    return Samples(packed, lengths, answer_of[cell], depth_of[cell])
+    cell, other = np.concatenate(filled)[order], np.concatenate(others)[order]
+    told, more_asked, asked = (np.concatenate(parts)[order] for parts in zip(*tokens, strict=True))
+    kept = proof_questions.even(rng, cells, other)
+    more_asked = np.where(kept[:, :, None], more_asked, 0).reshape(count, -1)
+    answered = answer_of[cell]
+    packed, lengths = theory_text.pack(np.column_stack([told, more_asked, asked, theory_text.answer(answered)]))
+    replies = np.column_stack([np.where(kept, answer_of[other], NOT_ASKED), answered])
+    return Samples(packed, lengths, answered, depth_of[cell], replies)
 
 
 def _theories(
@@ -164,7 +196,7 @@ def _theories(
         chain=deepest,
         negation=settings.world == "open",
     )
-    names = theory_text.Words(rng, _DRAWN_AT_ONCE, settings.entities, settings.attributes)
+    names = theory_text.Words(rng, _DRAWN_AT_ONCE, settings.entities, settings.attributes, settings.words)
     fingerprints = theory_text.fingerprint(drawn, names)
     new = np.zeros(len(fingerprints), np.bool_)
     new[np.unique(fingerprints, return_index=True)[1]] = True
@@ -174,19 +206,6 @@ def _theories(
     verdicts = theories.prove(drawn.take(kept), settings.entities, deepest)
     kept = kept[verdicts.consistent]
     return drawn.take(kept), names.take(kept), fingerprints[kept], verdicts.take(verdicts.consistent)
-
-
-def _statements(verdicts: theories.Verdicts, world: str, depth: int, answer: int, negated: int) -> theories.Sets:
-    """Per theory and entity the statements, as literals, that have this answer at this depth. Shape (N, E).
-
-    Those of a closed world are all negated or all not; of an open world they may be either.
-    """
-    proven = verdicts.proven_at(depth)
-    if world == "open":
-        return (proven, theories.negations(proven), verdicts.open_at(depth))[answer]
-    # Of a closed world's literals only attributes are proven; "not a" is true where the search for a fails.
-    attributes = proven if answer == negated else verdicts.refuted_at(depth)
-    return theories.negations(attributes) if negated else attributes
 
 
 def _within(cell: NDArray[np.int64], usable: NDArray[np.bool_], wanted: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from evodevo.settings import Settings
 from evodevo.tasks import theory_text
 from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.generated import RULE
+from evodevo.tasks.proof_questions import NOT_ASKED
 from evodevo.tasks.proof_samples import ProofsSettings, draw
 
 _VERSION = 1
@@ -37,7 +38,8 @@ class ProofsTask(SampleTask):
     As language (``form``), the output ``answer`` is of kind tokens, its targets are the next tokens, and
     ``answer/position`` (B,) says where the answer is predicted: the answer counts as right where
     ``logits[b, position[b]]`` is largest at ``target[b, position[b]]``, over the whole vocabulary or, as in the form
-    answer, over ``answer_tokens``.
+    answer, over ``answer_tokens``. Where a training theory is asked several ``questions``, the text goes from question
+    to question; the target at each question mark is its answer, which no later question gets to read.
 
     Args:
         settings: the settings.
@@ -89,9 +91,12 @@ class ProofsTask(SampleTask):
         batch = {"text": np.where(mask, tokens[:, :-1], 0), "text/mask": mask}
         if self.settings.form == "answer":
             return {**batch, "answer/target": samples.answers[places]}
-        position = lengths - 1
-        asked = mask if self.settings.loss == "all" else columns == position[:, None]
-        return {**batch, "answer/target": np.where(asked, tokens[:, 1:], NO_TARGET), "answer/position": position}
+        counted = mask if self.settings.loss == "all" else np.zeros_like(mask)
+        target = np.where(counted, tokens[:, 1:], NO_TARGET)
+        replies = samples.replies[places]
+        # In both arrays a sample's questions stand from left to right, so that their marks and answers pair up.
+        target[batch["text"] == theory_text.ID["?"]] = np.asarray(self.answer_tokens)[replies[replies != NOT_ASKED]]
+        return {**batch, "answer/target": target, "answer/position": lengths - 1}
 
     def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         samples = self._samples[split]

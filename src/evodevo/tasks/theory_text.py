@@ -16,6 +16,7 @@ from evodevo.tasks.generated import mix
 from evodevo.tasks.theories import ABSENT, EVERYONE, Theories
 
 Wording = Literal["english", "terse"]
+Choice = Literal["many", "few"]
 
 ANSWERS = ("true", "false", "unknown")
 NAMES = ("anne", "bob", "carl", "dora", "erin", "fred", "gwen", "hugo")
@@ -46,11 +47,15 @@ class Words:
         count: N.
         entities: at most as many as there are names.
         attributes: at most as many as there are adjectives.
+        choice: among all words, or among the first few, as many as a theory needs.
     """
 
-    def __init__(self, rng: np.random.Generator, count: int, entities: int, attributes: int) -> None:
-        names = np.argsort(rng.random((count, len(NAMES))), axis=1)[:, :entities]
-        adjectives = np.argsort(rng.random((count, len(ADJECTIVES))), axis=1)[:, :attributes]
+    def __init__(
+        self, rng: np.random.Generator, count: int, entities: int, attributes: int, choice: Choice = "many"
+    ) -> None:
+        pool = (len(NAMES), len(ADJECTIVES)) if choice == "many" else (entities, attributes)
+        names = np.argsort(rng.random((count, pool[0])), axis=1)[:, :entities]
+        adjectives = np.argsort(rng.random((count, pool[1])), axis=1)[:, :attributes]
         self.names: Ids = names + _NAME
         self.adjectives: Ids = adjectives + _ADJECTIVE
 
@@ -125,6 +130,14 @@ def question(words: Words, entities: Ids, literals: Ids, wording: Wording) -> Id
     """``NAME is (not) ADJECTIVE ?`` for entities (N,) and literals (N,). Shape (N, slots)."""
     verb = 0 if wording == "terse" else ID["is"]
     return _sentence(words.name(entities), verb, *words.literal(literals), ID["?"])
+
+
+def questions(words: Words, entities: Ids, literals: Ids, wording: Wording) -> Ids:
+    """Several of each theory: entities and literals (N, Q), both ABSENT where none is asked. Shape (N, Q, slots)."""
+    verb = 0 if wording == "terse" else ID["is"]
+    asked = _sentence(words.name(np.maximum(entities, 0)), verb, *words.literal(literals), ID["?"])
+    shown: Ids = np.where(entities[:, :, None] == ABSENT, 0, asked)
+    return shown
 
 
 def answer(answers: Ids) -> Ids:
