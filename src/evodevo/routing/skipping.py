@@ -13,6 +13,9 @@ from torch import Tensor
 
 from evodevo.spaces.h_model_structure import InferenceStructure
 
+EVEN = 2.0**18
+"""Inflows that differ by less than 1 / EVEN are taken as equal; of equal ones the first layer is."""
+
 
 def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: Sequence[float], steps: int) -> Tensor:
     """The connections that the inference mode keeps.
@@ -33,7 +36,8 @@ def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: S
         return torch.cat([kept[..., :hidden], weights[..., hidden:]], -1)
     if mode == "source_topk":
         return _source_topk(weights, hidden, inference.k, outputs_count=inference.outputs_count)
-    inflow = weights[..., :hidden].sum(-2)
+    # Where a gate shares one unit out among sources, all targets hear equally much; rounding must not choose.
+    inflow = (weights[..., :hidden].sum(-2) * EVEN).round() / EVEN
     if mode == "target_topm":
         chosen = _largest(inflow, inference.m)
     else:
