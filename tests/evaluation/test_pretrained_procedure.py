@@ -295,7 +295,7 @@ def test_paths_stand_for_donors_where_they_share_the_tokens(folder: Path, tmp_pa
         ["the cat sat on the mat. " * 50], ByteTokenizer(), width=8, layers=2, heads=2, steps=1, seed=0,
         folder=tmp_path, length=16,
     )  # fmt: skip
-    strange = {"paths": [str(foreign), paths[1]], "layers": LAYERS}
+    strange: dict[str, Any] = {"paths": [str(foreign), paths[1]], "layers": LAYERS}
     with pytest.raises(UsageError, match=r"other token ids.*tokenizer\.json.*orthogonal"):
         evaluate(folder, arm(**strange))
     with pytest.raises(UsageError, match="other token ids"):

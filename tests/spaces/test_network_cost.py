@@ -18,6 +18,8 @@ from evodevo.spaces.h_model_structure import preset
 from evodevo.spaces.layers import ConvolutionLayer, MLPLayer, TransformerLayer
 from evodevo.spaces.network_cost import network_cost, stack_cost
 from evodevo.spaces.networks import (
+    EnsembleNetwork,
+    EnsembleStructure,
     HModelNetwork,
     StackNetwork,
     StackStructure,
@@ -87,3 +89,11 @@ def test_batch_and_training_multiply() -> None:
     assert stack_cost(structure, length=9, mode="train").flops == 3 * one.flops
     with pytest.raises(UsageError, match="positions"):
         stack_cost(structure)
+
+
+def test_an_ensemble_costs_what_its_members_cost() -> None:
+    members = (StackStructure(width=32), StackStructure(width=64, repeats=2))
+    whole = network_cost(EnsembleNetwork(structure=EnsembleStructure(members=members)), **ENDS)
+    each = [network_cost(StackNetwork(structure=member), **ENDS) for member in members]
+    for name, value in whole.to_json().items():
+        assert value == sum(one.to_json()[name] for one in each)
