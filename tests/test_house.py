@@ -7,6 +7,7 @@ the package's lazy ``__init__`` is exempt.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,6 +139,14 @@ def test_every_room_has_one_floor() -> None:
     every = [room for floor in FLOORS for room in floor]
     assert len(every) == len(set(every))
     assert set(ROOMS) <= set(every)
+
+
+def test_the_page_of_concepts_says_the_same() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "concepts.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \|([^|]*)\|([^|]*)\|$", page.partition("## The house")[2], re.MULTILINE)
+    told = {(room, int(floor), plain) for floor, *cells in rows for plain, cell in zip((True, False), cells, strict=True)
+            for room in cell.replace(",", " ").split()}  # fmt: skip
+    assert told == {(room, FLOOR[room], room in TORCH_FREE) for room in ROOMS}
 
 
 def test_no_torch_is_loaded_by_the_rooms_without_it() -> None:
