@@ -60,7 +60,7 @@ def further(
     cells: list[Cell],
     count: int,
 ) -> Questions:
-    """Questions of random cells; fewer than ``count`` where a theory has none of a cell.
+    """Distinct questions of random cells; fewer than ``count`` where a theory has no more of a cell.
 
     Args:
         rng: draws cells and statements.
@@ -79,8 +79,10 @@ def further(
         for number, candidates in enumerate(by_cell):
             rows = np.flatnonzero((wanted == number) & candidates.any(axis=(1, 2)))
             if len(rows):
-                found.entity[rows, column], found.literal[rows, column] = pick(rng, candidates[rows])
+                entity, literal = pick(rng, candidates[rows])
+                found.entity[rows, column], found.literal[rows, column] = entity, literal
                 found.cell[rows, column] = number
+                candidates[rows, entity, literal] = False
     return found
 
 
