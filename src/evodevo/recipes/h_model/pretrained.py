@@ -63,7 +63,7 @@ def pretrained(size: Size) -> ExperimentSettings:
                 "vocabulary": 4096 if full else 2048,
                 "topics": {"samples": {"train": 6000 if full else 3000, "validation": 500, "test": 1000}},
             },
-            options={"pretrained": {"donors": donors, "pretraining": {"steps": 4000 if full else 250}}},
+            options={"pretrained": {"donors": donors, "pretraining": {"steps": 4000 if full else 600}}},
             train_samples=1000,
             curve_points=20 if full else 6,
         ),
