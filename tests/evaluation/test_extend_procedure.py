@@ -135,4 +135,4 @@ def test_the_recipe_says_what_it_means(size: Any) -> None:
     for arm in settings.experiment.trainings():
         assert arm.procedure == "extend"
         options = validate(ExtendSettings, arm.options, what=arm.name)
-        assert [*options.first, *options.then] == ["digits", "letters", "shapes", "textures"]
+        assert [*options.first, *options.then] == ["digits", "shapes", "textures", "letters"]

@@ -169,6 +169,14 @@ class SampleTask(Task):
         """
         raise UsageError(f"the task {self.name!r} reads no text of one's own as {name!r}; name samples of its splits.")
 
+    def decode(self, name: str, tokens: NDArray[np.int64]) -> str:
+        """Token ids (tokens,) of the input ``name`` as text.
+
+        Raises:
+            UsageError: the task has no words for them.
+        """
+        raise UsageError(f"the task {self.name!r} has no words for what is written after {name!r}.")
+
     def batch(self, split: Split, seed: int, step: int, size: int) -> Batch:  # type: ignore[override]
         """Random samples of one step, drawn with replacement: a function of (split, seed, step, size) alone."""
         rng = generator(seed, step, f"samples/{split}")

@@ -116,6 +116,9 @@ class LanguagesTask(SampleTask):
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return self.tokenizer.encode(text)[: self.context_length]
 
+    def decode(self, name: str, tokens: NDArray[np.int64]) -> str:
+        return self.tokenizer.decode(tokens)
+
     def predicted_bytes(self, split: Split, places: NDArray[np.int64]) -> float:
         """Bytes of text that the predicted tokens of these windows stand for: bits per byte are their bits over it.
 

@@ -110,6 +110,9 @@ class ProofsTask(SampleTask):
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return theory_text.tokens(text)[: self.inputs[0].length]
 
+    def decode(self, name: str, tokens: NDArray[np.int64]) -> str:
+        return theory_text.text(tokens)
+
     def baselines(self, split: Split) -> dict[str, float]:
         """Accuracy of the commonest answer, and of logistic regression on how often each word occurs."""
         from sklearn.linear_model import LogisticRegression

@@ -13,7 +13,7 @@ from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.spaces.layers import TransformerLayer
 from evodevo.spaces.networks import parameter_matched
 
-DOMAINS = ("digits", "letters", "shapes", "textures")
+DOMAINS = ("digits", "shapes", "textures", "letters")
 
 
 def extend(size: Size) -> ExperimentSettings:
@@ -21,7 +21,7 @@ def extend(size: Size) -> ExperimentSettings:
     full = size == "full"
     width, count = (64, 4) if full else (32, 3)
     layer = TransformerLayer()
-    base = HModelStructure(width=width, hidden=(layer,) * count, iterations=count)
+    base = HModelStructure(width=width, hidden=(layer,) * count, iterations=count, output_blocks=0)
     transformer = parameter_matched(base)
     together, after = DOMAINS[:3], DOMAINS[3:]
     new = {"learn": "new", "add": [layer.model_dump(mode="json")] * 2}
