@@ -56,14 +56,14 @@ def pretrained(size: Size) -> ExperimentSettings:
         evaluation=evaluation(
             size,
             "text_labels",
-            steps=2000 if full else 300,
+            steps=2000 if full else 400,
             batch_size=16,
             task_settings={
                 "length": 96 if full else 48,
                 "vocabulary": 4096 if full else 2048,
                 "topics": {"samples": {"train": 6000 if full else 3000, "validation": 500, "test": 1000}},
             },
-            options={"pretrained": {"donors": donors, "pretraining": {"steps": 4000 if full else 600}}},
+            options={"pretrained": {"donors": donors, "pretraining": {"steps": 4000 if full else 1200}}},
             train_samples=1000,
             curve_points=20 if full else 6,
         ),
