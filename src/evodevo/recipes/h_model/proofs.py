@@ -11,67 +11,90 @@ from evodevo.recipes.h_model import paper_tables
 from evodevo.recipes.h_model.arms import evaluation, h_model, learning_rates, opponents, stack
 from evodevo.spaces.arms import ArmPlan
 from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import TransformerLayer
+from evodevo.spaces.layers import ConvolutionLayer, TransformerLayer
 from evodevo.spaces.networks import parameter_matched
 
-AS_LANGUAGE: dict[str, Any] = {"form": "language"}
+QUICK_STEPS = 1_500
+QUESTIONS: dict[str, Any] = {"form": "language", "loss": "answer", "questions": 8}
+"""All questions of a theory in one pass, each with its own loss: eight times the signal of one class per sample."""
+AS_CLASS: dict[str, Any] = {"form": "answer", "loss": "all", "questions": 1}
+AS_LANGUAGE: dict[str, Any] = {"loss": "all", "questions": 1}
+BINDING = ConvolutionLayer()
+"""Brings the neighbours of a word together ("anne is big"); attention alone takes very long to find them."""
 SIZES = ((2, 2), (4, 2), (4, 4), (4, 10))
-"""(H, T) of the paper's Table 1."""
+"""(transformer layers of H, T) of the paper's Table 1."""
 
 
 def proofs(size: Size) -> ExperimentSettings:
     """Trained on proofs of depth 0 to 2, measured on 0 to 5."""
     full = size == "full"
-    width = 128 if full else 64
-    base = HModelStructure(width=width, hidden=(TransformerLayer(),) * 2, iterations=4)
-    arms = [h_model(base), *opponents(base, size), *_as_language(base)]
-    if full:
-        arms += _sweeps(base)
+    base = _of(HModelStructure(width=128 if full else 64, iterations=4, causal=True), 2)
+    arms = [h_model(base), *opponents(base, size)]
+    arms += _more(base) if full else [h_model(_again(base, 2), "H-Model, sizes", cell={"transformers": 2.0, "T": 2.0})]
+    easy = {"wording": "terse", "words": "few", "negated_questions": False}
     return ExperimentSettings(
         experiment=Comparison(
             title="proofs: trained on depths 0 to 2, measured on 0 to 5",
             arms=tuple(arms),
-            learning_rates=learning_rates(size),
+            learning_rates=learning_rates(size, 2e-3),
             seeds=3 if full else 1,
             paper=(paper_tables.PROOFS,),
             caveats=(
                 "Depths above 2 were never trained on; their accuracy is how far a network goes on by itself.",
-                "'as language' predicts every token of theory, question and answer; the answer alone counts as right.",
+                (
+                    "A training theory is asked up to 8 questions, each with its own loss; none reads another's "
+                    "answer. Validation and test ask one."
+                ),
+                (
+                    "The first hidden layer is a convolution over 3 words: without it, a transformer of 4 layers was "
+                    "still at chance after 1,500 steps; with it, after 300 it was not."
+                ),
             ),
         ),
         evaluation=evaluation(
             size,
             "proofs",
-            steps=20_000 if full else 1_300,
+            steps=20_000 if full else QUICK_STEPS,
             batch_size=32,
-            task_settings={"wording": "english" if full else "terse"},
+            task_settings={**QUESTIONS, **({"samples": {"train": 200_000}} if full else easy)},
             probes=(Probe(name="T = 8", iterations=8),),
         ),
     )
 
 
-def _as_language(structure: HModelStructure) -> list[ArmPlan]:
-    causal = structure.model_copy(update={"causal": True})
+def _of(base: HModelStructure, transformers: int, *, binding: bool = True) -> HModelStructure:
+    """The same H-Model with so many transformer layers, after a convolution or not."""
+    first = (BINDING,) if binding else ()
+    return base.model_copy(update={"hidden": (*first, *(TransformerLayer(),) * transformers)})
+
+
+def _again(base: HModelStructure, iterations: int) -> HModelStructure:
+    return base.model_copy(update={"iterations": iterations})
+
+
+def _pair(structure: HModelStructure, what: str, **more: Any) -> list[ArmPlan]:
+    """An H-Model and the same layers one after the other."""
     return [
-        h_model(causal, "H-Model, as language", task=AS_LANGUAGE),
-        stack(parameter_matched(causal), "Tr(I+H+O), as language", task=AS_LANGUAGE),
+        h_model(structure, f"H-Model, {what}", **more),
+        stack(parameter_matched(structure), f"Tr(I+H+O), {what}", **more),
     ]
 
 
-def _sweeps(base: HModelStructure) -> list[ArmPlan]:
-    found = []
-    for hidden, iterations in SIZES:
-        sized = base.model_copy(update={"hidden": (TransformerLayer(),) * hidden, "iterations": iterations})
-        cell: dict[str, str | float] = {"H": float(hidden), "T": float(iterations)}
-        found += [h_model(sized, "H-Model, sizes", cell=cell)]
-    for hidden in (2, 4):
-        sized = base.model_copy(update={"hidden": (TransformerLayer(),) * hidden})
-        found.append(stack(parameter_matched(sized), "Tr(I+H+O), sizes", cell={"H": float(hidden)}))
+def _more(base: HModelStructure) -> list[ArmPlan]:
+    found = [
+        *_pair(_of(base, 3, binding=False), "transformers alone"),
+        *_pair(base.model_copy(update={"causal": False}), "one class", task=AS_CLASS),
+        *_pair(base, "all words", task=AS_LANGUAGE),
+        *_pair(base, "open world", task={"world": "open"}),
+    ]
+    for transformers, iterations in SIZES:
+        cell: dict[str, str | float] = {"transformers": float(transformers), "T": float(iterations)}
+        found.append(h_model(_again(_of(base, transformers), iterations), "H-Model, sizes", cell=cell))
+    for transformers in (2, 4):
+        sized = parameter_matched(_of(base, transformers))
+        found.append(stack(sized, "Tr(I+H+O), sizes", cell={"transformers": float(transformers)}))
     for alpha in (0.1, 0.3, 3.0):
         found.append(h_model(base.model_copy(update={"alpha": alpha}), "H-Model, alpha", cell={"alpha": alpha}))
-    world: dict[str, Any] = {"world": "open"}
-    found.append(h_model(base, "H-Model, open world", task=world))
-    found.append(stack(parameter_matched(base), "Tr(I+H+O), open world", task=world))
     return found
 
 
