@@ -38,7 +38,7 @@ def pretrained(size: Size) -> ExperimentSettings:
         experiment=Comparison(
             title="layers of two pretrained encoders in one H-Model, on texts",
             arms=tuple(arms),
-            learning_rates=learning_rates(size),
+            learning_rates=learning_rates(size, 2e-3),
             seeds=3 if full else 1,
             paper=(paper_tables.OHSUMED,),
             caveats=(
