@@ -275,7 +275,8 @@ def test_every_row_of_a_table_is_documented(table: Any, page: str, heading: str)
     [("evolve", "docs/evolve.md", "Recipes and settings"), ("train", "docs/experiments.md", "Recipes")],
 )
 def test_every_recipe_is_documented_where_its_command_is(driver: str, page: str, heading: str) -> None:
-    assert set(rows(page, heading)) == {name for name in RECIPES if driver in RECIPES.get(name).drivers}
+    found = {name for name in rows(page, heading) if name in RECIPES}
+    assert found == {name for name in RECIPES if driver in RECIPES.get(name).drivers}
 
 
 def test_every_table_of_ours_has_a_page_or_needs_none() -> None:

@@ -144,8 +144,12 @@ def test_every_room_has_one_floor() -> None:
 def test_the_page_of_concepts_says_the_same() -> None:
     page = (Path(__file__).parents[1] / "docs" / "concepts.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\d+) \|([^|]*)\|([^|]*)\|$", page.partition("## The house")[2], re.MULTILINE)
-    told = {(room, int(floor), plain) for floor, *cells in rows for plain, cell in zip((True, False), cells, strict=True)
-            for room in cell.replace(",", " ").split()}  # fmt: skip
+    told = {
+        (room, int(floor), plain)
+        for floor, *cells in rows
+        for plain, cell in zip((True, False), cells, strict=True)
+        for room in cell.replace(",", " ").split()
+    }
     assert told == {(room, FLOOR[room], room in TORCH_FREE) for room in ROOMS}
 
 
