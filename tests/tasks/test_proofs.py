@@ -287,3 +287,12 @@ def test_few_words_are_those_that_a_theory_needs() -> None:
 def test_a_class_has_room_for_one_question() -> None:
     with pytest.raises(UsageError, match="form = language"):
         validate(ProofsSettings, {"questions": 2}, what="task")
+
+
+@WORLDS
+def test_how_much_is_said_of_whom_hints_at_no_answer(world: str) -> None:
+    """Once, whoever had the most facts was whoever began the chain, and that alone answered nine tenths of the deep."""
+    task = opened(settings(world=world))
+    for place in range(200):
+        theory, _, _ = parse(task.show("train", place)["text"])
+        assert set(Counter(name for name, _ in theory.facts).values()) == {2}

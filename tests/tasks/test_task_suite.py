@@ -59,7 +59,7 @@ SMALL = {
             proofs(depths_test=(1, 2)),
             proofs(entities=4),
             proofs(attributes=9),
-            proofs(facts=6),
+            proofs(facts=7),
             proofs(rules=8),
             proofs(seed=1),
             proofs(samples=SplitSizes(train=301, validation=60, test=70)),

@@ -52,7 +52,7 @@ class ProofsSettings(Settings):
     )
     entities: int = Field(default=3, ge=2, le=8, description="in each theory")
     attributes: int = Field(default=8, ge=3, le=16, description="in each theory")
-    facts: int = Field(default=5, ge=3, le=24, description="in each theory")
+    facts: int = Field(default=6, ge=3, le=24, description="in each theory, shared out evenly among entities")
     rules: int = Field(default=7, ge=1, le=24, description="in each theory")
     samples: SplitSizes = SplitSizes(train=20_000, validation=3_000, test=3_000)
     seed: int = Field(default=0, ge=0, lt=2**63, description="of the generator")

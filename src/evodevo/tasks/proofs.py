@@ -24,7 +24,7 @@ from evodevo.tasks.generated import RULE
 from evodevo.tasks.proof_questions import NOT_ASKED
 from evodevo.tasks.proof_samples import ProofsSettings, draw
 
-_VERSION = 1
+_VERSION = 2
 _BASELINE_SAMPLES = 5_000
 
 

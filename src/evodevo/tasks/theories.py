@@ -100,7 +100,7 @@ def draw(
 
     Entity 0 begins the chain. Attribute ``chain + 1`` is the second condition of some of its rules and is given to
     entities 0 and 1, so that for entity 1 the same chain fails at its beginning: what a theory looks like does not
-    depend on what will be asked.
+    depend on what will be asked. Facts are shared out evenly, or who has most of them would be who begins the chain.
 
     Args:
         count: N.
@@ -127,9 +127,8 @@ def draw(
     subject[:, :chain] = 0
     subject[rng.random((count, rules)) >= about_one] = EVERYONE
 
-    entity = rng.integers(0, entities, (count, facts))
+    entity = np.tile(_even_shares(facts, entities), (count, 1))
     literal = 2 * rng.integers(0, attributes, (count, facts)) + literals((count, facts))
-    entity[:, :3] = 0, 0, 1
     literal[:, 0], literal[:, 1], literal[:, 2] = links[:, 0], shared, shared
     return Theories(entity, literal, subject, body, head)
 
@@ -193,6 +192,14 @@ def members(sets: Sets, attributes: int) -> NDArray[np.bool_]:
     places = np.arange(2 * attributes, dtype=np.uint64)
     inside: NDArray[np.bool_] = ((sets[..., None] >> places) & _ONE) == _ONE
     return inside
+
+
+def _even_shares(facts: int, entities: int) -> NDArray[np.int64]:
+    """Whom each fact is about: 0, 0 and 1, then always one of those with the fewest. Shape (F,)."""
+    shares = [0, 0, 1]
+    while len(shares) < facts:
+        shares.append(int(np.bincount(shares, minlength=entities).argmin()))
+    return np.array(shares, np.int64)
 
 
 def _bits(literals: NDArray[np.int64]) -> Sets:
