@@ -60,6 +60,8 @@ SMALL = {
             proofs(entities=4),
             proofs(attributes=9),
             proofs(facts=7),
+            proofs(words="few"),
+            proofs(form="language", questions=3),
             proofs(rules=8),
             proofs(seed=1),
             proofs(samples=SplitSizes(train=301, validation=60, test=70)),
