@@ -98,7 +98,7 @@ def accuracy_of_random_layers(model: HModel, task: PointerTask, m: int) -> float
     core, original = model.core, model.core._harden
     generator = torch.Generator().manual_seed(0)
 
-    def random_layers(weights: torch.Tensor, total: int) -> torch.Tensor:
+    def random_layers(weights: torch.Tensor, *_: object) -> torch.Tensor:
         hidden = weights.shape[-1] - core.output_count
         if hidden == 0:
             return weights

@@ -179,23 +179,29 @@ def test_without_the_inflow_gate_a_skipped_layer_would_have_spoken(gate: bool, m
 def test_the_device_is_asked_once_per_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     model, batch = model_of(MODES["target_topm"], iterations=4), batch_of()
     model.runner = "loop"
-    asked = 0
-    original = h_runner.rows_of
+    asked, allowed = 0, False
+    original, tolist = h_runner.rows_of, torch.Tensor.tolist
 
-    def counted(active: Tensor) -> list[Tensor]:
-        nonlocal asked
-        asked += 1
-        return original(active)
+    def counted(active: Tensor) -> list[Any]:
+        nonlocal asked, allowed
+        asked, allowed = asked + 1, True  # the rest of it works on what it has fetched
+        found = original(active)
+        allowed = False
+        return found
 
     def forbidden(*_: Any, **__: Any) -> Any:
         raise AssertionError("waits for the device")
+
+    def listed(tensor: Tensor) -> Any:
+        return tolist(tensor) if allowed else forbidden()
 
     messages = model.inputs(batch)
     with torch.no_grad():
         flow = model.core.begin(messages.values, messages.masks, 4)
         for module in (h_runner, grouped_runner):
             monkeypatch.setattr(module, "rows_of", counted)
-        for method in ("item", "tolist", "__bool__", "__float__", "__int__", "numpy"):
+        monkeypatch.setattr(torch.Tensor, "tolist", listed)
+        for method in ("item", "__bool__", "__float__", "__int__", "numpy"):
             monkeypatch.setattr(torch.Tensor, method, forbidden)
         for _ in range(4):
             flow = model.core.iterate(flow)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.models.grouped import Grouped, Signature, group, signature
-from evodevo.models.h_runner import Crew, Runner, States, rows_of, written
+from evodevo.models.h_runner import Crew, Rows, Runner, States, everybody, rows_of, size_of, written
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class GroupedRunner(Runner):
         if active is None:
             return self._all_of(layers, x, masks, crew)
         rows = rows_of(active)
-        if all(len(wanted) == len(x) for wanted in rows):
+        if everybody(rows):
             return self._all_of(layers, x, masks, crew)
         return self._addressed(layers, x, masks, rows, crew)
 
@@ -116,7 +116,7 @@ class GroupedRunner(Runner):
         return torch.stack([one for one in said if one is not None]).transpose(0, 1)
 
     def _addressed(
-        self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, rows: list[Tensor], team: Team
+        self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, rows: list[Rows | None], team: Team
     ) -> Tensor:
         """Layers of a group that are wanted by equally many samples go together; always so for a single sample.
 
@@ -125,27 +125,39 @@ class GroupedRunner(Runner):
         said: Tensor | None = None
         lonely = list(team.singles)
         for places, grouped in team.groups:
-            wanted = [number for number, place in enumerate(places) if len(rows[place])]
-            counts = {len(rows[places[number]]) for number in wanted}
-            if len(wanted) < 2 or len(counts) > 1:
-                lonely += [places[number] for number in wanted]
-                continue
+            wanted = [number for number, place in enumerate(places) if rows[place] is not None]
             who = [places[number] for number in wanted]
-            here = torch.stack([rows[place] for place in who])
-            there = torch.tensor(who, device=x.device).unsqueeze(1)
-            mask = None if masks is None else masks[here, there]
+            here = _as_many([rows[place] for place in who])
+            if len(who) < 2 or here is None:
+                lonely += who
+                continue
+            there = torch.tensor(who, device=x.device)
             part = grouped if len(wanted) == len(places) else grouped.pick(torch.tensor(wanted, device=x.device))
-            spoken = part(x[here, there], mask)
-            said = written(said, x, here, there, spoken)
+            if isinstance(here, Tensor):
+                there = there.unsqueeze(1)
+                mask = None if masks is None else masks[here, there]
+                said = written(said, x, here, there, part(x[here, there], mask))
+            else:
+                mask = None if masks is None else masks[:, there].transpose(0, 1)
+                said = written(said, x, here, there, part(x[:, there].transpose(0, 1), mask).transpose(0, 1))
             for place in who:
-                self.count(place, len(layers), here.shape[1])
+                self.count(place, len(layers), here.shape[1] if isinstance(here, Tensor) else len(x))
         for place in lonely:
-            here = rows[place]
-            if len(here):
-                mask = None if masks is None else masks[here, place]
-                said = written(said, x, here, place, layers[place](x[here, place], mask=mask).y)
-                self.count(place, len(layers), len(here))
+            own = rows[place]
+            if own is not None:
+                mask = None if masks is None else masks[own, place]
+                said = written(said, x, own, place, layers[place](x[own, place], mask=mask).y)
+                self.count(place, len(layers), size_of(own, x))
         return torch.zeros_like(x) if said is None else said
+
+
+def _as_many(rows: Sequence[Rows | None]) -> Rows | None:
+    """(G, n) if n samples want each of the layers, a slice if all do; None if some are wanted by more than others."""
+    some = [here for here in rows if isinstance(here, Tensor)]
+    if not some:
+        return slice(None)
+    alike = len(some) == len(rows) and len({len(here) for here in some}) == 1
+    return torch.stack(some) if alike else None
 
 
 def partition(kinds: Sequence[Signature | None]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 States = list[dict[str, Any]]
+Rows = Tensor | slice
 
 
 class Crew:
@@ -72,15 +73,15 @@ class Runner(ABC):
     ) -> Tensor:
         """One layer after the other; arguments as ``run``."""
         rows = None if active is None or states is not None else rows_of(active)
-        if rows is None or all(len(wanted) == len(x) for wanted in rows):
+        if rows is None or everybody(rows):
             return self._everybody(layers, x, masks, states)
         said: Tensor | None = None
         for place, layer in enumerate(layers):
             here = rows[place]
-            if len(here):
+            if here is not None:
                 mask = None if masks is None else masks[here, place]
                 said = written(said, x, here, place, layer(x[here, place], mask=mask).y)
-                self.count(place, len(layers), len(here))
+                self.count(place, len(layers), size_of(here, x))
         return torch.zeros_like(x) if said is None else said
 
     def _everybody(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, states: States | None) -> Tensor:
@@ -113,13 +114,32 @@ class LoopRunner(Runner):
         return self.one_by_one(layers, x, masks, active, states)
 
 
-def rows_of(active: Tensor) -> list[Tensor]:
-    """Per layer the samples that address it; active (B, H) is fetched from the device once."""
+def rows_of(active: Tensor) -> list[Rows | None]:
+    """Per layer the samples that address it: None for nobody, a slice for everybody.
+
+    active (B, H) is fetched from the device once.
+    """
     wanted = active.T.cpu()
-    return [one.nonzero().squeeze(1).to(active.device) for one in wanted.unbind(0)]
+    found: list[Rows | None] = []
+    for place, count in enumerate(wanted.sum(1).tolist()):
+        if 0 < count < len(active):
+            found.append(wanted[place].nonzero().squeeze(1).to(active.device))
+        else:
+            found.append(slice(None) if count else None)
+    return found
 
 
-def written(said: Tensor | None, x: Tensor, rows: Tensor, places: Tensor | int, spoken: Tensor) -> Tensor:
+def everybody(rows: list[Rows | None]) -> bool:
+    """Whether all layers are addressed by all samples."""
+    return all(isinstance(here, slice) for here in rows)
+
+
+def size_of(rows: Rows, x: Tensor) -> int:
+    """How many samples of x these are."""
+    return len(rows) if isinstance(rows, Tensor) else len(x)
+
+
+def written(said: Tensor | None, x: Tensor, rows: Rows, places: Tensor | int, spoken: Tensor) -> Tensor:
     """What some layers say to some samples, put into zeros of the shape of x (B, H, S, d)."""
     if said is None:
         shape = (x.shape[1], x.shape[0], *x.shape[2:])
