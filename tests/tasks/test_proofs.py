@@ -296,3 +296,20 @@ def test_how_much_is_said_of_whom_hints_at_no_answer(world: str) -> None:
     for place in range(200):
         theory, _, _ = parse(task.show("train", place)["text"])
         assert set(Counter(name for name, _ in theory.facts).values()) == {2}
+
+
+def test_shares_decide_which_depths_further_questions_have() -> None:
+    task = opened(settings(form="language", questions=8, words="few", negated_questions=False, shares=(8, 1, 1)))
+    depths: Counter[int] = Counter()
+    for row in task.fetch("train", np.arange(200))["text"]:
+        theory, _, asked = theory_text.text(row).rpartition(" . ")
+        depths.update(verdict("closed", f"{theory} . {one} ?")[1] for one in asked.removesuffix(" ?").split(" ? ")[:-1])
+    assert depths[0] > 2 * (depths[1] + depths[2])
+    assert depths[1] > 0
+    assert depths[2] > 0
+
+
+@pytest.mark.parametrize("shares", [(1, 2), (1, 0, 1), (1, -1, 1)])
+def test_shares_are_one_positive_number_for_each_depth(shares: tuple[float, ...]) -> None:
+    with pytest.raises(UsageError, match="shares"):
+        validate(ProofsSettings, {"shares": shares}, what="task")

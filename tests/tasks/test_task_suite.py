@@ -62,6 +62,7 @@ SMALL = {
             proofs(facts=7),
             proofs(words="few"),
             proofs(form="language", questions=3),
+            proofs(form="language", questions=3, shares=(2, 1, 1)),
             proofs(rules=8),
             proofs(seed=1),
             proofs(samples=SplitSizes(train=301, validation=60, test=70)),

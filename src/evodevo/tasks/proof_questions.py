@@ -58,6 +58,7 @@ def further(
     attributes: int,
     world: str,
     cells: list[Cell],
+    shares: NDArray[np.float64],
     count: int,
 ) -> Questions:
     """Distinct questions of random cells; fewer than ``count`` where a theory has no more of a cell.
@@ -69,13 +70,14 @@ def further(
         attributes: A.
         world: closed or open.
         cells: to choose from.
+        shares: how often each is wanted, in any unit.
         count: Q.
     """
     size = len(drawn.rule_head)
     by_cell = [possible(drawn, verdicts, attributes, world, cell) for cell in cells]
     found = Questions(*(np.full((size, count), NOT_ASKED) for _ in range(3)))
     for column in range(count):
-        wanted = rng.integers(0, len(cells), size)
+        wanted = rng.choice(len(cells), size, p=shares / shares.sum())
         for number, candidates in enumerate(by_cell):
             rows = np.flatnonzero((wanted == number) & candidates.any(axis=(1, 2)))
             if len(rows):

@@ -50,6 +50,11 @@ class ProofsSettings(Settings):
         description="of the form language: asked of each training theory one after another, at most; all are answered "
         "in the targets and none in the text; held-out theories are always asked one",
     )
+    shares: tuple[float, ...] = Field(
+        default=(),
+        description="of depths among all but the last question of a training theory, in the order of rising depth and "
+        "in any unit; even if left out",
+    )
     entities: int = Field(default=3, ge=2, le=8, description="in each theory")
     attributes: int = Field(default=8, ge=3, le=16, description="in each theory")
     facts: int = Field(default=6, ge=3, le=24, description="in each theory, shared out evenly among entities")
@@ -73,11 +78,19 @@ class ProofsSettings(Settings):
             raise ValueError(
                 f"questions is {self.questions}; the form answer has one answer per sample: give form = language"
             )
+        if self.shares and (len(self.shares) != len(self.depths_train) or not all(0 < s < 1e6 for s in self.shares)):
+            raise ValueError(
+                f"shares is {list(self.shares)}; give one positive number for each of {len(self.depths_train)} depths"
+            )
         return self
 
     def depths(self, split: Split) -> tuple[int, ...]:
         """The depths of a split's questions, ascending."""
         return tuple(sorted(self.depths_train if split == "train" else self.depths_test))
+
+    def share(self, depth: int) -> float:
+        """Of a depth among further questions, in any unit."""
+        return dict(zip(self.depths("train"), self.shares, strict=True))[depth] if self.shares else 1.0
 
     def asked(self, split: Split) -> int:
         """The most questions that a theory of a split is asked."""
@@ -127,6 +140,7 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
     forms = (0, 1) if settings.negated_questions else (0,)
     cells = [Cell(depth, answer, negated) for negated in forms for depth in depths for answer in range(answers)]
     depth_of, answer_of = np.array([cell.depth for cell in cells]), np.array([cell.answer for cell in cells])
+    shares = np.array([settings.share(depth) if split == "train" else 1.0 for depth in depth_of.tolist()])
     # In turn: all answers at all depths in one form, then in the other; no two counts differ by more than one.
     each = len(cells) // len(forms)
     turn = rng.permutation(each) + each * np.arange(len(forms))[:, None]
@@ -155,7 +169,14 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
         wanted -= np.bincount(cell[taken], minlength=len(cells))
         drawn, names = drawn.take(taken), names.take(taken)
         more = proof_questions.further(
-            rng, drawn, verdicts.take(taken), settings.attributes, settings.world, cells, settings.asked(split) - 1
+            rng,
+            drawn,
+            verdicts.take(taken),
+            settings.attributes,
+            settings.world,
+            cells,
+            shares,
+            settings.asked(split) - 1,
         )
         told = theory_text.tell(rng, drawn, names, settings.wording)
         asked = theory_text.question(names, entity[taken], literal[taken], settings.wording)
