@@ -102,11 +102,13 @@ class ProofsSettings(Settings):
         return theory_text.ANSWERS if self.world == "open" else theory_text.ANSWERS[:2]
 
     def decisive(self) -> dict[str, Any]:
-        """What reaches the numbers: the order of depths does not, nor the loss of a form that has no choice."""
+        """What reaches the numbers: the order of depths does not, nor what has no choice."""
         values = self.model_dump(mode="json")
         values["depths_train"], values["depths_test"] = list(self.depths("train")), list(self.depths("test"))
         if self.form == "answer":
             del values["loss"]
+        if self.questions == 1:
+            del values["shares"]
         return values
 
 
