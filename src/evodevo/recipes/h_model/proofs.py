@@ -15,6 +15,8 @@ from evodevo.spaces.layers import ConvolutionLayer, TransformerLayer
 from evodevo.spaces.networks import parameter_matched
 
 QUICK_STEPS = 2_000
+SWEPT_RATE = (1e-3,)
+"""Of the arms that only the full size has; the opponents are trained with three."""
 QUESTIONS: dict[str, Any] = {"form": "language", "loss": "answer", "questions": 12, "shares": (4.0, 2.0, 1.0)}
 """Many questions of a theory in one pass, each with its own loss, most of them shallow: those are learnt first."""
 AS_CLASS: dict[str, Any] = {"form": "answer", "questions": 1}
@@ -95,7 +97,7 @@ def _more(base: HModelStructure) -> list[ArmPlan]:
         found.append(stack(sized, "Tr(I+H+O), sizes", cell={"transformers": float(transformers)}))
     for alpha in (0.1, 0.3, 3.0):
         found.append(h_model(base.model_copy(update={"alpha": alpha}), "H-Model, alpha", cell={"alpha": alpha}))
-    return found
+    return [plan.model_copy(update={"learning_rates": SWEPT_RATE}) for plan in found]
 
 
 PROOFS = Recipe("h_model.proofs", "E1: facts and rules, deeper than trained; also as language", ("train",), proofs)
