@@ -86,7 +86,7 @@ def _routes(
     """How deep, how sparse, how many ways; and what can be told from them."""
     chosen = places(task, "validation", PROBED)
     trace = record_trace(network, task, "validation", chosen, precision)
-    weights = trace.routes()
+    weights = trace.usable()
     found = {
         "depth used": _mean(depth_used(trace)),
         "c above 0.5": float((weights > HARD).mean()),

@@ -64,6 +64,17 @@ class RoutingTrace:
         parts = (given.reshape(self.count, math.prod(given.shape[1:])) for given in (self.first, self.connections))
         return np.concatenate(tuple(parts), axis=1)
 
+    def usable(self) -> Floats:
+        """The weights of connections that somebody could hear, as one vector per sample.
+
+        Hidden layers hear nothing of the last iteration, or of the input step where there is no iteration.
+        """
+        hidden = len(self.hidden)
+        if self.iterations == 0:
+            return self.first[:, :, hidden:].reshape(self.count, -1)
+        parts = (self.first, self.connections[:, :-1], self.connections[:, -1, :, hidden:])
+        return np.concatenate([part.reshape(self.count, int(np.prod(part.shape[1:]))) for part in parts], axis=1)
+
     def select(self, chosen: NDArray[Any]) -> RoutingTrace:
         """The same trace of some samples (a boolean mask or places)."""
         places = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
