@@ -71,8 +71,9 @@ class RoutingTrace:
         """
         hidden = len(self.hidden)
         if self.iterations == 0:
-            return self.first[:, :, hidden:].reshape(self.count, -1)
-        parts = (self.first, self.connections[:, :-1], self.connections[:, -1, :, hidden:])
+            parts: tuple[Floats, ...] = (self.first[:, :, hidden:],)
+        else:
+            parts = (self.first, self.connections[:, :-1], self.connections[:, -1, :, hidden:])
         return np.concatenate([part.reshape(self.count, int(np.prod(part.shape[1:]))) for part in parts], axis=1)
 
     def select(self, chosen: NDArray[Any]) -> RoutingTrace:
