@@ -266,7 +266,8 @@ def test_every_option_named_exists(page: Path) -> None:
 )
 def test_every_row_of_a_table_is_documented(table: Any, page: str, heading: str) -> None:
     documented = set(rows(page, heading))
-    missing = [row for row in table.names() if row not in documented]
+    ours = [row for row in table.names() if not row.startswith("testing.")]  # other tests add rows of their own
+    missing = [row for row in ours if row not in documented]
     assert not missing, f"{page}, {heading}: no row for the {table.kind} {', '.join(missing)}"
 
 

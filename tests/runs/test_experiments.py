@@ -109,7 +109,7 @@ def test_the_table_is_that_of_the_trainings(run: Run) -> None:
 def test_a_trained_arm_loads_and_is_trained_again(store: Path, run: Run) -> None:
     one = run.individuals()[0]
     assert sum(parameter.numel() for parameter in one.load().parameters()) == one.fact["parameters"]
-    with pytest.raises(UsageError, match="do not write text"):
+    with pytest.raises(UsageError, match="predicts no tokens"):
         one.generate("x", 3)
     again = train(one.id, steps=12, seeds=2, overrides=SERIAL, store=store)
     with again.archive:

@@ -83,7 +83,11 @@ def _shape(router: Router) -> tuple[object, ...]:
     """What alike routers have in common."""
     maps = [None if one is None else tuple(one.weight.shape) for one in (router.inner, router.outer)]
     offset = None if router.logits is None else len(router.logits)
-    channels = None if router.channels is None else tuple(router.channels.tolist())
+    channels: tuple[int, ...] | None = None
+    if router.channels is not None:
+        # On the meta device there are shapes and no numbers; a new router's channels are the first ones.
+        places = torch.arange(len(router.channels)) if router.channels.is_meta else router.channels
+        channels = tuple(places.tolist())
     return (router.head, None if router.pool is None else router.pool.kind, *maps, offset, channels)
 
 

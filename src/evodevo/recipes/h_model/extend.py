@@ -24,7 +24,7 @@ def extend(size: Size) -> ExperimentSettings:
     base = HModelStructure(width=width, hidden=(layer,) * count, iterations=count, output_blocks=0)
     transformer = parameter_matched(base)
     together, after = DOMAINS[:3], DOMAINS[3:]
-    new = {"learn": "new", "add": [layer.model_dump(mode="json")] * 2}
+    new = {"learn": "new", "add": [layer.model_dump(mode="json", exclude_none=True)] * 2}
     sequence = {"first": DOMAINS[:1], "then": DOMAINS[1:]}
 
     def learning(plan: ArmPlan, **options: Any) -> ArmPlan:
