@@ -35,13 +35,13 @@ class Run:
 
 
 def h_model(layers: int, iterations: int, **router: object) -> NetworkSpec:
-    """An H-Model of small transformer blocks, one input block, no output block."""
+    """An H-Model of small transformer blocks, one input block, no output block; routers read where the question stands."""
     structure = HModelStructure(
         width=WIDTH,
         hidden=(BLOCK,) * layers,
         iterations=iterations,
         output_blocks=0,
-        router=RouterStructure.model_validate({"hidden": ROUTER_UNITS, **router}),
+        router=RouterStructure.model_validate({"hidden": ROUTER_UNITS, "pool": "last", **router}),
     )
     return HModelNetwork(structure=structure)
 
