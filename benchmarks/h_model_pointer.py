@@ -23,11 +23,11 @@ POINTS = 5.0
 
 
 def best_of(spec: NetworkSpec, task: PointerTask, steps: int, seeds: int, batch: int) -> tuple[float, list[Run]]:
-    """The learning rate with the best mean accuracy, and its runs."""
+    """The learning rate with the best mean accuracy on validation samples, and its runs."""
     found = {
         rate: [fit(build(spec, task, seed), task, steps, rate, seed, batch) for seed in range(seeds)] for rate in RATES
     }
-    rate = max(found, key=lambda one: mean(run.accuracy for run in found[one]))
+    rate = max(found, key=lambda one: mean(run.validation for run in found[one]))
     return rate, found[rate]
 
 

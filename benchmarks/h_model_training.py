@@ -14,6 +14,7 @@ from evodevo.models.network import Network
 from evodevo.spaces.h_model_structure import HModelStructure, RouterStructure
 from evodevo.spaces.layers import TransformerLayer
 from evodevo.spaces.networks import HModelNetwork, NetworkSpec, StackNetwork, StackStructure
+from evodevo.tasks.base import Split
 from evodevo.tasks.pointer import PointerTask
 from evodevo.training.loop import TrainingResult, train
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
@@ -26,9 +27,10 @@ TESTED = 2000
 
 @dataclass(frozen=True)
 class Run:
-    """One training: where it ended, and what it took."""
+    """One training: where it ended, and what it took. ``validation`` chooses, ``accuracy`` is of the test split."""
 
     accuracy: float
+    validation: float
     steps: int
     seconds: float
     state: str
@@ -73,19 +75,19 @@ def fit(network: Network, task: PointerTask, steps: int, rate: float, seed: int,
         seed=seed,
     )
     seconds = time.process_time() - start
-    return Run(accuracy(network, task), result.steps, seconds, result.state)
+    return Run(accuracy(network, task), accuracy(network, task, "validation"), result.steps, seconds, result.state)
 
 
-def samples(task: PointerTask, count: int, split: str = "test") -> dict[str, torch.Tensor]:
+def samples(task: PointerTask, count: int, split: Split = "test") -> dict[str, torch.Tensor]:
     """The first samples of a split."""
-    batch = task.fetch(split, np.arange(min(count, task.count(split))))  # type: ignore[arg-type]
+    batch = task.fetch(split, np.arange(min(count, task.count(split))))
     return {name: torch.from_numpy(array) for name, array in batch.items()}
 
 
 @torch.no_grad()
-def accuracy(network: Network, task: PointerTask, count: int = TESTED) -> float:
-    """Share of right answers on the test split, in the mode in which the network runs."""
-    batch = samples(task, count)
+def accuracy(network: Network, task: PointerTask, split: Split = "test") -> float:
+    """Share of right answers on a split, in the mode in which the network runs."""
+    batch = samples(task, TESTED, split)
     was_training = network.training
     answers = network.eval()(batch)["answer"].argmax(-1)
     network.train(was_training)

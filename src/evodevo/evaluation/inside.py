@@ -15,7 +15,7 @@ from evodevo.evaluation.measuring import places
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings
 from evodevo.evaluation.routing.measures import HARD, depth_used, hard_paths, route_entropy, self_loops
 from evodevo.evaluation.routing.probe import route_probe
-from evodevo.evaluation.traces import record_trace
+from evodevo.evaluation.traces import record_trace, with_random_routers
 from evodevo.models.h_model import HModel
 from evodevo.models.network import Batch, Network
 from evodevo.tasks.base import SampleTask
@@ -98,7 +98,8 @@ def _routes(
     fact = settings.routes
     if fact is None or fact not in trace.facts:
         return found
-    untrained = record_trace(before.to(precision.device), task, "validation", chosen, precision)
+    control = with_random_routers(before, seed=0).to(precision.device)
+    untrained = record_trace(control, task, "validation", chosen, precision)
     try:
         told = route_probe(trace, fact, untrained=untrained, histograms=_histograms(task, chosen))
     except DataError:

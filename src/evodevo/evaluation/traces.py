@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from safetensors.numpy import save as save_arrays
 from evodevo import canonical
 from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.models.h_model import HModel
+from evodevo.routing.connection import Router
 from evodevo.spaces.routing_trace import RoutingTrace
 from evodevo.tasks.base import NO_TARGET, SampleTask, Split
 from evodevo.training.checkpoints import read_tensors
@@ -48,6 +50,24 @@ def record_trace(
             names[spec.name] = spec.names or tuple(str(number) for number in range(spec.size))
     samples = tuple(task.show(split, int(place)) for place in places)
     return replace(trace, facts=facts, names=names, samples=samples)
+
+
+@torch.no_grad()
+def with_random_routers(model: HModel, seed: int) -> HModel:
+    """A copy whose routing heads are drawn as any linear map is, with the biases that they have.
+
+    The untrained control of a probe: new heads start with weights of zero, so that their routes say nothing of any
+    input, and a gain over them would flatter.
+    """
+    copied = copy.deepcopy(model)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for router in (*copied.core.routers, *copied.core.input_routers):
+            outer = cast(Router, router).outer
+            if outer is not None:
+                drawn = torch.nn.Linear(outer.in_features, outer.out_features)
+                outer.weight.copy_(drawn.weight)
+    return copied
 
 
 def trace_to_bytes(trace: RoutingTrace) -> bytes:

@@ -150,6 +150,7 @@ class Tracer:
 
     def _probe(self, trace: RoutingTrace, split: Split, places: NDArray[np.int64], fact: str, seed: int) -> RouteProbe:
         from evodevo.evaluation.routing.probe import route_probe
+        from evodevo.evaluation.traces import with_random_routers
         from evodevo.models.build import build_network
         from evodevo.models.h_model import HModel
         from evodevo.spaces.networks import HModelNetwork
@@ -161,7 +162,7 @@ class Tracer:
         return route_probe(
             trace,
             fact,
-            untrained=self._trace(fresh.eval(), split, places),
+            untrained=self._trace(with_random_routers(fresh, seed=first_seed).eval(), split, places),
             histograms=self._histograms(split, places),
             scripts=_scripts(trace, fact),
             seed=seed,
