@@ -197,3 +197,14 @@ def test_a_backbone_has_no_routing(small: Any, capsys: Any) -> None:
         one = archive.run(small.run).front()[0].id
     assert command(["trace", one, "--store", str(small.store)]) == 2
     assert "is a backbone" in capsys.readouterr().err
+
+
+def test_scripts_of_a_fact_that_samples_do_not_have_are_none() -> None:
+    from evodevo.runs.tracing import _scripts
+    from evodevo.testing.traces import trace_of
+
+    facts = {"language": np.asarray([0, 1]), "script": np.asarray([0, 0])}
+    names = {"language": ("en", "de"), "script": ("Latin",)}
+    trace = trace_of(np.full((2, 1, 3), 0.5), np.full((2, 2, 2, 3), 0.5), facts=facts, names=names)
+    assert _scripts(trace, "language") == {"en": "Latin", "de": "Latin"}
+    assert _scripts(trace, "colour") == {}  # who asks for it is told by the probe

@@ -210,7 +210,7 @@ class Tracer:
 
 def _scripts(trace: RoutingTrace, fact: str) -> dict[str, str]:
     """Value of a fact -> its script, where the samples tell."""
-    if SCRIPT not in trace.facts or fact == SCRIPT:
+    if SCRIPT not in trace.facts or fact not in trace.facts or fact == SCRIPT:
         return {}
     names, scripts = trace.names.get(fact, ()), trace.names.get(SCRIPT, ())
     pairs = set(zip(trace.facts[fact].tolist(), trace.facts[SCRIPT].tolist(), strict=True))
