@@ -30,7 +30,7 @@ from evodevo.operators.stitching import fit_adapters
 from evodevo.randomness import generator
 from evodevo.settings import validate
 from evodevo.spaces.layers import Layer
-from evodevo.spaces.networks import EnsembleNetwork, HModelNetwork, NetworkSpec
+from evodevo.spaces.networks import HModelNetwork, NetworkSpec, StackNetwork
 from evodevo.spaces.pretrained_sizes import model_folder
 from evodevo.tasks.base import InputSpec, Split
 from evodevo.tasks.tokenizers import Tokenizer, hugging_face_json
@@ -174,9 +174,9 @@ def _layers(network: Network) -> Sequence[nn.Module]:
 
 
 def _specs(network: NetworkSpec) -> tuple[Layer, ...]:
-    if isinstance(network, EnsembleNetwork):
-        return ()  # whole donors have no adapters
-    return network.structure.hidden if isinstance(network, HModelNetwork) else network.structure.layers
+    if isinstance(network, HModelNetwork):
+        return network.structure.hidden
+    return network.structure.layers if isinstance(network, StackNetwork) else ()  # whole donors have no adapters
 
 
 def _texts(bench: Bench) -> Texts:

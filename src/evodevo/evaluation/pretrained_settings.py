@@ -189,6 +189,8 @@ def with_layers(
             return StackNetwork(structure=whole(stack, options.whole[0]))
         layers = chosen(stack.layers, stack.width)
         return StackNetwork(structure=stack.model_copy(update={"layers": layers}))
+    if not isinstance(network, HModelNetwork):
+        raise UsageError(f"a network of kind {network.kind!r} takes no pretrained layers this way.")
     if options.whole:
         raise UsageError("an H-Model takes single layers: name them in layers, as (donor, layer), instead of whole.")
     structure = network.structure

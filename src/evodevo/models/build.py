@@ -9,10 +9,11 @@ import torch
 from evodevo.models.backbone import Backbone
 from evodevo.models.network import Network
 from evodevo.models.settings import LanguageModelSettings
+from evodevo.registry import Registry, table
 from evodevo.spaces.backbone import BackboneSpace
 from evodevo.spaces.backbone_genome import BackboneGenome
 from evodevo.spaces.base import Space
-from evodevo.spaces.networks import EnsembleNetwork, HModelNetwork, NetworkSpec
+from evodevo.spaces.networks import NetworkSpec
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 
@@ -31,6 +32,15 @@ def build_backbone(
 
 BUILDERS: dict[str, Any] = {"backbone": build_backbone}
 
+NETWORKS: Registry[Any] = table("network", "evodevo.networks")
+"""Kind of a ``NetworkSpec`` -> ``build(structure, inputs, outputs) -> Network``."""
+NETWORKS.add("h_model", "evodevo.models.h_model:HModel")
+NETWORKS.add("stack", "evodevo.models.stacks:LayerStack")
+NETWORKS.add("ensemble", "evodevo.models.ensemble:Ensemble")
+NETWORKS.add("module_zoo", "evodevo.models.module_zoo:ModuleZoo")
+NETWORKS.add("module_ensemble", "evodevo.models.module_ensemble:ModuleEnsemble")
+NETWORKS.add("baseline", "evodevo.models.baselines:build_baseline")
+
 
 def build(space: Space[Any], genome: Any, settings: Any, seed: int) -> torch.nn.Module:
     """The network of a genome of any space."""
@@ -44,14 +54,7 @@ def build_network(
 
     The global random stream is left as it was.
     """
-    from evodevo.models.ensemble import Ensemble
-    from evodevo.models.h_model import HModel
-    from evodevo.models.stacks import LayerStack
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if isinstance(spec, HModelNetwork):
-            return HModel(spec.structure, inputs, outputs)
-        if isinstance(spec, EnsembleNetwork):
-            return Ensemble(spec.structure, inputs, outputs)
-        return LayerStack(spec.structure, inputs, outputs)
+        network: Network = NETWORKS.get(spec.kind)(spec.structure, inputs, outputs)
+        return network

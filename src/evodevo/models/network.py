@@ -35,12 +35,16 @@ class Network(nn.Module, ABC):
 
     Attributes:
         input_specs, output_specs: of the task.
+        terms: name -> what it added to the last loss, weight included, without gradient ("task", "load", …); for logs.
     """
+
+    terms: dict[str, Tensor]
 
     def __init__(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
         super().__init__()
         self.input_specs = inputs
         self.output_specs = outputs
+        self.terms = {}
 
     @abstractmethod
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -70,6 +74,13 @@ class Network(nn.Module, ABC):
         for other in losses[1:]:
             total = total + other
         return total / len(losses)
+
+    def learning_rates(self) -> dict[str, float]:
+        """Beginning of a parameter's name -> factor of its learning rate; 1 where nothing is said."""
+        return {}
+
+    def observe(self) -> None:
+        """Called by the training loop after each step: statistics of the last loss may be updated here, only here."""
 
     def set_progress(self, share: float) -> None:
         """Told by the training loop before each step: the share of the budget that is used up."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 from evodevo.diagrams.h_model import LayerMark, h_model_diagram
+from evodevo.registry import Registry, table
 from evodevo.spaces.arms import Arm
 from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.spaces.layer_cost import liv_operator
 from evodevo.spaces.layers import Layer, LIVLayer
-from evodevo.spaces.networks import EnsembleNetwork, NetworkSpec, StackNetwork, StackStructure
+from evodevo.spaces.networks import EnsembleNetwork, HModelNetwork, NetworkSpec, StackNetwork, StackStructure
 
 FAMILIES = {
     "transformer": "attention",
@@ -18,6 +20,13 @@ FAMILIES = {
     "lstm": "recurrence",
     "pretrained": "attention",
 }
+
+
+NETWORK_WORDS: Registry[Any] = table("words of a network", "evodevo.network_words")
+"""Kind of a ``NetworkSpec`` -> ``words(structure) -> list[str]``, for kinds that are not told below."""
+NETWORK_WORDS.add("module_zoo", "evodevo.runs.module_zoo_drawing:zoo_words")
+NETWORK_WORDS.add("module_ensemble", "evodevo.runs.module_zoo_drawing:ensemble_words")
+NETWORK_WORDS.add("baseline", "evodevo.runs.module_zoo_drawing:baseline_words")
 
 
 def arm_words(arm: Arm) -> list[str]:
@@ -33,6 +42,8 @@ def network_words(network: NetworkSpec) -> list[str]:
         return [f"{len(members)} stacks that answer together.", *(_stack_words(member) for member in members)]
     if isinstance(network, StackNetwork):
         return [_stack_words(network.structure)]
+    if not isinstance(network, HModelNetwork):
+        return NETWORK_WORDS.get(network.kind)(network.structure)  # type: ignore[no-any-return]
     hidden = network.structure
     times = f"run {hidden.iterations} times" if hidden.iterations != 1 else "run once"
     routing = f"Router {hidden.router.head}, gate {hidden.router.gate}, alpha {hidden.alpha:g}"

@@ -14,7 +14,7 @@ class InputSizes(Protocol):
     """What of ``tasks.base.InputSpec`` a cost depends on."""
 
     @property
-    def modality(self) -> Literal["tokens", "image", "vector"]: ...
+    def modality(self) -> Literal["tokens", "image", "vector", "features"]: ...
     @property
     def length(self) -> int: ...
     @property
@@ -51,7 +51,7 @@ def patch_size(spec: InputSizes) -> int:
 
 def input_length(spec: InputSizes) -> int:
     """Positions that an input takes."""
-    if spec.modality == "tokens":
+    if spec.modality in ("tokens", "features"):
         return spec.length
     if spec.modality == "image":
         patch = patch_size(spec)

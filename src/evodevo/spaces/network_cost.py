@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple
+from typing import Any
 
+from evodevo.registry import Registry, table
 from evodevo.spaces.canvas import InputSizes, OutputSizes
 from evodevo.spaces.cost import Cost, Mode
 from evodevo.spaces.ends_cost import Ends
 from evodevo.spaces.h_model_cost import WEIGHT_BYTES, check_pass, h_model_cost
 from evodevo.spaces.layer_cost import layer_parameters, layer_state_bytes, layer_work, total_work
-from evodevo.spaces.networks import EnsembleNetwork, HModelNetwork, NetworkSpec, StackStructure
+from evodevo.spaces.networks import EnsembleNetwork, HModelNetwork, NetworkSpec, StackNetwork, StackStructure
+
+COSTS: Registry[Any] = table("cost of a network", "evodevo.network_costs")
+"""Kind of a ``NetworkSpec`` -> ``cost(structure, *, inputs, outputs, length, batch, mode) -> Cost``."""
+COSTS.add("module_zoo", "evodevo.spaces.zoo_cost:zoo_cost")
+COSTS.add("module_ensemble", "evodevo.spaces.zoo_cost:ensemble_cost")
+COSTS.add("baseline", "evodevo.spaces.baseline_cost:baseline_cost")
 
 
 def network_cost(
@@ -31,6 +39,11 @@ def network_cost(
             for member in network.structure.members
         ]
         return Cost(*(sum(values) for values in zip(*map(astuple, costs), strict=True)))
+    if not isinstance(network, StackNetwork):
+        cost: Cost = COSTS.get(network.kind)(
+            network.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode
+        )
+        return cost
     return stack_cost(network.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
 
 

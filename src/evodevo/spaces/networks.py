@@ -1,4 +1,4 @@
-"""Any network of separate samples as plain data: an H-Model, or one of its opponents."""
+"""Any network of separate samples as plain data: an H-Model, a zoo of modules, or one of their opponents."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pydantic import Field
 from evodevo.settings import Settings
 from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.spaces.layers import Layer, TransformerLayer
+from evodevo.spaces.zoo_baselines import BaselineStructure
+from evodevo.spaces.zoo_structure import ZooStructure
 
 
 class StackStructure(Settings):
@@ -69,7 +71,31 @@ class EnsembleNetwork(Settings):
     structure: EnsembleStructure = EnsembleStructure()
 
 
-NetworkSpec = Annotated[HModelNetwork | StackNetwork | EnsembleNetwork, Field(discriminator="kind")]
+class ModuleZooNetwork(Settings):
+    """A zoo of modules."""
+
+    kind: Literal["module_zoo"] = "module_zoo"
+    structure: ZooStructure = ZooStructure()
+
+
+class ModuleEnsembleNetwork(Settings):
+    """The mean of the logits of networks, one for each module of a zoo, each trained as if it were alone."""
+
+    kind: Literal["module_ensemble"] = "module_ensemble"
+    structure: ZooStructure = ZooStructure()
+
+
+class BaselineNetwork(Settings):
+    """An opponent of a zoo."""
+
+    kind: Literal["baseline"] = "baseline"
+    structure: BaselineStructure = BaselineStructure()
+
+
+NetworkSpec = Annotated[
+    HModelNetwork | StackNetwork | EnsembleNetwork | ModuleZooNetwork | ModuleEnsembleNetwork | BaselineNetwork,
+    Field(discriminator="kind"),
+]
 
 
 class NetworkEnvelope(Settings):

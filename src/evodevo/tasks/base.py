@@ -28,8 +28,10 @@ TASKS.add("languages", "evodevo.tasks.languages:LanguagesTask")
 TASKS.add("images", "evodevo.tasks.images:ImagesTask")
 TASKS.add("image_text", "evodevo.tasks.image_text:ImageTextTask")
 
-Split = Literal["train", "validation", "test"]
-SPLITS: tuple[Split, ...] = get_args(Split)
+Split = Literal["train", "architecture", "validation", "test"]
+"""``architecture`` is what a strategist may look at, ``validation`` selects a model; few tasks have all four."""
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+ALL_SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 class Task(ABC):
@@ -71,13 +73,14 @@ class Task(ABC):
         """What a report says about the data: sources, sizes, digests, the split's rule. JSON."""
 
 
-Modality = Literal["tokens", "image", "vector"]
+Modality = Literal["tokens", "image", "vector", "features"]
 Answer = Literal["class", "labels", "tokens"]
 Batch = Mapping[str, NDArray[Any]]
 """Samples as arrays, the first axis of each of length B.
 
-- ``NAME`` of an input: tokens (B, L) integers; image (B, height, width, channels) uint8; vector (B, size) float32.
-- ``NAME/mask`` of an input of tokens: (B, L), true at real tokens; absent where all are.
+- ``NAME`` of an input: tokens (B, L) integers; image (B, height, width, channels) uint8; vector (B, size) float32;
+  features (B, L, size) float32, what an extractor made of a sample before.
+- ``NAME/mask`` of an input of tokens or features: (B, L), true at real ones; absent where all are.
 - ``NAME/present`` of an input: (B,), false where a sample lacks that modality; absent where all have it.
 - ``NAME/target`` of an output: class (B,) integers; labels (B, size) float32 of 0 and 1; tokens (B, L) integers.
   -1 (for labels NaN) is no target: that entry counts in no loss and no metric.
@@ -93,11 +96,11 @@ class InputSpec:
 
     Attributes:
         name: key in a batch.
-        modality: tokens, image or vector.
-        length: tokens at most.
+        modality: tokens, image, vector or features.
+        length: tokens or features at most.
         vocabulary: number of token ids.
         height, width, channels: of an image.
-        size: of a vector.
+        size: of a vector, or of each feature.
     """
 
     name: str
@@ -139,8 +142,10 @@ class SampleTask(Task):
         outputs: what is asked of it.
         group_names: facts about samples that are no target, for analysis: name -> the values in order
             ("language" -> ("ar", "de", ...), "depth" -> ("0", "1", ...)).
+        splits: the splits that there are.
     """
 
+    splits: tuple[Split, ...] = SPLITS
     inputs: tuple[InputSpec, ...]
     outputs: tuple[OutputSpec, ...]
     group_names: Mapping[str, tuple[str, ...]]

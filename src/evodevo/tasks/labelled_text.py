@@ -75,6 +75,7 @@ def read(
     pools: list[Pool] = []
     empty = 0
     for split, place in given.items():
+        assert split != "architecture", "texts have three splits"
         pool = of_train if split == "train" else split
         for document, name in _labelled(place.expanduser(), text, label):
             if document.strip():
