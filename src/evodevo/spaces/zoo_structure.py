@@ -147,6 +147,23 @@ class ZooRouterStructure(Settings):
     predictor_hidden: int | None = Field(default=None, ge=1, le=65536)
 
 
+class ContributionStructure(Settings):
+    """How the contribution C_m of a module is kept (eqs. 11, 66 to 69, 90).
+
+    C_m <- (1 - rate) C_m + rate (usage u_m / max u + impact max(0, d_m) / max max(0, d)), where u is the mean router
+    weight of a step and d what the loss gains by the module, as the last probe measured it; without a probe, or where
+    nobody gains, the second term is 0 for all.
+
+    Attributes:
+        rate: rho.
+        usage, impact: w_beta and w_l.
+    """
+
+    rate: float = Field(default=0.1, gt=0, le=1)
+    usage: float = Field(default=0.5, ge=0)
+    impact: float = Field(default=0.5, ge=0)
+
+
 class ZooLosses(Settings):
     """Weights of what is added to the task's loss (eq. 89; C7, C8, C11). 0 switches a term off.
 
@@ -196,6 +213,7 @@ class ZooStructure(Settings):
         chunks: of ``vector``; divides the width.
         pool: from a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
         router: whose outputs count.
+        contribution: how contributions are kept.
         losses: what is added to the task's loss.
         dropout: on the embeddings of each modality (4.1).
         missing: a learned token stands for an input that a sample lacks; false refuses such samples.
@@ -213,6 +231,7 @@ class ZooStructure(Settings):
     chunks: int = Field(default=8, ge=1, le=1024)
     pool: Literal["mean", "attention"] = "mean"
     router: ZooRouterStructure = ZooRouterStructure()
+    contribution: ContributionStructure = ContributionStructure()
     losses: ZooLosses = ZooLosses()
     dropout: float = Field(default=0.1, ge=0, lt=1)
     missing: bool = True

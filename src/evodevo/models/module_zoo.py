@@ -1,0 +1,322 @@
+"""A multimodal network with a zoo of modules and a router that decides per sample (Architect Thyself 3.1 to 3.4).
+
+Senses read each modality, fusion makes one sequence F and one vector f of them, every module answers u = m(F), and the
+router mixes what the modules say into z_r, from which the heads answer. Read ``ModuleZoo.passage``.
+
+Legend: B samples, L positions of F, d width, N live modules, K modules that a sample may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.models.alignment import Alignment
+from evodevo.models.fusion import Fused, Fusion
+from evodevo.models.network import Batch, Network, Representation
+from evodevo.models.outputs import OutputLayer
+from evodevo.models.senses import Sense, Senses
+from evodevo.models.zoo_pool import ModulePool
+from evodevo.models.zoo_statistics import ZooStatistics
+from evodevo.routing import module_losses
+from evodevo.routing.graph_attention import Decision
+from evodevo.routing.losses import z_loss
+from evodevo.routing.module_choice import GenotypeKeys, Predictor, build_router, chosen
+from evodevo.routing.pools import masked_mean
+from evodevo.spaces.zoo_module_cost import genotype_parameters
+from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.spaces.zoo_vector import genotype_vector
+from evodevo.tasks.base import InputSpec, OutputSpec
+
+MATCH, MATCHES = "match", "yes"
+"""The output that says whether image and text belong together, and its class where they do."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One pass, with everything that losses, probes and pictures read.
+
+    Attributes:
+        sides: image side and text side, None where the task has none.
+        fused: F and f.
+        ids: of the modules, in the order of N.
+        outputs: u, (B, N, d); 0 where a module was not run.
+        decision: of the router.
+        predicted: (B, N) logits of the predictor, where there is one.
+        executed: (B, N), who was run on whom.
+        mixed: z_r, (B, d).
+        answers: output -> logits.
+    """
+
+    sides: tuple[Sense | None, Sense | None]
+    fused: Fused
+    ids: tuple[str, ...]
+    outputs: Tensor
+    decision: Decision
+    predicted: Tensor | None
+    executed: Tensor
+    mixed: Tensor
+    answers: dict[str, Tensor]
+
+
+class ModuleZoo(Network):
+    """A zoo over the inputs and outputs of a task.
+
+    Args:
+        structure: everything but inputs and outputs.
+        inputs, outputs: of the task; outputs are classes and labels.
+
+    Attributes:
+        structure: as given.
+        active: ids of the modules that run and count; None for all that are not disabled. A search sets it.
+
+    Raises:
+        UsageError: no module, or an output of tokens.
+    """
+
+    def __init__(
+        self, structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]
+    ) -> None:
+        super().__init__(inputs, outputs)
+        if not structure.live:
+            raise UsageError("a zoo needs at least one module that is not disabled; see zoo_archetypes.start_zoo.")
+        if any(spec.kind == "tokens" for spec in outputs):
+            raise UsageError("a zoo answers with classes and labels; it does not predict tokens.")
+        self.structure = structure
+        router = structure.router
+        ids = tuple(module.id for module in structure.modules)
+        self.senses = Senses(structure, structure.statistics, inputs, modality_dropout=structure.modality_dropout)
+        self.fusion = Fusion(structure.width, structure.fusion) if self.senses.two_sided else None
+        losses = structure.losses
+        self.alignment = (
+            Alignment(losses.align_temperature, both=losses.align_both)
+            if self.senses.two_sided and losses.align
+            else None
+        )
+        self.chunk = (
+            nn.Linear(structure.width // structure.chunks, structure.width) if structure.mode == "vector" else None
+        )
+        self.pool = ModulePool(structure.modules, structure.width, structure.pool)
+        self.router = build_router(structure.width, router, ids)
+        vectors = {module.id: genotype_vector(module.genotype) for module in structure.modules}
+        self.genotype_keys = GenotypeKeys(structure.width, vectors) if self._keys == "genotype" else None
+        self.predictor = Predictor(structure.width, router, ids) if self._keys == "predictor" else None
+        self.statistics = ZooStatistics(ids, structure.contribution)
+        self.heads = nn.ModuleDict({spec.name: OutputLayer(spec, structure.width, 0, causal=False) for spec in outputs})
+        self._parameters_of = {module.id: genotype_parameters(module.genotype) for module in structure.modules}
+        self._active: frozenset[str] | None = None
+        self._progress = 0.0
+        self._used: tuple[tuple[str, ...], Tensor] | None = None
+
+    # What may be set
+
+    @property
+    def active(self) -> frozenset[str] | None:
+        """See the class."""
+        return self._active
+
+    @active.setter
+    def active(self, ids: Sequence[str] | frozenset[str] | None) -> None:
+        known = [module.id for module in self.structure.live]
+        for one in ids or ():
+            if one not in known:
+                raise unknown_name("module", one, known)
+        if ids is not None and not ids:
+            raise UsageError("a zoo needs at least one active module.")
+        self._active = None if ids is None else frozenset(ids)
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """Ids of the modules that run and count, in order."""
+        return tuple(
+            module.id for module in self.structure.live if self._active is None or module.id in self._active
+        )
+
+    @property
+    def top_k(self) -> int | None:
+        """K, where fewer than all modules may count."""
+        limit = self.structure.router.top_k
+        return limit if limit is not None and limit < len(self.live) else None
+
+    def set_progress(self, share: float) -> None:
+        """See ``Network``; the entropy term fades along it."""
+        self._progress = share
+
+    def learning_rates(self) -> dict[str, float]:
+        """See ``Network``: towers learn at a rate of their own."""
+        return {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
+
+    # Passes
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """See ``Network``."""
+        return self.passage(batch).answers
+
+    def represent(self, batch: Batch) -> Representation:
+        """See ``Network``: F, and z_r as its summary."""
+        passage = self.passage(batch)
+        return Representation(passage.fused.tokens, passage.fused.mask, passage.mixed)
+
+    def passage(self, batch: Batch) -> Passage:
+        """The whole pass.
+
+        While training every module runs. In evaluation, keys from outputs need them all, too; keys from genotypes and
+        the predictor decide first, and modules that were not chosen for a sample are not run on it (C5).
+        """
+        image, text = self.senses(batch)
+        fused = self._fuse(image, text)
+        tokens, mask = self._readable(fused)
+        ids, f = self.live, fused.vector
+        legal = torch.ones(f.shape[0], len(ids), dtype=torch.bool, device=f.device)
+        contribution = self.statistics.contribution(ids)
+        predicted = None
+        if self.genotype_keys is not None:
+            keys = self.genotype_keys(ids).expand(f.shape[0], -1, -1)
+            decision = self._decide(f, keys, ids, legal, contribution)
+            executed = legal if self.training else decision.weights > 0
+            outputs = self.pool(ids, tokens, mask, None if self.training else executed)
+        elif self.predictor is not None:
+            predicted = self.predictor(f, ids)
+            limit = self.top_k
+            executed = legal if self.training or limit is None else chosen(predicted, limit + 1)
+            outputs = self.pool(ids, tokens, mask, None if executed is legal else executed)
+            decision = self._decide(f, outputs, ids, executed, contribution)
+        else:
+            executed = legal
+            outputs = self.pool(ids, tokens, mask)
+            decision = self._decide(f, outputs, ids, legal, contribution)
+        mixed = self.router.mix(decision, outputs, f)
+        return Passage((image, text), fused, ids, outputs, decision, predicted, executed, mixed, self._answer(mixed))
+
+    def _decide(
+        self, f: Tensor, keys: Tensor, ids: tuple[str, ...], legal: Tensor, contribution: Tensor
+    ) -> Decision:
+        decision: Decision = self.router.decide(f, keys, ids=ids, legal=legal, contribution=contribution)
+        return decision
+
+    def _answer(self, mixed: Tensor) -> dict[str, Tensor]:
+        answers = {}
+        for name, head in self.heads.items():
+            assert isinstance(head, OutputLayer)
+            answers[name] = head.score(mixed)
+        return answers
+
+    def _fuse(self, image: Sense | None, text: Sense | None) -> Fused:
+        if self.fusion is None or image is None or text is None:
+            alone = image if image is not None else text
+            assert alone is not None, "senses have one side at least"
+            return Fused(alone.tokens, alone.mask, masked_mean(alone.tokens, alone.mask))
+        fused: Fused = self.fusion(image, text)
+        return fused
+
+    def _readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:
+        """What modules read: F, or f in pieces (C4)."""
+        if self.chunk is None:
+            return fused.tokens, fused.mask
+        pieces = fused.vector.unflatten(-1, (self.structure.chunks, -1))
+        return self.chunk(pieces), None
+
+    # Learning
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The task's loss, and while training what ``ZooLosses`` adds (eq. 89); ``terms`` says what each was."""
+        passage = self.passage(batch)
+        terms = {"task": self.answers_loss(passage.answers, batch)}
+        if self.training:
+            terms |= self._routing_terms(passage) | self._align_term(passage, batch)
+            self._used = (passage.ids, passage.decision.weights.detach().float().mean(0))
+        self.terms = {name: value.detach() for name, value in terms.items()}
+        return torch.stack([value.float() for value in terms.values()]).sum()
+
+    def observe(self) -> None:
+        """See ``Network``: contributions learn who was used in the last step."""
+        if self._used is not None:
+            self.statistics.observe(*self._used)
+            self._used = None
+
+    def _routing_terms(self, passage: Passage) -> dict[str, Tensor]:
+        weights, decision, outputs = self.structure.losses, passage.decision, passage.outputs
+        if len(passage.ids) == 1:
+            return {}
+        terms: dict[str, Tensor] = {}
+        if weights.orthogonality:
+            overlap = module_losses.orthogonality(outputs, per_sample=weights.orthogonality_per_sample)
+            terms["orthogonality"] = weights.orthogonality * overlap
+        if self.structure.router.kind == "mean":
+            return terms
+        logits, legal = decision.logits, decision.legal
+        fading = max(0.0, 1.0 - self._progress / weights.entropy_until)
+        if weights.load:
+            terms["load"] = weights.load * module_losses.load(logits, legal)
+        if weights.budget and self.top_k is not None:
+            terms["budget"] = weights.budget * module_losses.budget(decision.weights, self.top_k)
+        if weights.entropy and fading:
+            terms["entropy"] = -weights.entropy * fading * module_losses.entropy(logits, legal)
+        if weights.complexity:
+            parameters = torch.tensor([float(self._parameters_of[one]) for one in passage.ids], device=logits.device)
+            terms["complexity"] = weights.complexity * module_losses.complexity(decision.weights, parameters)
+        if weights.z:
+            terms["z"] = weights.z * z_loss(logits)
+        if weights.predictor and passage.predicted is not None:
+            terms["predictor"] = weights.predictor * module_losses.predictor_loss(passage.predicted, decision)
+        return terms
+
+    def _align_term(self, passage: Passage, batch: Batch) -> dict[str, Tensor]:
+        """Matched pairs only; equal texts or images count as positives, samples that lack a side do not count."""
+        image, text = passage.sides
+        if self.alignment is None or image is None or text is None:
+            return {}
+        matched = self._matched(batch)
+        loss = self.alignment(image.vector, text.vector, matched=matched, same=self._same(batch))
+        return {"align": self.structure.losses.align * loss}
+
+    def _matched(self, batch: Batch) -> Tensor | None:
+        """(B,), true where a sample has both sides and they belong together; None where all do."""
+        parts = [present for name, present in batch.items() if name.endswith("/present")]
+        for spec in self.output_specs:
+            if spec.name == MATCH and MATCHES in spec.names:
+                parts.append(batch[f"{spec.name}/target"] == spec.names.index(MATCHES))
+        if not parts:
+            return None
+        return torch.stack([part.bool() for part in parts]).all(0)
+
+    def _same(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """For each side (B,) numbers that are equal where the raw inputs are."""
+        image, text = self.senses.sides
+        return _fingerprint(batch, image), _fingerprint(batch, text)
+
+    # Looking inside
+
+    @torch.no_grad()
+    def route(self, batch: Batch) -> dict[str, Any]:
+        """Who was heard, per sample: ``ids``; ``weights`` and ``executed``, both (B, N) on the CPU."""
+        passage = self.passage(batch)
+        return {
+            "ids": passage.ids,
+            "weights": passage.decision.weights.float().cpu(),
+            "executed": passage.executed.cpu(),
+        }
+
+
+def _fingerprint(batch: Batch, names: Sequence[str]) -> Tensor:
+    """(B,) integers that depend on all numbers of these inputs; unequal inputs have unequal ones but for bad luck."""
+    total: Tensor | None = None
+    for place, name in enumerate(names):
+        if name not in batch:
+            continue
+        raw = batch[name].flatten(1)
+        numbers = raw.contiguous().view(torch.int32).long() if raw.is_floating_point() else raw.long()
+        steps = torch.arange(1, numbers.shape[1] + 1, device=raw.device, dtype=torch.int64)
+        factors = (steps + 7919 * place) * 6364136223846793005 + 1442695040888963407  # wraps around, as it should
+        mark = ((numbers + 1) * factors).sum(1)
+        total = mark if total is None else total * 31 + mark
+    if total is None:
+        rows = next(iter(batch.values())).shape[0]
+        return torch.zeros(rows, dtype=torch.int64)
+    return total
+

@@ -1,0 +1,95 @@
+"""The modules of a zoo, run on the samples that want them, and nobody else (C5).
+
+Legend: B samples, L positions, d width, N modules that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.models.zoo_modules import build_module
+from evodevo.operators.base import Operator
+from evodevo.routing.pools import masked_mean, softmax_mean
+from evodevo.spaces.zoo_genotype import ZooModule
+
+
+class ModulePool(nn.Module):
+    """Modules by id.
+
+    Args:
+        modules: in the order in which they were born.
+        width: d.
+        pool: from the output of a module (L, d) to u (d): the mean over real positions, or with a learned query.
+
+    Attributes:
+        calls: id -> calls since ``reset``.
+        rows: id -> samples that it was run on.
+
+    Raises:
+        UsageError: an id that PyTorch keeps for itself.
+    """
+
+    def __init__(self, modules: Sequence[ZooModule], width: int, pool: Literal["mean", "attention"]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleDict()
+        for module in modules:
+            self.insert(module)
+        self.query = nn.Parameter(torch.zeros(width)) if pool == "attention" else None
+        self.calls: Counter[str] = Counter()
+        self.rows: Counter[str] = Counter()
+
+    def insert(self, module: ZooModule) -> None:
+        """Build a module from its genotype and its own seed."""
+        try:
+            self.parts[module.id] = build_module(module.genotype, seed=module.seed)
+        except KeyError:
+            raise UsageError(f"a module cannot have the id {module.id!r}, a word of PyTorch; take another.") from None
+
+    def reset(self) -> None:
+        """Count from 0."""
+        self.calls.clear()
+        self.rows.clear()
+
+    def forward(self, ids: Sequence[str], x: Tensor, mask: Tensor | None, chosen: Tensor | None = None) -> Tensor:
+        """What modules make of the samples.
+
+        Args:
+            ids: who is asked.
+            x: (B, L, d).
+            mask: (B, L), true at real positions; None where all are.
+            chosen: (B, N), who is run on whom; None runs everybody on everything.
+
+        Returns:
+            u, (B, N, d); 0 where a module was not run.
+        """
+        if chosen is None:
+            return torch.stack([self._run(one, x, mask) for one in ids], 1)
+        wanted = chosen.sum(0).tolist()  # the one wait for the device
+        outputs = []
+        for number, (one, count) in enumerate(zip(ids, wanted, strict=True)):
+            if count == x.shape[0]:
+                outputs.append(self._run(one, x, mask))
+                continue
+            u = x.new_zeros(x.shape[0], x.shape[-1])
+            if count:
+                places = chosen[:, number].nonzero().squeeze(1)
+                part = self._run(one, x[places], None if mask is None else mask[places])
+                u = u.to(part.dtype).index_put((places,), part)
+            outputs.append(u)
+        return torch.stack(outputs, 1)
+
+    def _run(self, name: str, x: Tensor, mask: Tensor | None) -> Tensor:
+        module = self.parts[name]
+        assert isinstance(module, Operator)
+        self.calls[name] += 1
+        self.rows[name] += x.shape[0]
+        y: Tensor = module(x, mask=mask).y
+        if self.query is None:
+            return masked_mean(y, mask)
+        return softmax_mean(y, (y @ self.query) * y.shape[-1] ** -0.5, mask)

@@ -1,0 +1,84 @@
+"""What is remembered of each module of a zoo, by its id and never by its position (eqs. 11, 66 to 69, 90)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.spaces.zoo_structure import ContributionStructure
+
+TINY = 1e-8
+
+
+class _Record(nn.Module):
+    """Numbers of one module, as buffers, so that they travel with the weights.
+
+    Attributes:
+        usage: moving average of its mean router weight.
+        impact: what the loss gains by it, as last probed; NaN before.
+        contribution: C, in [0, 1]; NaN before the first step.
+    """
+
+    usage: Tensor
+    impact: Tensor
+    contribution: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("usage", "impact", "contribution"):
+            self.register_buffer(name, torch.tensor(float("nan"), dtype=torch.float32))
+
+
+class ZooStatistics(nn.Module):
+    """Usage, impact and contribution of modules."""
+
+    def __init__(self, ids: Sequence[str], structure: ContributionStructure) -> None:
+        super().__init__()
+        self.structure = structure
+        self.records = nn.ModuleDict({one: _Record() for one in ids})
+
+    def insert(self, name: str) -> None:
+        """A newborn, of whom nothing is known."""
+        self.records[name] = _Record()
+
+    def remove(self, name: str) -> None:
+        """Forget a module."""
+        del self.records[name]
+
+    def usage(self, ids: Sequence[str]) -> Tensor:
+        """(N,), NaN where nothing is known."""
+        return torch.stack([self._of(one).usage for one in ids])
+
+    def contribution(self, ids: Sequence[str]) -> Tensor:
+        """(N,), NaN where nothing is known."""
+        return torch.stack([self._of(one).contribution for one in ids])
+
+    def probed(self, impacts: Mapping[str, float]) -> None:
+        """Keep what a probe measured: id -> loss without the module minus loss with it."""
+        for name, impact in impacts.items():
+            self._of(name).impact.fill_(impact)
+
+    @torch.no_grad()
+    def observe(self, ids: Sequence[str], usage: Tensor) -> None:
+        """One step of training: (N,) mean router weights of the modules that took part."""
+        records = [self._of(one) for one in ids]
+        rate = self.structure.rate
+        gains = torch.stack([one.impact for one in records]).nan_to_num(0.0).clamp(min=0.0)
+        share = self.structure.usage * usage / usage.max().clamp(min=TINY)
+        share = share + self.structure.impact * gains / gains.max().clamp(min=TINY)
+        for record, used, now in zip(records, usage, share, strict=True):
+            _move(record.usage, used, rate)
+            _move(record.contribution, now, rate)
+
+    def _of(self, name: str) -> _Record:
+        record = self.records[name]
+        assert isinstance(record, _Record)
+        return record
+
+
+def _move(average: Tensor, value: Tensor, rate: float) -> None:
+    """The moving average, which begins with its first value."""
+    before = torch.where(average.isnan(), value, average)
+    average.copy_((1 - rate) * before + rate * value)
