@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evodevo.diagrams.base import Drawing, empty, number, one_line, polyline, shorten, text_width
+from evodevo.diagrams.captions import MARGIN, draw_families, draw_headline, families_of, headline_height, wrapped
 from evodevo.diagrams.marks import family_glyph
-from evodevo.diagrams.palette import FAMILIES, family_role
+from evodevo.diagrams.palette import family_role
 
 _BOX_WIDTH, _BOX_HEIGHT = 146.0, 40.0
 _GAP = 10.0
 _PER_ROW = 4
-_MARGIN, _LANE = 14.0, 30.0
+_LANE = 30.0
 _PILL_HEIGHT = 22.0
 _LEAST_WIDTH = 380.0
 
@@ -81,22 +82,19 @@ def h_model_diagram(
     rows = -(-len(boxes) // _PER_ROW)
     frame_width = columns * _BOX_WIDTH + (columns - 1) * _GAP + 2 * _GAP + 4
     frame_height = 22 + rows * (_BOX_HEIGHT + _GAP) + 6
-    width = max(frame_width + 2 * (_MARGIN + _LANE), _LEAST_WIDTH)
+    width = max(frame_width + 2 * (MARGIN + _LANE), _LEAST_WIDTH)
     title, subtitle = one_line(title), one_line(subtitle)
-    head = 12.0 + (20.0 if title else 0.0) + (16.0 if subtitle else 0.0)
+    head = headline_height(title, subtitle)
     frame_top = head + _PILL_HEIGHT + 26
     frame_bottom = frame_top + frame_height
     under = frame_bottom + 26 + _PILL_HEIGHT
-    lines = _wrapped([one_line(fact, 200) for fact in facts], width - 2 * _MARGIN)
-    families = [family for family in FAMILIES if family in {family_role(box.family) for box in boxes}]
+    lines = wrapped([one_line(fact, 200) for fact in facts], width - 2 * MARGIN)
+    families = families_of(box.family for box in boxes)
     height = under + 14 + 16 * len(lines) + 22
 
     total = sum(box.count for box in boxes)
     drawing = Drawing(width, height, f"{title or 'H-Model'}: {total} hidden layers, {iterations} iterations")
-    if title:
-        drawing.text(_MARGIN, 22, shorten(title, width - 2 * _MARGIN, 14), "fill-ink strong", size=14, title=title)
-    if subtitle:
-        drawing.text(_MARGIN, 39, shorten(subtitle, width - 2 * _MARGIN, 11), "fill-muted", size=11, title=subtitle)
+    draw_headline(drawing, title, subtitle)
 
     left = (width - frame_width) / 2
     _draw_paths(
@@ -112,8 +110,8 @@ def h_model_diagram(
         x = left + _GAP + 2 + column * (_BOX_WIDTH + _GAP)
         _draw_layer(drawing, box, x, frame_top + 22 + row * (_BOX_HEIGHT + _GAP))
     for place, line in enumerate(lines):
-        drawing.text(_MARGIN, under + 20 + 16 * place, line, "fill-ink", size=11)
-    _draw_legend(drawing, families, under + 20 + 16 * len(lines))
+        drawing.text(MARGIN, under + 20 + 16 * place, line, "fill-ink", size=11)
+    draw_families(drawing, families, under + 20 + 16 * len(lines))
     return drawing.svg()
 
 
@@ -186,23 +184,3 @@ def _draw_paths(
 
 def _draw_head_down(drawing: Drawing, x: float, y: float) -> None:
     drawing.path(f"M{number(x)},{number(y)}l-3.5,-6h7Z", "fill-ink")
-
-
-def _draw_legend(drawing: Drawing, families: Sequence[str], y: float) -> None:
-    x = _MARGIN
-    for family in families:
-        drawing.path(family_glyph(family, x + 5, y - 3.5, 4.5), f"fill-{family}")
-        drawing.text(x + 15, y, family, "fill-muted", size=10)
-        x += text_width(family, 10) + 26
-
-
-def _wrapped(facts: Sequence[str], width: float) -> list[str]:
-    """Facts, separated by dots, in lines that fit."""
-    lines: list[str] = []
-    for fact in facts:
-        joined = f"{lines[-1]} · {fact}" if lines else fact
-        if lines and text_width(joined, 11) <= width:
-            lines[-1] = joined
-        else:
-            lines.append(shorten(fact, width, 11))
-    return lines
