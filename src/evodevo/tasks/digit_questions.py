@@ -1,0 +1,156 @@
+"""What can be asked about a digit, in which words, and how often so that neither side alone tells the answer.
+
+A question is a set of digits for which the answer is yes. The table of how often it is asked of which digit is fitted
+(Sinkhorn 1964) so that both answers are equally frequent for every digit and for every question.
+
+Shapes: Q questions, 10 digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Mood = Literal["question", "statement"]
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+ANSWERS = ("no", "yes")
+
+_ROUNDS = 500
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question.
+
+    Attributes:
+        name: for people: "even", "after six".
+        family: which wordings it has.
+        word: what its wordings are filled with.
+        yes: digits for which the answer is yes.
+        asked_of: digits that it is asked of.
+    """
+
+    name: str
+    family: str
+    word: str
+    yes: frozenset[int]
+    asked_of: frozenset[int] = frozenset(range(10))
+
+
+@dataclass(frozen=True)
+class Wordings:
+    """Ways to say one thing: those of all splits, and those of the test split alone, of words that were seen."""
+
+    seen: tuple[str, ...]
+    unseen: tuple[str, ...]
+
+
+def _questions() -> tuple[Question, ...]:
+    every = frozenset(range(10))
+    found = [Question(name, "is", name, frozenset({digit})) for digit, name in enumerate(DIGITS)]
+    for digit, name in enumerate(DIGITS):
+        if digit < 9:
+            found.append(Question(f"after {name}", "after", name, frozenset({digit + 1}), every - {0}))
+        if digit > 0:
+            found.append(Question(f"before {name}", "before", name, frozenset({digit - 1}), every - {9}))
+    even, prime, loop = frozenset({0, 2, 4, 6, 8}), frozenset({2, 3, 5, 7}), frozenset({0, 6, 8, 9})
+    found += [Question("even", "parity", "even", even), Question("odd", "parity", "odd", every - even)]
+    found += [Question("prime", "prime", "prime", prime), Question("not prime", "prime", "not prime", every - prime)]
+    found += [Question("a loop", "loop", "a loop", loop), Question("no loop", "loop", "no loop", every - loop)]
+    for bound in (2, 4, 6):
+        above = frozenset(range(bound + 1, 10))
+        found.append(Question(f"larger than {DIGITS[bound]}", "larger", DIGITS[bound], above))
+        found.append(Question(f"smaller than {DIGITS[bound + 1]}", "smaller", DIGITS[bound + 1], every - above))
+    return tuple(found)
+
+
+QUESTIONS = _questions()
+"""All that have yes or no for an answer."""
+
+SUMS = ("which digit is it", *(f"plus {name}" for name in DIGITS[1:]))
+"""Questions with a digit for an answer: the last digit of the sum."""
+
+_SHARES = {"is": 0.2, "after": 0.1, "before": 0.1, "parity": 0.15, "prime": 0.1, "loop": 0.1, "larger": 0.125}
+_SHARES["smaller"] = _SHARES["larger"]
+"""How much of all that is asked each family is."""
+
+_ADJECTIVE = {
+    "question": Wordings(("is it {}?", "is this digit {}?"), ("is this {}?",)),
+    "statement": Wordings(("it is {}.", "this digit is {}."), ("this is {}.",)),
+}
+_WORDINGS: dict[str, dict[str, Wordings]] = {
+    "is": {
+        "question": Wordings(("is it {}?", "is this the digit {}?", "does it show {}?"), ("does this digit show {}?",)),
+        "statement": Wordings(("it is {}.", "this is the digit {}.", "it shows {}."), ("this digit shows {}.",)),
+    },
+    "after": {
+        "question": Wordings(("is it one more than {}?", "does it come right after {}?"), ("is it right after {}?",)),
+        "statement": Wordings(("it is one more than {}.", "it comes right after {}."), ("it is right after {}.",)),
+    },
+    "before": {
+        "question": Wordings(("is it one less than {}?", "does it come right before {}?"), ("is it right before {}?",)),
+        "statement": Wordings(("it is one less than {}.", "it comes right before {}."), ("it is right before {}.",)),
+    },
+    "parity": _ADJECTIVE,
+    "prime": _ADJECTIVE,
+    "loop": {
+        "question": Wordings(("does it have {}?", "does this digit have {}?"), ("does this have {}?",)),
+        "statement": Wordings(("it has {}.", "this digit has {}."), ("this has {}.",)),
+    },
+    "larger": {
+        "question": Wordings(("is it larger than {}?", "is this digit greater than {}?"), ("is it greater than {}?",)),
+        "statement": Wordings(("it is larger than {}.", "this digit is greater than {}."), ("it is greater than {}.",)),
+    },
+    "smaller": {
+        "question": Wordings(("is it smaller than {}?", "is this digit less than {}?"), ("is it less than {}?",)),
+        "statement": Wordings(("it is smaller than {}.", "this digit is less than {}."), ("it is less than {}.",)),
+    },
+}
+_WHICH = Wordings(("which digit is it?", "which digit does it show?"), ("which digit is this?",))
+_PLUS = Wordings(
+    ("what is the last digit of it plus {}?", "which digit is last in this plus {}?"),
+    ("which digit is the last of it plus {}?",),
+)
+
+
+def wordings(question: Question, mood: Mood) -> Wordings:
+    """The ways to ask a question, or to state that its answer is yes."""
+    ways = _WORDINGS[question.family][mood]
+    return Wordings(_filled(ways.seen, question.word), _filled(ways.unseen, question.word))
+
+
+def wordings_of_sum(added: int) -> Wordings:
+    """The ways to ask for the last digit of the digit plus ``added`` (0 to 9)."""
+    if added == 0:
+        return _WHICH
+    return Wordings(_filled(_PLUS.seen, DIGITS[added]), _filled(_PLUS.unseen, DIGITS[added]))
+
+
+def frequencies(images: NDArray[np.integer]) -> NDArray[np.float64]:
+    """How often each question is asked of each digit, by answer, in shares of all.
+
+    Args:
+        images: (10,) how many images there are of each digit.
+
+    Returns:
+        (Q, 10, 2), the last axis is the answer. Each digit has its share of the images, half of it with either
+        answer; each question its share of its family, half of it with either answer.
+    """
+    yes = np.asarray([[digit in question.yes for digit in range(10)] for question in QUESTIONS])
+    asked = np.asarray([[digit in question.asked_of for digit in range(10)] for question in QUESTIONS])
+    sizes = {family: sum(question.family == family for question in QUESTIONS) for family in _SHARES}
+    of_question = np.asarray([_SHARES[question.family] / sizes[question.family] for question in QUESTIONS]) / 2
+    of_digit = images / images.sum() / 2
+    share = np.stack([asked & ~yes, asked & yes], axis=2).astype(np.float64)
+    for _ in range(_ROUNDS):
+        share *= (of_question[:, None] / share.sum(axis=1))[:, None, :]
+        share *= of_digit[:, None] / share.sum(axis=0)
+    return share
+
+
+def _filled(ways: Sequence[str], word: str) -> tuple[str, ...]:
+    return tuple(way.format(word) for way in ways)

@@ -1,0 +1,242 @@
+"""Questions about scikit-learn's images of digits: real images, always there, of which neither side tells the answer.
+
+An image is asked as many questions with the answer yes as with no, and so is every question; a linear model of both
+sides fails too, since only image and question together decide. Images stand in one split each (C22).
+
+Shapes: N samples of a split, B samples of a batch, M images, L words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from evodevo import canonical
+from evodevo.randomness import generator
+from evodevo.settings import Settings
+from evodevo.tasks import digit_questions, drawn_images, own_samples, sample_baselines
+from evodevo.tasks.base import ALL_SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.digit_questions import ANSWERS, DIGITS, QUESTIONS, SUMS
+from evodevo.tasks.group_splits import Shares, divide
+from evodevo.tasks.words import PADDING, Vocabulary, cut
+
+Form = Literal["answer", "multiclass", "match"]
+_VERSION = 1
+_UNSEEN = 4
+"""One test sample in so many has a wording that no other split has."""
+PHRASING = ("seen", "unseen")
+
+
+class DigitsQuestionsSettings(Settings):
+    """What is asked, and how often."""
+
+    form: Form = Field(
+        default="answer",
+        description="'answer' yes or no; 'multiclass' also digits, the last ones of sums; 'match' whether a statement"
+        " is true",
+    )
+    questions: int = Field(default=8, ge=4, le=32, multiple_of=4, description="about each image")
+    shares: Shares = Field(default=Shares(), description="of the images, for each split")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="of what is asked about which image")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The samples of a split: (N,) image, question (sums behind the others), wording's kind, and target; N texts."""
+
+    image: NDArray[np.int64]
+    question: NDArray[np.int64]
+    unseen: NDArray[np.int64]
+    target: NDArray[np.int64]
+    text: tuple[str, ...]
+
+
+class DigitsQuestionsTask(SampleTask):
+    """One question about one image of a digit.
+
+    Groups: question, digit, phrasing (unseen ones are in the test split alone; each of their words is in training).
+
+    Args:
+        settings: the settings.
+    """
+
+    name: ClassVar[str] = "digits_questions"
+    settings_class: ClassVar[type[Settings]] = DigitsQuestionsSettings
+    splits: tuple[Split, ...] = ALL_SPLITS
+
+    def __init__(self, settings: DigitsQuestionsSettings) -> None:
+        self.settings = settings
+        self.key = _key(settings)
+        self.digest = canonical.digest({"task": self.name, "key": self.key})
+        self.splits = tuple(split for split in ALL_SPLITS if getattr(settings.shares, split) > 0)
+        self._pixels, names = drawn_images.read("digits")
+        self._digits = np.asarray([int(name) for name in names])
+        places = divide([image.tobytes() for image in self._pixels], names, settings.shares, self.splits)
+        self._asked = {split: self._ask(split, places[split]) for split in self.splits}
+        self.vocabulary = Vocabulary.of((cut(text) for text in self._asked["train"].text), 4096)
+        longest = max(len(cut(text)) for asked in self._asked.values() for text in asked.text)
+        height, width, channels = self._pixels.shape[1:]
+        self.inputs = (
+            InputSpec("image", "image", height=height, width=width, channels=channels),
+            InputSpec("text", "tokens", length=longest, vocabulary=len(self.vocabulary)),
+        )
+        names_of_answers = ANSWERS + (DIGITS if settings.form == "multiclass" else ())
+        name = "match" if settings.form == "match" else "answer"
+        self.outputs = (OutputSpec(name, "class", len(names_of_answers), names_of_answers),)
+        self.group_names: Mapping[str, tuple[str, ...]] = {
+            "question": tuple(question.name for question in QUESTIONS)
+            + (SUMS if settings.form == "multiclass" else ()),
+            "digit": DIGITS,
+            "phrasing": PHRASING,
+        }
+
+    @classmethod
+    def open(
+        cls, settings: DigitsQuestionsSettings, cache_folder: Path | None = None, key: str | None = None
+    ) -> DigitsQuestionsTask:
+        check_key(_key(settings), key, "what is asked about scikit-learn's digits")
+        return cls(settings)
+
+    def count(self, split: Split) -> int:
+        return len(self._asked[split].text)
+
+    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+        asked, tokens = self._asked[split], self._tokens[split][places]
+        return {
+            "image": self._pixels[asked.image[places]],
+            "text": tokens,
+            "text/mask": tokens != PADDING,
+            f"{self.outputs[0].name}/target": asked.target[places],
+        }
+
+    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        asked = self._asked[split]
+        return {
+            "question": asked.question[places],
+            "digit": self._digits[asked.image[places]],
+            "phrasing": asked.unseen[places],
+        }
+
+    def show(self, split: Split, place: int) -> dict[str, str]:
+        asked, output = self._asked[split], self.outputs[0]
+        height, width = self._pixels.shape[1:3]
+        return {
+            "image": f"{height} x {width}, grey",
+            "text": asked.text[place],
+            output.name: output.names[asked.target[place]],
+        }
+
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        ids: NDArray[np.int64] = self.vocabulary.encode([cut(text)], self.inputs[1].length)[0]
+        return ids[: np.count_nonzero(ids != PADDING)]
+
+    def read_sample(self, columns: Mapping[str, str]) -> Batch:
+        """One's own image (of any size; ink is bright) and text; see ``own_samples.read``."""
+        return own_samples.read(self.inputs, columns, self.encode)
+
+    def baselines(self, split: Split) -> dict[str, float]:
+        """Accuracy of a constant answer, and of logistic regression on pixels, on words, and on both."""
+        key = f"{self.outputs[0].name}/target"
+        train, held = (self.fetch(part, np.arange(self.count(part))) for part in ("train", split))
+        found = {"majority": sample_baselines.constant(train[key], held[key])}
+        for names in (("image",), ("text",), ("image", "text")):
+            learned, judged = (
+                np.concatenate([self._features(batch, name) for name in names], axis=1) for batch in (train, held)
+            )
+            label = f"logistic regression on {' and '.join(names)}"
+            found[label] = sample_baselines.logistic(learned, train[key], judged, held[key])
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "task": self.name,
+            "digest": self.digest,
+            "key": self.key,
+            "source": "scikit-learn's digits",
+            "form": self.settings.form,
+            "images": {split: len(np.unique(asked.image)) for split, asked in self._asked.items()},
+            "samples": {split: self.count(split) for split in self.splits},
+            "unseen_phrasings": {split: int(asked.unseen.sum()) for split, asked in self._asked.items()},
+            "vocabulary": len(self.vocabulary),
+            "outputs": {output.name: list(output.names) for output in self.outputs},
+            "split_rule": "by image, each digit evenly",
+        }
+
+    @cached_property
+    def _tokens(self) -> dict[Split, NDArray[np.int64]]:
+        length = self.inputs[1].length
+        return {
+            split: self.vocabulary.encode([cut(text) for text in asked.text], length)
+            for split, asked in self._asked.items()
+        }
+
+    def _ask(self, split: Split, images: NDArray[np.int64]) -> _Asked:
+        """Every image its questions, in an order that says nothing."""
+        rng = generator(self.settings.seed, f"digits_questions/{split}")
+        count = self.settings.questions // (2 if self.settings.form == "multiclass" else 1)
+        frequency = digit_questions.frequencies(np.bincount(self._digits[images], minlength=10))
+        rows: list[tuple[int, int, int]] = []
+        for digit in range(10):
+            own = images[self._digits[images] == digit]
+            for answer in range(len(ANSWERS)):
+                rows += [
+                    (image, question, answer)
+                    for image, question in _spread(own, frequency[:, digit, answer], count // 2, rng)
+                ]
+        if self.settings.form == "multiclass":
+            for image in images.tolist():
+                for added in rng.permutation(len(SUMS))[:count].tolist():
+                    last = (self._digits[image] + added) % 10
+                    rows.append((image, len(QUESTIONS) + added, len(ANSWERS) + int(last)))
+        order = rng.permutation(len(rows))
+        image, question, target = (np.asarray(column, np.int64)[order] for column in zip(*rows, strict=True))
+        unseen = np.zeros(len(order), np.int64)
+        if split == "test":
+            unseen[rng.permutation(len(order))[: len(order) // _UNSEEN]] = 1
+        texts = tuple(self._word(*pair, rng) for pair in zip(question.tolist(), unseen.tolist(), strict=True))
+        return _Asked(image, question, unseen, target, texts)
+
+    def _word(self, question: int, unseen: int, rng: np.random.Generator) -> str:
+        if question < len(QUESTIONS):
+            mood: digit_questions.Mood = "statement" if self.settings.form == "match" else "question"
+            ways = digit_questions.wordings(QUESTIONS[question], mood)
+        else:
+            ways = digit_questions.wordings_of_sum(question - len(QUESTIONS))
+        chosen = ways.unseen if unseen else ways.seen
+        return chosen[int(rng.integers(len(chosen)))]
+
+    def _features(self, batch: Batch, name: str) -> NDArray[np.float32]:
+        if name == "image":
+            return batch["image"].reshape(len(batch["image"]), -1).astype(np.float32) / np.float32(255)
+        return sample_baselines.word_counts(batch[name], batch[f"{name}/mask"], len(self.vocabulary))
+
+
+def _spread(
+    images: NDArray[np.int64], frequency: NDArray[np.float64], each: int, rng: np.random.Generator
+) -> list[tuple[int, int]]:
+    """Pairs of image and question: ``each`` of every image, each question within 1 of its due.
+
+    The questions in order are cut into ``each`` parts, and an image gets one from every part: no question twice, but
+    for those on a cut.
+    """
+    slots = len(images) * each
+    ends = frequency.cumsum() / frequency.sum()
+    due = np.searchsorted(ends, (np.arange(slots) + rng.random()) / max(1, slots), side="right")
+    chosen = due.clip(max=len(frequency) - 1)
+    found: list[tuple[int, int]] = []
+    for part in range(each):
+        own = chosen[part * len(images) : (part + 1) * len(images)]
+        found += zip(rng.permutation(images).tolist(), own.tolist(), strict=True)
+    return found
+
+
+def _key(settings: DigitsQuestionsSettings) -> str:
+    source = drawn_images.identity("digits")
+    return canonical.digest({"version": _VERSION, "source": source, **settings.model_dump(mode="json")})
