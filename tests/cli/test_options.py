@@ -10,9 +10,10 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.cli.options import parse_count
+from evodevo.cli.application import run
+from evodevo.cli.options import GivenBudget, parse_budget, parse_count
 from evodevo.cli.overrides import overrides
-from evodevo.errors import UsageError
+from evodevo.errors import ExitCode, UsageError
 
 
 @given(st.integers(0, 10**15))
@@ -37,6 +38,47 @@ def test_what_is_no_count(text: str) -> None:
 def test_any_text_is_a_count_or_refused(text: str) -> None:
     with contextlib.suppress(typer.BadParameter):
         assert parse_count(text) >= 0
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("10m", GivenBudget(seconds=600)),
+        ("90s", GivenBudget(seconds=90)),
+        ("1.5h", GivenBudget(seconds=5400)),
+        ("2 min", GivenBudget(seconds=120)),
+        ("1000steps", GivenBudget(steps=1000)),
+        ("5K steps", GivenBudget(steps=5000)),
+        ("1.5Msamples", GivenBudget(tokens=1_500_000)),
+    ],
+)
+def test_budgets(text: str, budget: GivenBudget) -> None:
+    assert parse_budget(text) == budget
+
+
+@pytest.mark.parametrize(
+    "text", ["", "10", "m", "10x", "-3m", "steps", "0m", "0steps", "1e3s", "5Km", "٣m", "1.2.3s"]
+)
+def test_what_is_no_budget(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="10m"):
+        parse_budget(text)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_budget_or_refused(text: str) -> None:
+    with contextlib.suppress(typer.BadParameter):
+        assert parse_budget(text) != GivenBudget()
+
+
+def test_a_budget_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "h_model.pointer", "--budget", "9steps", "--steps", "9"]) == ExitCode.USAGE
+    assert "--budget and --steps say the same" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--baselines"], ["--baselines", "all"], ["--baselines", "--seeds", "2"]])
+def test_baselines_alone_mean_all(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "h_model.pointer", *words]) == ExitCode.USAGE
+    assert "names its arms itself" in capsys.readouterr().err
 
 
 def test_flags_over_assignments_over_file(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from evodevo.cli.resume import resume
 from evodevo.cli.show import show
 from evodevo.cli.status import status
 from evodevo.cli.trace import trace
+from evodevo.cli.train import COMMAND as train_class
 from evodevo.cli.train import train
 from evodevo.errors import ExitCode
 
@@ -49,9 +50,10 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Use": (generate,),
     "Keep": (repair,),
 }
+CLASSES = {train: train_class}
 for _panel, _commands in PANELS.items():
     for _command in _commands:
-        app.command(rich_help_panel=_panel)(_command)
+        app.command(rich_help_panel=_panel, cls=CLASSES.get(_command))(_command)
 app.add_typer(recipes, name="recipes", rich_help_panel="Begin")
 
 

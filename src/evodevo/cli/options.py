@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 DEFAULT_STORE = Path("runs")
 
 _COUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kKMG]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+_AMOUNT = re.compile(r"([0-9][0-9.]*[kKMG]?)\s*([a-z]+)", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+_STEPS, _SAMPLES = ("steps", "step"), ("samples", "sample", "tokens")
 
 
 def parse_count(text: str | int) -> int:
@@ -25,6 +31,33 @@ def parse_count(text: str | int) -> int:
     if value is None or value != int(value):
         raise typer.BadParameter(f"{str(text)[:40]!r} is not a whole number such as 300000, 600K or 5M")
     return int(value)
+
+
+@dataclass(frozen=True)
+class GivenBudget:
+    """What a training may use up, as fields of ``training.settings.Budget``; the others are None."""
+
+    seconds: float | None = None
+    steps: int | None = None
+    tokens: int | None = None
+
+
+def parse_budget(text: str | GivenBudget) -> GivenBudget:
+    """``10m``, ``90s``, ``1.5h`` of time, ``1000steps`` or ``5Ksteps``, ``1Msamples``."""
+    if isinstance(text, GivenBudget):
+        return text
+    match = _AMOUNT.fullmatch(text.strip())
+    amount, unit = (match[1], match[2]) if match else ("", "")
+    if unit in _SECONDS and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", amount):
+        found = GivenBudget(seconds=float(Decimal(amount) * _SECONDS[unit]))
+    elif unit in (*_STEPS, *_SAMPLES) and _COUNT.fullmatch(amount):
+        count = parse_count(amount)
+        found = GivenBudget(steps=count) if unit in _STEPS else GivenBudget(tokens=count)
+    else:
+        raise typer.BadParameter(f"{text[:40]!r} is no budget such as 10m, 90s, 1.5h, 1000steps or 50Ksamples")
+    if not any((found.seconds, found.steps, found.tokens)):
+        raise typer.BadParameter(f"{text[:40]!r} leaves nothing; give a budget such as 10m, 90s or 1000steps")
+    return found
 
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -50,3 +83,17 @@ def count_option(help: str) -> typer.models.OptionInfo:
     """An option that takes ``5M`` for five million."""
     option: typer.models.OptionInfo = typer.Option(parser=parse_count, metavar="COUNT", help=help)
     return option
+
+
+def implied(option: str, value: str, allowed: Collection[str]) -> type[TyperCommand]:
+    """A kind of command for which ``option``, where no allowed value follows it, stands for ``option value``."""
+
+    class WithImplied(TyperCommand):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            spelled = []
+            for place, word in enumerate(args):
+                alone = word == option and (place + 1 == len(args) or args[place + 1] not in allowed)
+                spelled.append(f"{option}={value}" if alone else word)
+            return super().parse_args(ctx, spelled)
+
+    return WithImplied

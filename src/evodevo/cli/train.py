@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,12 +18,27 @@ from evodevo.cli.options import (
     Assignments,
     ConfigFile,
     Events,
+    GivenBudget,
     StoreFolder,
     Workers,
     count_option,
+    implied,
+    parse_budget,
 )
 from evodevo.cli.overrides import overrides
 from evodevo.cli.running import carry_out, store_option
+
+
+class Opponents(StrEnum):
+    """Which stand beside the network of a recipe."""
+
+    none = "none"
+    quick = "quick"
+    all = "all"
+
+
+COMMAND = implied("--baselines", Opponents.all.value, [one.value for one in Opponents])
+"""``--baselines`` alone means all of them."""
 
 
 def train(
@@ -31,14 +48,22 @@ def train(
     size: Annotated[
         Size | None, typer.Option(help="Of a recipe: minutes on two cores, or all.  [default: quick]")
     ] = None,
+    task: Annotated[str | None, typer.Option(help="Of a recipe: another task than its own.")] = None,
     data: Annotated[Path | None, typer.Option(help="Of a recipe: your data, a file or a folder.")] = None,
+    budget: Annotated[
+        GivenBudget | None,
+        typer.Option(parser=parse_budget, metavar="BUDGET", help="Of each training: 10m, 90s, 1000steps, 50Ksamples."),
+    ] = None,
     tokens: Annotated[
         int | None, count_option("Tokens of each training, for example 5M; of networks: samples.")
     ] = None,
     steps: Annotated[int | None, count_option("Optimiser steps of each training.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Wall-clock seconds of each training.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Trainings of each kind.  [default: 1, or the recipe's]")] = None,
-    baselines: Annotated[bool, typer.Option("--baselines", help="Train the baselines under the same budget.")] = False,
+    baselines: Annotated[
+        Opponents | None,
+        typer.Option(help="Opponents under the same budget; of an individual all or none; alone it means all."),
+    ] = None,
     workers: Workers = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
     store: StoreFolder = DEFAULT_STORE,
@@ -52,35 +77,51 @@ def train(
     checkpoint.
     """
     flags: dict[str, Any] = {"execution.workers": workers, "evaluation.training.device": device}
+    limits = _limits(budget, {"tokens": tokens, "steps": steps, "seconds": seconds})
     from evodevo.recipes.base import RECIPES
 
     if what in RECIPES or "." in what:
-        limits = {"tokens": tokens, "steps": steps, "seconds": seconds}
-        given = {name: limit for name, limit in limits.items() if limit is not None}
         flags |= {
-            "evaluation.training.budget": {**dict.fromkeys(limits), **given} if given else None,
+            "evaluation.training.budget": limits if any(limits.values()) else None,
+            "evaluation.task": task,
             "evaluation.task_settings.data": None if data is None else str(data),
             "experiment.seeds": seeds,
         }
         _compare(what, size or Size.quick, overrides(config, set or [], flags), baselines, store, json)
         return
-    foreign = {"--size": size, "--data": data, "--config": config}
+    foreign = {"--size": size, "--task": task, "--data": data, "--config": config}
     for option, value in foreign.items():
         if value is not None:
             raise typer.BadParameter(f"{option} is for a recipe; {what!r} is an individual.")
-    budget = {"tokens": tokens, "steps": steps, "seconds": seconds}
-    _again(what, budget, 1 if seeds is None else seeds, baselines, overrides(None, set or [], flags), store, json)
+    beside = baselines not in (None, Opponents.none)
+    _again(what, limits, 1 if seeds is None else seeds, beside, overrides(None, set or [], flags), store, json)
 
 
-def _compare(recipe: str, size: Size, changes: dict[str, Any], baselines: bool, store: Path, json: bool) -> None:
+def _limits(budget: GivenBudget | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The whole budget, from ``--budget`` and the options for each of its limits."""
+    if budget is None:
+        return given
+    twice = next((name for name, limit in asdict(budget).items() if limit is not None and given[name] is not None), "")
+    if twice:
+        raise typer.BadParameter(f"--budget and --{twice} say the same; give one of them.")
+    return {name: limit if (of_budget := getattr(budget, name)) is None else of_budget for name, limit in given.items()}
+
+
+def _compare(
+    recipe: str, size: Size, changes: dict[str, Any], baselines: Opponents | None, store: Path, json: bool
+) -> None:
     """The experiment of a recipe."""
-    if baselines:
-        raise typer.BadParameter("--baselines is for an individual; a recipe names its arms itself.")
     from evodevo import runs
 
     run = carry_out(
         lambda listener, begin: runs.experiment(
-            recipe, size=size.value, overrides=changes, store=store, listener=listener, on_start=begin
+            recipe,
+            size=size.value,
+            baselines=None if baselines is None else baselines.value,
+            overrides=changes,
+            store=store,
+            listener=listener,
+            on_start=begin,
         ),
         store=store,
         json=json,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import Field
 
-from evodevo.errors import UsageError
+from evodevo.errors import UsageError, unknown_name
 from evodevo.evaluation.settings import EvaluationSettings
 from evodevo.registry import Registry, table
 from evodevo.settings import Settings, merge, validate
@@ -17,6 +17,8 @@ from evodevo.study import StudySettings
 
 Size = Literal["quick", "full"]
 Driver = Literal["evolve", "train"]
+Baselines = Literal["none", "quick", "all"]
+"""Which opponents stand beside the network of a recipe, where it leaves that to its user."""
 
 RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
 RECIPES.add("backbone.demo", "evodevo.recipes.backbone:DEMO")
@@ -82,30 +84,58 @@ class Recipe:
         summary: one line for people.
         drivers: the commands that it serves.
         settings: size -> all settings.
+        compared: (size, baselines) -> all settings with these opponents; None where the arms are the recipe's own.
+        short: names that ``--set`` may use for dotted settings, beside those of the task ("patience").
+        data_task: the task that reads data of the user's own; None where the recipe's task does.
     """
 
     name: str
     summary: str
     drivers: tuple[Driver, ...]
     settings: Callable[[Size], RunSettings]
+    compared: Callable[[Size, Baselines], RunSettings] | None = None
+    short: Mapping[str, str] = field(default_factory=dict)
+    data_task: str | None = None
 
 
-def resolve(name: str, *, size: str = "quick", driver: Driver = "evolve", overrides: dict[str, Any]) -> RunSettings:
+def resolve(
+    name: str,
+    *,
+    size: str = "quick",
+    driver: Driver = "evolve",
+    overrides: dict[str, Any],
+    baselines: str | None = None,
+) -> RunSettings:
     """The settings of a recipe, of its slice's own class, with what the user changed.
 
     Args:
         name: of the recipe.
         size: quick (minutes on 2 cores) or full.
         driver: what is about to run.
-        overrides: nested plain data, from files, ``--set`` and flags, merged over the recipe's.
+        overrides: nested plain data, from files, ``--set`` and flags, merged over the recipe's; settings of the task
+            and the recipe's short names may stand at the top (see ``recipes.overriding``).
+        baselines: none, quick or all; the recipe's own choice if left out.
 
     Raises:
         UsageError: an unknown recipe, size or setting, a wrong value, or a recipe of another driver.
     """
+    from evodevo.recipes.overriding import spell_out
+
     recipe = RECIPES.get(name)
     if size not in get_args(Size):
         raise UsageError(f"size {size!r}: it must be {' or '.join(get_args(Size))}.")
     if driver not in recipe.drivers:
         raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
-    made = recipe.settings(size)  # type: ignore[arg-type]
-    return validate(type(made), merge(made.model_dump(mode="json"), overrides), what=f"settings of {name}")
+    made = _made(recipe, size, baselines)
+    values, changes = spell_out(recipe, made.model_dump(mode="json"), overrides)
+    return validate(type(made), merge(values, changes), what=f"settings of {name}")
+
+
+def _made(recipe: Recipe, size: Any, baselines: Any) -> RunSettings:
+    if baselines is None:
+        return recipe.settings(size)
+    if recipe.compared is None:
+        raise UsageError(f"the recipe {recipe.name!r} names its arms itself; leave --baselines out.")
+    if baselines not in get_args(Baselines):
+        raise unknown_name("choice of baselines", str(baselines), get_args(Baselines))
+    return recipe.compared(size, baselines)

@@ -75,6 +75,7 @@ def experiment(
     recipe: str,
     *,
     size: str = "quick",
+    baselines: str | None = None,
     overrides: dict[str, Any] | None = None,
     store: str | Path = "runs",
     listener: Listener | None = None,
@@ -86,6 +87,7 @@ def experiment(
     Args:
         recipe: its name; see ``evodevo recipes``.
         size: quick or full.
+        baselines: which opponents: none, quick or all, where the recipe leaves that to its user.
         overrides: nested settings that replace the recipe's, for example ``{"experiment": {"seeds": 3}}``.
         store, listener, on_start, cache_folder: as for ``evolve``.
 
@@ -95,7 +97,7 @@ def experiment(
     Raises:
         UsageError, DataError: settings or data cannot be used; nothing was recorded then.
     """
-    settings = resolve(recipe, size=size, driver="train", overrides=overrides or {})
+    settings = resolve(recipe, size=size, driver="train", baselines=baselines, overrides=overrides or {})
     return begin(TRAIN, recipe, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 

@@ -1,0 +1,77 @@
+"""What a user may write shortly: names without a room, a task or data of one's own, a budget of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from evodevo.errors import unknown_name
+from evodevo.settings import merge
+from evodevo.tasks.base import TASKS
+
+if TYPE_CHECKING:
+    from evodevo.recipes.base import Recipe
+
+Values = dict[str, Any]
+_LONGEST, _FACTOR = 1800.0, 4.0
+"""What a training that the clock ends may take with all its measurements: seconds, and times its budget."""
+
+
+def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Values]:
+    """A recipe's settings and a user's changes, ready to be merged.
+
+    Where another task than the recipe's is wanted, what the recipe says about its own task goes. A name that is no
+    room is a short one of the recipe or a setting of the task: ``{"label": "class"}`` is
+    ``{"evaluation": {"task_settings": {"label": "class"}}}``. What is written in full counts more.
+
+    Args:
+        recipe: whose settings they are.
+        values: all of them, as plain data.
+        given: nested changes.
+
+    Raises:
+        UsageError: a short name that is none, or an unknown task.
+    """
+    if "task" not in values.get("evaluation", {}):
+        return values, given
+    full = {name: value for name, value in given.items() if name in values}
+    short = {name: value for name, value in given.items() if name not in values}
+    for name in [name for name in short if name in recipe.short]:
+        full = merge(_nested(recipe.short[name], short.pop(name)), full)
+    task = _task(recipe, values, full, short)
+    known = TASKS.get(task).settings_class.model_fields
+    for name in short:
+        if name not in known:
+            raise unknown_name("setting", name, [*known, *recipe.short, *values])
+    changes = merge({"evaluation": {"task_settings": short}}, full)
+    if task != values["evaluation"]["task"]:
+        # Probes shuffle inputs of the recipe's own task.
+        values = merge(values, {"evaluation": {"task": task, "probes": []}})
+        values["evaluation"]["task_settings"] = {}
+    return _with_time(values, changes), changes
+
+
+def _task(recipe: Recipe, values: Values, full: Values, short: Values) -> str:
+    """The task that is meant: the user's, that of the user's data, or the recipe's."""
+    evaluation = full.get("evaluation", {})
+    if "task" in evaluation:
+        return str(evaluation["task"])
+    has_data = "data" in short or evaluation.get("task_settings", {}).get("data") is not None
+    return recipe.data_task if has_data and recipe.data_task is not None else str(values["evaluation"]["task"])
+
+
+def _with_time(values: Values, changes: Values) -> Values:
+    """The wall-clock limit of an evaluation grows with a budget in seconds: it is there for what hangs."""
+    limit = values["evaluation"].get("seconds")
+    budget = changes["evaluation"].get("training", {}).get("budget")
+    seconds = budget.get("seconds") if isinstance(budget, Mapping) else None
+    if limit is None or not isinstance(seconds, (int, float)):
+        return values
+    return merge(values, {"evaluation": {"seconds": max(limit, _LONGEST + _FACTOR * seconds)}})
+
+
+def _nested(dotted: str, value: Any) -> Values:
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    nested: Values = value
+    return nested
