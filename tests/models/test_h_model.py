@@ -316,6 +316,18 @@ def test_equal_seeds_give_equal_parameters() -> None:
     assert not torch.equal(both[0], both[2])
 
 
+def test_what_was_set_belongs_to_the_structure() -> None:
+    model, batch = small_model(), small_batch()
+    assert model.settled() == model.structure
+    before = model(batch)["answer"]
+    model.alpha, model.alpha_rate = 0.3, 0.9
+    model.inference = InferenceStructure(mode="target_topm", m=1)
+    again = HModel(model.settled(), model.input_specs, model.output_specs).eval()
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(again(batch)["answer"], model(batch)["answer"])
+    assert not torch.equal(model(batch)["answer"], before)
+
+
 def test_sharpening_trains_with_hard_connections() -> None:
     model, batch = small_model(inference={"mode": "target_topm", "m": 1}).double(), small_batch()
     hard = model(batch)["answer"]

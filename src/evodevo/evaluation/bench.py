@@ -332,6 +332,8 @@ def train_once(bench: Bench, options: Mapping[str, Any]) -> Trained:
 
 def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:
     """What is really there: a procedure may have changed the structure that was planned."""
+    if isinstance(network, HModel):
+        return planned.model_copy(update={"structure": network.settled()})
     return planned.model_copy(update={"structure": getattr(network, "structure", planned.structure)})
 
 

@@ -13,6 +13,7 @@ from evodevo.errors import DataError
 from evodevo.evaluation.counting import look_at_step
 from evodevo.evaluation.measuring import places
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings
+from evodevo.evaluation.routing.histograms import input_histograms
 from evodevo.evaluation.routing.measures import HARD, depth_used, hard_paths, route_entropy, self_loops
 from evodevo.evaluation.routing.probe import route_probe
 from evodevo.evaluation.traces import record_trace, with_random_routers
@@ -100,8 +101,9 @@ def _routes(
         return found
     control = with_random_routers(before, seed=0).to(precision.device)
     untrained = record_trace(control, task, "validation", chosen, precision)
+    histograms = input_histograms(task.inputs, task.fetch("validation", chosen))
     try:
-        told = route_probe(trace, fact, untrained=untrained, histograms=_histograms(task, chosen))
+        told = route_probe(trace, fact, untrained=untrained, histograms=histograms)
     except DataError:
         return found  # too few samples of some value; said by the missing numbers
     found |= {f"{fact} told": told.trained.accuracy, f"{fact} told, shuffled": told.shuffled.accuracy}
@@ -110,20 +112,6 @@ def _routes(
     if told.histogram is not None:
         found[f"{fact} told, histogram"] = told.histogram.accuracy
     return found
-
-
-def _histograms(task: SampleTask, chosen: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """How often each token stands in each sample; None where the input is no sequence of tokens."""
-    spec = task.inputs[0]
-    if spec.modality != "tokens":
-        return None
-    batch = task.fetch("validation", chosen)
-    tokens, mask = batch[spec.name], batch.get(f"{spec.name}/mask")
-    counts = np.zeros((len(chosen), spec.vocabulary), np.int64)
-    rows = np.broadcast_to(np.arange(len(chosen))[:, None], tokens.shape)
-    inside = np.ones(tokens.shape, bool) if mask is None else mask
-    np.add.at(counts, (rows[inside], tokens[inside]), 1)
-    return counts
 
 
 def _mean(values: NDArray[Any]) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -140,6 +140,16 @@ class HModel(Network):
         if not 0 < value < float("inf"):
             raise UsageError(f"the alpha rate is {value}; it must be above 0.")
         self.core.alpha_rate = value
+
+    def settled(self) -> HModelStructure:
+        """The structure with what has been set since: alpha, its rate, the inference mode.
+
+        T stays: embeddings of iterations were made for the structure's.
+        """
+        changes: dict[str, Any] = {"alpha_rate": self.alpha_rate, "inference": self.inference}
+        if self.core.alpha is not None:
+            changes["alpha"] = self.core.alpha
+        return self.structure.model_copy(update=changes)
 
     @property
     def sharpening(self) -> bool:

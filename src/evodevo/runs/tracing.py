@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
 
 _AT_ONCE = 64
-_BINS = 16
-"""Shades that a histogram of pixels counts."""
 SCRIPT = "script"
 """A fact by this name says which values of another one share an alphabet."""
 
@@ -149,6 +147,7 @@ class Tracer:
         )
 
     def _probe(self, trace: RoutingTrace, split: Split, places: NDArray[np.int64], fact: str, seed: int) -> RouteProbe:
+        from evodevo.evaluation.routing.histograms import input_histograms
         from evodevo.evaluation.routing.probe import route_probe
         from evodevo.evaluation.traces import with_random_routers
         from evodevo.models.build import build_network
@@ -163,26 +162,10 @@ class Tracer:
             trace,
             fact,
             untrained=self._trace(with_random_routers(fresh, seed=first_seed).eval(), split, places),
-            histograms=self._histograms(split, places),
+            histograms=input_histograms(self.model.input_specs, self.task.fetch(split, places)),
             scripts=_scripts(trace, fact),
             seed=seed,
         )
-
-    def _histograms(self, split: Split, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How often each token, or each shade of a pixel, occurs in the inputs; vectors as they are. (B, V)."""
-        batch = self.task.fetch(split, places)
-        parts = []
-        for spec in self.model.input_specs:
-            values = np.asarray(batch[spec.name])
-            if spec.modality == "vector":
-                parts.append(values.astype(np.float64))
-                continue
-            bins = spec.vocabulary if spec.modality == "tokens" else _BINS
-            ids = values if spec.modality == "tokens" else values.astype(np.int64) * _BINS // 256
-            real = np.asarray(batch.get(f"{spec.name}/mask", np.ones(ids.shape, np.bool_)))
-            rows = [np.bincount(row[kept], minlength=bins) for row, kept in zip(ids, real, strict=True)]
-            parts.append(np.stack(rows).astype(np.float64))
-        return np.concatenate(parts, axis=1)
 
     def _gradient_norms(self, split: Split, places: NDArray[np.int64]) -> NDArray[np.float64]:
         """Norm of the loss' gradient by each hidden layer's parameters, on these samples; 0 without any. (H,)."""
