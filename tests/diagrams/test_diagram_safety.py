@@ -35,6 +35,9 @@ from evodevo.diagrams import (
     training_curves,
 )
 from evodevo.diagrams.base import clean, one_line, shorten, text_width
+from evodevo.diagrams.module_graph import NodeMark, module_graph_diagram
+from evodevo.diagrams.module_routing import module_routing_diagram
+from evodevo.diagrams.module_zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.diagrams.palette import FAMILIES, roles
 from evodevo.diagrams.routing import routing_diagram, routing_difference
 from evodevo.diagrams.routing_flow import mean_flow
@@ -55,6 +58,8 @@ def every_drawing(text: str) -> dict[str, str]:
     points += [FrontPoint(text, None, 2.0, 1, "failed"), FrontPoint(text, None, None, 1, "failed")]
     axis, other = Axis(text, text), Axis(text, "bytes", minimise=True)
     nodes = [LineageNode(text + "a", 0, label=text), LineageNode(text, 1, (text + "a",), text, "front", text, text)]
+    nodes_of = [NodeMark("a", text, text, text, title=text), NodeMark("b", "sum"), NodeMark("c", text, end=True)]
+    stage, modules = Stage(text, text), [ModuleMark(text, text, text, text, 12, 0.5, 0.5), ModuleMark(text, text, text)]
     named = {"inputs": (text,), "hidden": (text, text), "outputs": (text,), "kinds": (text, "lstm")}
     flow, other_flow = (mean_flow(dataclasses.replace(random_trace(2, 2, 2, seed=n), **named)) for n in (0, 1))
     return {
@@ -69,6 +74,9 @@ def every_drawing(text: str) -> dict[str, str]:
         "routing": routing_diagram(flow, text, text),
         "routing difference": routing_difference(flow, other_flow, (text, text), text),
         "heat map": heat_map([HeatRows(text, [text], [[0.1, None]])], [text, text], text),
+        "module graph": module_graph_diagram(nodes_of, [("a", "b"), ("b", "c"), ("a", "c")], [text], text, text),
+        "module zoo": module_zoo_diagram(modules, [InputMark(text, text)], stage, stage, [text], [text], text, text),
+        "module routing": module_routing_diagram([text], [text, text], [[0.1, None]], [[1.0, None]], text),
         "bars": bars_beside([text], [Measure(text, [1.0], text), Measure(text, [None])]),
         "histogram": histogram([(text, 1.0), ("b", 2.0)], axis, other),
     }
