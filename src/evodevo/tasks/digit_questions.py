@@ -138,7 +138,7 @@ def frequencies(images: NDArray[np.integer]) -> NDArray[np.float64]:
 
     Returns:
         (Q, 10, 2), the last axis is the answer. Each digit has its share of the images, half of it with either
-        answer; each question its share of its family, half of it with either answer.
+        answer; each question its share of its family, half of it with either answer, as far as the images allow.
     """
     yes = np.asarray([[digit in question.yes for digit in range(10)] for question in QUESTIONS])
     asked = np.asarray([[digit in question.asked_of for digit in range(10)] for question in QUESTIONS])
@@ -147,10 +147,16 @@ def frequencies(images: NDArray[np.integer]) -> NDArray[np.float64]:
     of_digit = images / images.sum() / 2
     share = np.stack([asked & ~yes, asked & yes], axis=2).astype(np.float64)
     for _ in range(_ROUNDS):
-        share *= (of_question[:, None] / share.sum(axis=1))[:, None, :]
-        share *= of_digit[:, None] / share.sum(axis=0)
+        share *= _ratio(of_question[:, None], share.sum(axis=1))[:, None, :]
+        share *= _ratio(of_digit[:, None], share.sum(axis=0))
     return share
 
 
 def _filled(ways: Sequence[str], word: str) -> tuple[str, ...]:
     return tuple(way.format(word) for way in ways)
+
+
+def _ratio(wanted: NDArray[np.float64], there: NDArray[np.float64]) -> NDArray[np.float64]:
+    """0 where nothing is there: a digit without images is asked nothing."""
+    ratio: NDArray[np.float64] = np.divide(wanted, there, out=np.zeros_like(there), where=there > 0)
+    return ratio

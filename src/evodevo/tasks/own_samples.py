@@ -50,7 +50,8 @@ def image(path: str, spec: InputSpec, crop: Callable[[Pixels, str], Pixels] = la
         DataError: it cannot be read.
     """
     found = crop(decode(read_bytes(Path(path).expanduser()), path), path)
-    return uniform([found], (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb", path)[0]
+    pixels: Pixels = uniform([found], (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb", path)[0]
+    return pixels
 
 
 def numbers(text: str, name: str) -> NDArray[np.float32]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.settings import Settings
-from evodevo.tasks.base import NO_TARGET, SPLITS, TASKS, Batch, SampleTask, Split
+from evodevo.tasks.base import ALL_SPLITS, NO_TARGET, TASKS, Batch, SampleTask, Split
 
 MOST_SAMPLES = 400
 """Samples of a split that a law looks at, spread evenly."""
@@ -48,7 +48,7 @@ def sample_tasks() -> list[str]:
 def fingerprint(task: SampleTask) -> str:
     """The digest of a task, and one over some of its samples, batches and groups."""
     whole = hashlib.sha256()
-    for split in SPLITS:
+    for split in task.splits:
         places = some_places(task, split)
         for arrays in (task.fetch(split, places), task.batch(split, 3, 5, 7), task.groups(split, places)):
             for name in sorted(arrays):
@@ -96,7 +96,7 @@ class SampleTaskTests:
         assert isinstance(self.settings, self.task_class.settings_class)
 
     def test_a_batch_is_a_function_of_its_arguments_alone(self, task: SampleTask) -> None:
-        for split in SPLITS:
+        for split in task.splits:
             batch = task.batch(split, 3, 7, 33)
             task.batch(split, 3, 8, 5)
             _assert_equal(batch, task.batch(split, 3, 7, 33))
@@ -104,7 +104,7 @@ class SampleTaskTests:
                 assert contents(task, other) != contents(task, batch)
 
     def test_fetch_repeats_and_takes_each_sample_by_itself(self, task: SampleTask) -> None:
-        for split in SPLITS:
+        for split in task.splits:
             places = some_places(task, split)
             batch = task.fetch(split, places)
             _assert_equal(batch, task.fetch(split, places))
@@ -122,15 +122,20 @@ class SampleTaskTests:
                 array[...] = 0
         _assert_equal(before, task.fetch("train", places))
 
+    def test_splits_are_some_of_all_in_their_order(self, task: SampleTask) -> None:
+        assert [split for split in ALL_SPLITS if split in task.splits] == list(task.splits)
+        assert "train" in task.splits
+        assert all(task.count(split) > 0 for split in task.splits)
+
     def test_no_sample_stands_in_two_splits(self, task: SampleTask) -> None:
         seen: dict[bytes, Split] = {}
-        for split in SPLITS:
+        for split in task.splits:
             places = np.arange(min(task.count(split), 5_000))
             for sample in contents(task, task.fetch(split, places)):
                 assert seen.setdefault(sample, split) == split
 
     def test_arrays_are_what_the_specifications_say(self, task: SampleTask) -> None:
-        for split in SPLITS:
+        for split in task.splits:
             places = some_places(task, split)
             batch = task.fetch(split, places)
             assert {name.partition("/")[0] for name in batch} == _names(task)
@@ -140,7 +145,7 @@ class SampleTaskTests:
                 _check_output(task, output, batch, len(places))
 
     def test_groups_are_in_range(self, task: SampleTask) -> None:
-        for split in SPLITS:
+        for split in task.splits:
             places = some_places(task, split)
             groups = task.groups(split, places)
             assert set(groups) == set(task.group_names)
@@ -151,7 +156,7 @@ class SampleTaskTests:
                 assert values.max() < len(task.group_names[name])
 
     def test_a_sample_can_be_shown(self, task: SampleTask) -> None:
-        for split in SPLITS:
+        for split in task.splits:
             for place in (0, task.count(split) - 1):
                 shown = task.show(split, place)
                 assert set(shown) == _names(task)
@@ -164,7 +169,7 @@ class SampleTaskTests:
         assert len(task.digest) == 64
 
     def test_baselines_are_numbers(self, task: SampleTask) -> None:
-        for split in SPLITS:
+        for split in task.splits:
             assert all(np.isfinite(value) for value in task.baselines(split).values())
 
     def test_equal_settings_give_equal_tasks(self, task: SampleTask, tmp_path: Path) -> None:

@@ -1,0 +1,190 @@
+"""Questions about digits: the laws, what each side alone can tell, what both together decide, one's own samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.ensemble import RandomForestClassifier
+
+from evodevo.errors import DataError, UsageError
+from evodevo.settings import validate
+from evodevo.tasks.base import ALL_SPLITS, Split
+from evodevo.tasks.digit_questions import ANSWERS, DIGITS, QUESTIONS, frequencies, wordings, wordings_of_sum
+from evodevo.tasks.digits_questions import DigitsQuestionsSettings, DigitsQuestionsTask, Form
+from evodevo.tasks.group_splits import Shares
+from evodevo.tasks.words import UNKNOWN
+from evodevo.testing.tasks import SampleTaskTests
+
+FORMS: tuple[Form, ...] = ("answer", "multiclass", "match")
+
+
+class TestDigitsQuestions(SampleTaskTests):
+    task_class = DigitsQuestionsTask
+    settings = DigitsQuestionsSettings(questions=4)
+    decisive = (
+        DigitsQuestionsSettings(questions=4, seed=1),
+        DigitsQuestionsSettings(questions=8),
+        DigitsQuestionsSettings(questions=4, form="multiclass"),
+        DigitsQuestionsSettings(questions=4, form="match"),
+        DigitsQuestionsSettings(questions=4, shares=Shares(architecture=0.3)),
+    )
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[Form, DigitsQuestionsTask]:
+    return {form: DigitsQuestionsTask.open(DigitsQuestionsSettings(form=form)) for form in FORMS}
+
+
+def _everything(task: DigitsQuestionsTask, split: Split) -> tuple[dict[str, Any], dict[str, Any]]:
+    places = np.arange(task.count(split))
+    return dict(task.fetch(split, places)), task.groups(split, places)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_digit_and_question_decide_the_answer(tasks: dict[Form, DigitsQuestionsTask], form: Form) -> None:
+    task = tasks[form]
+    for split in ALL_SPLITS:
+        _, groups = _everything(task, split)
+        for place in range(task.count(split)):
+            digit, question = int(groups["digit"][place]), int(groups["question"][place])
+            if question < len(QUESTIONS):
+                answer = ANSWERS[digit in QUESTIONS[question].yes]
+            else:
+                answer = DIGITS[(digit + question - len(QUESTIONS)) % 10]
+            assert task.show(split, place)[task.outputs[0].name] == answer
+
+
+@pytest.mark.parametrize("form", ["answer", "match"])
+def test_both_answers_are_equally_frequent_for_every_digit_and_question(
+    tasks: dict[Form, DigitsQuestionsTask], form: Form
+) -> None:
+    task = tasks[form]
+    for split in ALL_SPLITS:
+        batch, groups = _everything(task, split)
+        target = batch[f"{task.outputs[0].name}/target"]
+        for name, allowed in (("digit", 0.0), ("question", 0.01 if split == "train" else 0.08)):
+            shares = [target[groups[name] == value].mean() for value in np.unique(groups[name])]
+            assert max(abs(share - 0.5) for share in shares) <= allowed, (split, name)
+        assert len(np.unique(groups["question"])) == len(QUESTIONS)
+
+
+@pytest.mark.parametrize("form", ["answer", "match"])
+def test_no_side_alone_says_anything(tasks: dict[Form, DigitsQuestionsTask], form: Form) -> None:
+    task = tasks[form]
+    key = f"{task.outputs[0].name}/target"
+    train, test = _everything(task, "train")[0], _everything(task, "test")[0]
+    for name in ("image", "text"):
+        # More than a linear opponent: it knows every digit, and every text.
+        forest = RandomForestClassifier(50, min_samples_leaf=20, random_state=0, n_jobs=1)
+        forest.fit(task._features(train, name)[::2], train[key][::2])
+        assert abs(forest.score(task._features(test, name), test[key]) - 0.5) < 0.05, name
+    assert all(abs(value - 0.5) < 0.05 for value in task.baselines("test").values())
+
+
+def test_a_number_is_told_by_no_side_alone_either(tasks: dict[Form, DigitsQuestionsTask]) -> None:
+    found = tasks["multiclass"].baselines("test")
+    # A text tells whether a digit or yes or no is asked for.
+    assert found["logistic regression on image"] < 0.3
+    assert found["logistic regression on text"] < 0.35
+
+
+def test_images_stand_in_one_split(tasks: dict[Form, DigitsQuestionsTask]) -> None:
+    task = tasks["answer"]
+    owner: dict[bytes, Split] = {}
+    for split in ALL_SPLITS:
+        batch, groups = _everything(task, split)
+        for image in batch["image"]:
+            assert owner.setdefault(image.tobytes(), split) == split
+        # Every digit in about its share.
+        assert np.bincount(groups["digit"]).min() > 0.8 * task.count(split) / 10
+    assert len(owner) == 1797
+    assert abs(task.count("train") / sum(map(task.count, ALL_SPLITS)) - 0.7) < 0.01
+
+
+def test_unseen_wordings_stand_in_the_test_split_alone_and_have_no_new_word(
+    tasks: dict[Form, DigitsQuestionsTask],
+) -> None:
+    for task in tasks.values():
+        texts = {split: set(task._asked[split].text) for split in ALL_SPLITS}
+        unseen = _everything(task, "test")[1]["phrasing"] == 1
+        assert abs(unseen.mean() - 0.25) < 0.01
+        for place in np.flatnonzero(unseen):
+            assert task._asked["test"].text[place] not in texts["train"] | texts["validation"] | texts["architecture"]
+        for split in ALL_SPLITS:
+            assert not (_everything(task, split)[0]["text"] == UNKNOWN).any()
+            assert split == "test" or not _everything(task, split)[1]["phrasing"].any()
+
+
+def test_every_wording_says_which_question_it_is() -> None:
+    for mood in ("question", "statement"):
+        said = [way for one in QUESTIONS for ways in [wordings(one, mood)] for way in ways.seen + ways.unseen]
+        assert len(set(said)) == len(said)
+    sums = [way for added in range(10) for way in wordings_of_sum(added).seen + wordings_of_sum(added).unseen]
+    assert len(set(sums)) == len(sums)
+
+
+def test_frequencies_are_even_for_uneven_digits() -> None:
+    images = np.asarray([8, 20, 12, 15, 9, 17, 14, 12, 16, 11])
+    share = frequencies(images)
+    np.testing.assert_allclose(share.sum(axis=0)[:, 1], images / images.sum() / 2)
+    by_question = share.sum(axis=1)
+    np.testing.assert_allclose(by_question[:, 0], by_question[:, 1], rtol=1e-6)
+
+
+def test_hardly_any_images_are_enough_for_a_split() -> None:
+    shares = Shares(train=0.99, architecture=0.002, validation=0.002, test=0.006)
+    task = DigitsQuestionsTask.open(DigitsQuestionsSettings(questions=4, shares=shares))
+    for split in ALL_SPLITS:
+        batch, _ = _everything(task, split)
+        assert batch["answer/target"].mean() == 0.5
+
+
+def test_a_split_can_be_left_out() -> None:
+    task = DigitsQuestionsTask.open(DigitsQuestionsSettings(questions=4, shares=Shares(architecture=0)))
+    assert task.splits == ("train", "validation", "test")
+
+
+def test_what_is_asked_about_an_image_is_a_multiple_of_four() -> None:
+    with pytest.raises(UsageError, match="questions"):
+        validate(DigitsQuestionsSettings, {"questions": 6})
+
+
+def test_a_sample_of_ones_own_reads_as_it_would_in_a_split(
+    tasks: dict[Form, DigitsQuestionsTask], tmp_path: Path
+) -> None:
+    task = tasks["answer"]
+    batch = task.fetch("test", np.asarray([5]))
+    Image.fromarray(batch["image"][0, :, :, 0]).save(tmp_path / "a.png")
+    mine = task.read_sample({"image": str(tmp_path / "a.png"), "text": task.show("test", 5)["text"]})
+    for name in ("image", "text", "text/mask"):
+        np.testing.assert_array_equal(mine[name], batch[name])
+        assert mine[name].dtype == batch[name].dtype
+    assert mine["image/present"].all()
+    assert mine["text/present"].all()
+
+
+def test_what_is_left_out_of_a_sample_is_absent(tasks: dict[Form, DigitsQuestionsTask], tmp_path: Path) -> None:
+    task = tasks["answer"]
+    alone = task.read_sample({"text": "is it even?"})
+    assert alone["text/present"].all()
+    assert not alone["image/present"].any()
+    assert alone["image"].shape == (1, 8, 8, 1)
+    Image.new("RGB", (30, 20)).save(tmp_path / "b.png")
+    other = task.read_sample({"image": str(tmp_path / "b.png"), "text": " "})
+    assert other["image/present"].all()
+    assert not other["text/present"].any()
+    assert not other["text/mask"].any()
+
+
+def test_a_sample_that_cannot_be_read_says_why(tasks: dict[Form, DigitsQuestionsTask], tmp_path: Path) -> None:
+    task = tasks["answer"]
+    with pytest.raises(UsageError, match=r"unknown input 'imag'\. Did you mean 'image'"):
+        task.read_sample({"imag": "a.png"})
+    with pytest.raises(UsageError, match="image, text"):
+        task.read_sample({"text": ""})
+    with pytest.raises(DataError, match=r"nowhere\.png"):
+        task.read_sample({"image": str(tmp_path / "nowhere.png")})
