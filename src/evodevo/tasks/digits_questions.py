@@ -226,9 +226,11 @@ def _spread(
     The questions in order are cut into ``each`` parts, and an image gets one from every part: no question twice, but
     for those on a cut.
     """
+    if not len(images):
+        return []
     slots = len(images) * each
     ends = frequency.cumsum() / frequency.sum()
-    due = np.searchsorted(ends, (np.arange(slots) + rng.random()) / max(1, slots), side="right")
+    due = np.searchsorted(ends, (np.arange(slots) + rng.random()) / slots, side="right")
     chosen = due.clip(max=len(frequency) - 1)
     found: list[tuple[int, int]] = []
     for part in range(each):
