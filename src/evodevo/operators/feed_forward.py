@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,13 +11,17 @@ from torch.nn import functional as F
 
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.dense import affine
+from evodevo.spaces.zoo_genotype import Activation
+
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
 class FeedForward(Operator):
-    """y = W_2 gelu(W_1 x): nothing passes between tokens."""
+    """y = W_2 phi(W_1 x): nothing passes between tokens."""
 
-    def __init__(self, width: int, hidden: int, *, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, hidden: int, *, dropout: float = 0.0, activation: Activation = "gelu") -> None:
         super().__init__()
+        self.activation = ACTIVATIONS[activation]
         self.inner = nn.Linear(width, hidden)
         self.outer = nn.Linear(hidden, width)
         self.dropout = dropout
@@ -31,7 +35,7 @@ class FeedForward(Operator):
         state: dict[str, Any] | None = None,
     ) -> Output:
         """See ``Operator``."""
-        y = affine(F.gelu(affine(x, self.inner)), self.outer)
+        y = affine(self.activation(affine(x, self.inner)), self.outer)
         return Output(F.dropout(y, self.dropout, self.training), {}, state)
 
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from evodevo.operators.base import Operator, Output
 from evodevo.operators.block import Block
 from evodevo.operators.feed_forward import FeedForward
 from evodevo.operators.self_attention import SelfAttention
+from evodevo.spaces.zoo_genotype import Activation
 
 
 class TransformerBlock(Operator):
@@ -24,6 +25,7 @@ class TransformerBlock(Operator):
         causal: whether later tokens are invisible.
         dropout: after both, while training.
         residual: false takes the residual connections away.
+        activation: of the hidden units.
     """
 
     def __init__(
@@ -35,12 +37,14 @@ class TransformerBlock(Operator):
         causal: bool,
         dropout: float = 0.0,
         residual: bool = True,
+        activation: Activation = "gelu",
     ) -> None:
         super().__init__()
         self.causal = causal
         self.streamable = causal
         self.attention = Block(SelfAttention(width, heads, causal=causal, dropout=dropout), width, residual=residual)
-        self.feedforward = Block(FeedForward(width, feedforward, dropout=dropout), width, residual=residual)
+        thought = FeedForward(width, feedforward, dropout=dropout, activation=activation)
+        self.feedforward = Block(thought, width, residual=residual)
 
     def forward(
         self,
