@@ -38,12 +38,24 @@ MATCH, MATCHES = "match", "yes"
 
 
 @dataclass(frozen=True)
-class Passage:
-    """One pass, with everything that losses, probes and pictures read.
+class Heard:
+    """What modules are told.
 
     Attributes:
         sides: image side and text side, None where the task has none.
         fused: F and f.
+    """
+
+    sides: tuple[Sense | None, Sense | None]
+    fused: Fused
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One pass, with everything that losses, probes and pictures read.
+
+    Attributes:
+        heard: what modules were told.
         ids: of the modules, in the order of N.
         outputs: u, (B, N, d); 0 where a module was not run.
         decision: of the router.
@@ -53,8 +65,7 @@ class Passage:
         answers: output -> logits.
     """
 
-    sides: tuple[Sense | None, Sense | None]
-    fused: Fused
+    heard: Heard
     ids: tuple[str, ...]
     outputs: Tensor
     decision: Decision
@@ -79,9 +90,7 @@ class ModuleZoo(Network):
         UsageError: no module, or an output of tokens.
     """
 
-    def __init__(
-        self, structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]
-    ) -> None:
+    def __init__(self, structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
         super().__init__(inputs, outputs)
         if not structure.live:
             raise UsageError("a zoo needs at least one module that is not disabled; see zoo_archetypes.start_zoo.")
@@ -133,9 +142,7 @@ class ModuleZoo(Network):
     @property
     def live(self) -> tuple[str, ...]:
         """Ids of the modules that run and count, in order."""
-        return tuple(
-            module.id for module in self.structure.live if self._active is None or module.id in self._active
-        )
+        return tuple(module.id for module in self.structure.live if self._active is None or module.id in self._active)
 
     @property
     def top_k(self) -> int | None:
@@ -160,42 +167,52 @@ class ModuleZoo(Network):
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``: F, and z_r as its summary."""
         passage = self.passage(batch)
-        return Representation(passage.fused.tokens, passage.fused.mask, passage.mixed)
+        return Representation(passage.heard.fused.tokens, passage.heard.fused.mask, passage.mixed)
 
     def passage(self, batch: Batch) -> Passage:
-        """The whole pass.
+        """The whole pass."""
+        return self.consult(self.fuse(batch))
+
+    def fuse(self, batch: Batch) -> Heard:
+        """What modules are told: each modality, and both together. One modality passes as it is."""
+        image, text = self.senses(batch)
+        if self.fusion is not None and image is not None and text is not None:
+            return Heard((image, text), self.fusion(image, text))
+        alone = image if image is not None else text
+        assert alone is not None, "senses have one side at least"
+        return Heard((image, text), Fused(alone.tokens, alone.mask, masked_mean(alone.tokens, alone.mask)))
+
+    def consult(self, heard: Heard) -> Passage:
+        """Modules, router and heads.
 
         While training every module runs. In evaluation, keys from outputs need them all, too; keys from genotypes and
         the predictor decide first, and modules that were not chosen for a sample are not run on it (C5).
         """
-        image, text = self.senses(batch)
-        fused = self._fuse(image, text)
-        tokens, mask = self._readable(fused)
-        ids, f = self.live, fused.vector
+        tokens, mask = self._readable(heard.fused)
+        ids, f = self.live, heard.fused.vector
         legal = torch.ones(f.shape[0], len(ids), dtype=torch.bool, device=f.device)
-        contribution = self.statistics.contribution(ids)
         predicted = None
         if self.genotype_keys is not None:
             keys = self.genotype_keys(ids).expand(f.shape[0], -1, -1)
-            decision = self._decide(f, keys, ids, legal, contribution)
+            decision = self._decide(f, keys, ids, legal)
             executed = legal if self.training else decision.weights > 0
             outputs = self.pool(ids, tokens, mask, None if self.training else executed)
         elif self.predictor is not None:
             predicted = self.predictor(f, ids)
             limit = self.top_k
-            executed = legal if self.training or limit is None else chosen(predicted, limit + 1)
-            outputs = self.pool(ids, tokens, mask, None if executed is legal else executed)
-            decision = self._decide(f, outputs, ids, executed, contribution)
+            everybody = self.training or limit is None or limit + 1 >= len(ids)
+            executed = legal if everybody or limit is None else chosen(predicted, limit + 1)
+            outputs = self.pool(ids, tokens, mask, None if everybody else executed)
+            decision = self._decide(f, outputs, ids, executed)
         else:
             executed = legal
             outputs = self.pool(ids, tokens, mask)
-            decision = self._decide(f, outputs, ids, legal, contribution)
+            decision = self._decide(f, outputs, ids, legal)
         mixed = self.router.mix(decision, outputs, f)
-        return Passage((image, text), fused, ids, outputs, decision, predicted, executed, mixed, self._answer(mixed))
+        return Passage(heard, ids, outputs, decision, predicted, executed, mixed, self._answer(mixed))
 
-    def _decide(
-        self, f: Tensor, keys: Tensor, ids: tuple[str, ...], legal: Tensor, contribution: Tensor
-    ) -> Decision:
+    def _decide(self, f: Tensor, keys: Tensor, ids: tuple[str, ...], legal: Tensor) -> Decision:
+        contribution = self.statistics.contribution(ids)
         decision: Decision = self.router.decide(f, keys, ids=ids, legal=legal, contribution=contribution)
         return decision
 
@@ -205,14 +222,6 @@ class ModuleZoo(Network):
             assert isinstance(head, OutputLayer)
             answers[name] = head.score(mixed)
         return answers
-
-    def _fuse(self, image: Sense | None, text: Sense | None) -> Fused:
-        if self.fusion is None or image is None or text is None:
-            alone = image if image is not None else text
-            assert alone is not None, "senses have one side at least"
-            return Fused(alone.tokens, alone.mask, masked_mean(alone.tokens, alone.mask))
-        fused: Fused = self.fusion(image, text)
-        return fused
 
     def _readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:
         """What modules read: F, or f in pieces (C4)."""
@@ -268,7 +277,7 @@ class ModuleZoo(Network):
 
     def _align_term(self, passage: Passage, batch: Batch) -> dict[str, Tensor]:
         """Matched pairs only; equal texts or images count as positives, samples that lack a side do not count."""
-        image, text = passage.sides
+        image, text = passage.heard.sides
         if self.alignment is None or image is None or text is None:
             return {}
         matched = self._matched(batch)
@@ -319,4 +328,3 @@ def _fingerprint(batch: Batch, names: Sequence[str]) -> Tensor:
         rows = next(iter(batch.values())).shape[0]
         return torch.zeros(rows, dtype=torch.int64)
     return total
-
