@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from evodevo import canonical
 from evodevo.settings import Settings
 from evodevo.spaces.layers import Layer
 
@@ -167,6 +168,9 @@ class ModuleGenotype(Settings):
     width: int = Field(ge=1, le=1 << 16)
     attributes: dict[str, Attribute] = Field(default_factory=dict)
     graph: ModuleGraph
+
+    def __hash__(self) -> int:
+        return hash(canonical.dumps(self.model_dump(mode="json")))
 
 
 class ZooModule(Settings):
