@@ -150,7 +150,7 @@ def test_a_split_can_be_left_out() -> None:
 
 def test_what_is_asked_about_an_image_is_a_multiple_of_four() -> None:
     with pytest.raises(UsageError, match="questions"):
-        validate(DigitsQuestionsSettings, {"questions": 6})
+        validate(DigitsQuestionsSettings, {"questions": 6}, what="settings")
 
 
 def test_a_sample_of_ones_own_reads_as_it_would_in_a_split(

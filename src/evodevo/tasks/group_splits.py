@@ -21,12 +21,12 @@ from evodevo.tasks.base import ALL_SPLITS, Split
 
 
 class Shares(Settings):
-    """How much of the samples each split gets, in proportion to the sum; 0 leaves a split out."""
+    """How much of the samples each split gets, in proportion to the sum; there may be none for ``architecture``."""
 
     train: float = Field(default=0.7, gt=0, le=1)
     architecture: float = Field(default=0.1, ge=0, le=1)
-    validation: float = Field(default=0.1, ge=0, le=1)
-    test: float = Field(default=0.1, ge=0, le=1)
+    validation: float = Field(default=0.1, gt=0, le=1)
+    test: float = Field(default=0.1, gt=0, le=1)
 
     def of(self, splits: Sequence[Split]) -> NDArray[np.float64]:
         """The shares of these splits among themselves; they add up to 1. Shape (splits,)."""
