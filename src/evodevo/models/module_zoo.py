@@ -100,11 +100,12 @@ class ModuleZoo(Network):
         router = structure.router
         ids = tuple(module.id for module in structure.modules)
         self.senses = Senses(structure, structure.statistics, inputs, modality_dropout=structure.modality_dropout)
-        self.fusion = Fusion(structure.width, structure.fusion) if self.senses.two_sided else None
+        two_sided = all(self.senses.sides)
+        self.fusion = Fusion(structure.width, structure.fusion) if two_sided else None
         losses = structure.losses
         self.alignment = (
             Alignment(losses.align_temperature, both=losses.align_both)
-            if self.senses.two_sided and losses.align
+            if two_sided and losses.align
             else None
         )
         self.chunk = (
@@ -296,7 +297,7 @@ class ModuleZoo(Network):
 
     def _same(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """For each side (B,) numbers that are equal where the raw inputs are."""
-        image, text = self.senses.sides
+        image, text = ([self.input_specs[place].name for place in side] for side in self.senses.sides)
         return _fingerprint(batch, image), _fingerprint(batch, text)
 
     # Looking inside

@@ -1,0 +1,338 @@
+"""A zoo decides per sample, calls nobody in vain, and remembers by id (specification, checks 2, 4, 6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from evodevo.spaces.zoo_archetypes import start_zoo
+from torch import Tensor
+
+from evodevo.errors import UsageError
+from evodevo.models.build import build_network
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.settings import merge, validate
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_structure import ZooLosses, ZooStructure
+from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.testing.networks import CLASS, FACTS, IMAGE, LABELS, NEXT, TEXT, rows, small_batch
+
+WIDTH = 16
+BOTH = (IMAGE, TEXT)
+MATCH = OutputSpec("match", "class", 2, ("no", "yes"))
+KEYS = ("output", "genotype", "predictor")
+
+
+def structure(**changes: Any) -> ZooStructure:
+    base = {
+        "width": WIDTH,
+        "extractor": {"blocks": 1},
+        "statistics": {"rank": 2},
+        "fusion": {"heads": 2},
+        "router": {"heads": 2, "top_k": 2},
+        "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)],
+        "dropout": 0.0,
+    }
+    return validate(ZooStructure, merge(base, changes), what="a small zoo")
+
+
+def zoo(
+    inputs: tuple[InputSpec, ...] = BOTH,
+    outputs: tuple[OutputSpec, ...] = (CLASS,),
+    *,
+    seed: int = 0,
+    **changes: Any,
+) -> ModuleZoo:
+    """In evaluation mode, float64, with a router whose choices differ between samples."""
+    network = build_network(ModuleZooNetwork(structure=structure(**changes)), inputs, outputs, seed)
+    assert isinstance(network, ModuleZoo)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.startswith(("router.", "predictor.", "genotype_keys.", "pool.query")):
+                parameter.add_(0.7 * torch.randn(parameter.shape, generator=generator))
+    return network.double().eval()
+
+
+def answers(network: ModuleZoo, batch: dict[str, Tensor]) -> Tensor:
+    with torch.no_grad():
+        return torch.cat(list(network(batch).values()), 1)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("changes", [{}, {"mode": "vector", "chunks": 4}, {"pool": "attention"}])
+def test_a_sample_is_alone_and_padding_is_nothing(keys: str, changes: dict[str, Any]) -> None:
+    network = zoo(outputs=(CLASS, LABELS), router={"keys": keys}, **changes)
+    batch = small_batch(BOTH, (CLASS, LABELS), count=5, padded=True)
+    together = answers(network, batch)
+    for number in range(5):
+        alone = answers(network, rows(batch, slice(number, number + 1)))
+        torch.testing.assert_close(alone, together[number : number + 1], rtol=0, atol=1e-9)
+    longer = dict(batch)
+    longer["text"] = torch.nn.functional.pad(batch["text"], (0, 3), value=2)
+    longer["text/mask"] = torch.nn.functional.pad(batch["text/mask"], (0, 3))
+    torch.testing.assert_close(answers(network, longer), together, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("inputs", [(IMAGE,), (TEXT,), (FACTS,), (IMAGE, FACTS), (TEXT, FACTS), (IMAGE, TEXT, FACTS)])
+def test_any_modalities(inputs: tuple[InputSpec, ...]) -> None:
+    network, batch = zoo(inputs), small_batch(inputs)
+    assert answers(network, batch).shape == (4, 3)
+    network.train().loss(batch).backward()  # type: ignore[no-untyped-call]
+    assert all(torch.isfinite(one.grad).all() for one in network.parameters() if one.grad is not None)
+
+
+@pytest.mark.parametrize("keys", ["genotype", "predictor"])
+def test_modules_that_were_not_chosen_are_not_run(keys: str) -> None:
+    network = zoo(router={"keys": keys, "top_k": 2})
+    batch = small_batch(BOTH, count=12)
+    network.pool.reset()
+    passage = network.passage(batch)
+    wanted = {one: int(count) for one, count in zip(passage.ids, passage.executed.sum(0), strict=True)}
+    assert {one: network.pool.rows[one] for one in passage.ids} == wanted
+    assert {one for one, count in network.pool.calls.items() if count} == {one for one, n in wanted.items() if n}
+    most = 2 if keys == "genotype" else 3
+    assert (passage.executed.sum(1) <= most).all()
+    assert passage.executed.any(1).all()
+    # The same decision over the outputs of all modules, masked, is the same answer.
+    heard = network.fuse(batch)
+    everything = network.pool(passage.ids, heard.fused.tokens, heard.fused.mask)
+    torch.testing.assert_close(
+        torch.where(passage.executed[..., None], everything, 0.0), passage.outputs, rtol=0, atol=1e-10
+    )
+    mixed = network.router.mix(passage.decision, everything, heard.fused.vector)
+    torch.testing.assert_close(mixed, passage.mixed, rtol=0, atol=1e-10)
+
+
+def test_choices_differ_between_samples() -> None:
+    """Otherwise the test above would show nothing."""
+    network = zoo(router={"keys": "predictor", "top_k": 1})
+    executed = network.passage(small_batch(BOTH, count=32)).executed
+    assert len({tuple(row) for row in executed.tolist()}) > 1
+
+
+def test_keys_from_outputs_need_everybody() -> None:
+    network = zoo()
+    network.passage(small_batch(BOTH))
+    assert set(network.pool.calls) == set(network.live)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_the_order_of_modules_does_not_matter(keys: str) -> None:
+    network, batch = zoo(router={"keys": keys}), small_batch(BOTH)
+    turned = (
+        build_network(
+            ModuleZooNetwork(
+                structure=structure(router={"keys": keys}).model_copy(
+                    update={"modules": network.structure.modules[::-1]}
+                )
+            ),
+            BOTH,
+            (CLASS,),
+            0,
+        )
+        .double()
+        .eval()
+    )
+    turned.load_state_dict(network.state_dict())
+    assert isinstance(turned, ModuleZoo)
+    torch.testing.assert_close(answers(turned, batch), answers(network, batch), rtol=0, atol=1e-10)
+    weights, others = network.route(batch)["weights"], turned.route(batch)["weights"]
+    torch.testing.assert_close(others.flip(1), weights, rtol=0, atol=1e-6)
+
+
+def test_disabled_and_inactive_modules_neither_run_nor_count() -> None:
+    network, batch = zoo(), small_batch(BOTH)
+    ids = network.live
+    without = zoo(disabled=[ids[1]])
+    assert ids[1] not in without.live
+    network.active = frozenset(ids) - {ids[1]}
+    without.load_state_dict(network.state_dict())
+    torch.testing.assert_close(answers(network, batch), answers(without, batch), rtol=0, atol=1e-12)
+    network.pool.reset()
+    network(batch)
+    assert network.pool.calls[ids[1]] == 0
+    with pytest.raises(UsageError, match="transformer-1"):
+        network.active = frozenset({"transfomer-1"})
+    with pytest.raises(UsageError, match="at least one"):
+        network.active = frozenset()
+
+
+SWITCHES = {
+    "load": ("load", {}),
+    "budget": ("budget", {}),
+    "entropy": ("entropy", {}),
+    "orthogonality": ("orthogonality", {}),
+    "complexity": ("complexity", {}),
+    "z": ("z", {}),
+    "predictor": ("predictor", {"router": {"keys": "predictor"}}),
+    "align": ("align", {}),
+}
+
+
+@pytest.mark.parametrize("name", list(SWITCHES))
+def test_every_loss_has_a_switch_and_a_log(name: str) -> None:
+    term, changes = SWITCHES[name]
+    batch = small_batch(BOTH)
+    network = zoo(**changes).train()
+    total = network.loss(batch)
+    assert term in network.terms
+    torch.testing.assert_close(torch.stack(list(network.terms.values())).sum(), total.detach())
+    off = zoo(losses={name: 0.0}, **changes).train()
+    less = off.loss(batch)
+    assert term not in off.terms
+    torch.testing.assert_close(less.detach() + network.terms[term], total.detach())
+    assert network.terms[term] != 0
+
+
+def test_in_evaluation_the_task_is_all_that_counts() -> None:
+    network = zoo()
+    network.loss(small_batch(BOTH))
+    assert set(network.terms) == {"task"}
+
+
+def test_the_entropy_term_fades() -> None:
+    network, batch, seen = zoo().train(), small_batch(BOTH), []
+    for share in (0.0, 0.15, 0.3, 0.9):
+        network.set_progress(share)
+        network.loss(batch)
+        seen.append(float(network.terms.get("entropy", 0.0)))
+    assert seen[0] < seen[1] < seen[2] == seen[3] == 0.0, "entropy is subtracted, and half of it is left half way"
+    assert seen[1] == pytest.approx(seen[0] / 2)
+
+
+def test_only_matched_pairs_align() -> None:
+    batch = small_batch(BOTH, (MATCH,), count=6)
+    network = zoo(outputs=(MATCH,)).train()
+    batch["match/target"] = torch.zeros(6, dtype=torch.int64)
+    network.loss(batch)
+    assert network.terms["align"] == 0, "nothing matches"
+    batch["match/target"][:4] = 1
+    network.loss(batch)
+    first = network.terms["align"]
+    torch.manual_seed(1)
+    batch["image"][4:] = torch.randint(0, 256, batch["image"][4:].shape).to(torch.uint8)
+    network.loss(batch)
+    torch.testing.assert_close(network.terms["align"], first)
+
+
+def test_statistics_learn_by_observing_and_by_nothing_else() -> None:
+    network, batch = zoo().train(), small_batch(BOTH)
+    assert network.statistics.contribution(network.live).isnan().all()
+    network.eval().loss(batch)
+    network.observe()
+    network(batch)
+    network.observe()
+    assert network.statistics.contribution(network.live).isnan().all()
+    network.train().loss(batch)
+    used = network.passage(batch).decision.weights.mean(0)
+    assert network.statistics.usage(network.live).isnan().all()
+    network.observe()
+    torch.testing.assert_close(network.statistics.usage(network.live), used.float(), rtol=0, atol=1e-6)
+    before = network.statistics.usage(network.live)
+    network.observe()
+    assert torch.equal(network.statistics.usage(network.live), before), "one step is counted once"
+
+
+def test_contributions_are_kept_by_id() -> None:
+    network, batch = zoo().train(), small_batch(BOTH)
+    ids = network.live
+    network.loss(batch)
+    network.observe()
+    before = dict(zip(ids, network.statistics.contribution(ids).tolist(), strict=True))
+    network.active = frozenset(ids[2:])
+    network.loss(batch)
+    network.observe()
+    after = dict(zip(ids, network.statistics.contribution(ids).tolist(), strict=True))
+    assert all(before[one] == after[one] for one in ids[:2])
+    assert any(before[one] != after[one] for one in ids[2:])
+
+
+def test_what_was_contributed_biases_the_router() -> None:
+    network, batch = zoo(router={"contribution": 5.0, "gate": "softmax", "top_k": None}), small_batch(BOTH)
+    quiet = network.route(batch)["weights"]
+    ids = network.live
+    network.statistics.probed(dict.fromkeys(ids, -1.0) | {ids[0]: 1.0})
+    for _ in range(20):
+        network.statistics.observe(ids, torch.full((len(ids),), 1 / len(ids)))
+    loud = network.route(batch)["weights"]
+    assert (loud[:, 0] > quiet[:, 0]).all()
+
+
+def test_impacts_of_which_none_helps_count_for_nobody() -> None:
+    network = zoo()
+    ids = network.live
+    network.statistics.probed(dict.fromkeys(ids, -1.0))
+    network.statistics.observe(ids, torch.linspace(0.1, 0.5, len(ids)))
+    expected = 0.5 * torch.linspace(0.1, 0.5, len(ids)) / 0.5
+    torch.testing.assert_close(network.statistics.contribution(ids), expected)
+
+
+def test_a_module_starts_from_its_own_seed() -> None:
+    one, other = zoo(seed=0), zoo(seed=1)
+    for name, parameter in one.pool.parts.named_parameters():
+        assert torch.equal(parameter, other.pool.parts.get_parameter(name)), name
+    head = "heads.answer.head.weight"
+    assert not torch.equal(one.get_parameter(head), other.get_parameter(head))
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_every_parameter_learns(keys: str) -> None:
+    network = zoo(router={"keys": keys, "gate": "softmax", "synergy": "bilinear", "top_k": 3}, pool="attention").train()
+    batch = small_batch(BOTH, count=8, padded=True)
+    for name in ("image", "text"):
+        batch[f"{name}/present"] = torch.arange(8) != (0 if name == "image" else 1)
+    network.loss(batch).backward()  # type: ignore[no-untyped-call]
+    silent = {name for name, one in network.named_parameters() if one.grad is None or not one.grad.any()}
+    assert silent == set()
+
+
+def test_a_missing_modality_has_a_token_or_an_error() -> None:
+    batch = small_batch(BOTH)
+    batch["image/present"] = torch.tensor([True, False, True, False])
+    network = zoo()
+    mixed = answers(network, batch)
+    full = answers(network, {name: one for name, one in batch.items() if name != "image/present"})
+    assert torch.equal(mixed[0], full[0])
+    assert not torch.allclose(mixed[1], full[1])
+    gone = {name: one for name, one in batch.items() if not name.startswith("image")}
+    torch.testing.assert_close(answers(network, gone)[1], mixed[1], rtol=0, atol=1e-10)
+    with pytest.raises(UsageError, match="missing"):
+        answers(zoo(missing=False), batch)
+
+
+def test_modality_dropout_is_for_training_alone() -> None:
+    network, batch = zoo(modality_dropout=0.9), small_batch(BOTH, count=16)
+    assert torch.equal(answers(network, batch), answers(network, batch))
+    network.train()
+    torch.manual_seed(0)
+    assert not torch.equal(answers(network, batch), answers(network, batch))
+
+
+def test_zoos_that_cannot_be() -> None:
+    with pytest.raises(UsageError, match="at least one module"):
+        zoo(modules=[])
+    with pytest.raises(UsageError, match="tokens"):
+        zoo((TEXT,), (NEXT,))
+    with pytest.raises(UsageError, match="two modules have the id"):
+        structure(modules=[start_zoo(WIDTH)[0].model_dump(mode="json")] * 2)
+    with pytest.raises(UsageError, match="width 8"):
+        structure(modules=[start_zoo(8)[0].model_dump(mode="json")])
+    with pytest.raises(UsageError, match="PyTorch"):
+        zoo(modules=[start_zoo(WIDTH)[0].model_copy(update={"id": "train"}).model_dump(mode="json")])
+
+
+def test_one_module_has_nothing_to_route() -> None:
+    network = zoo(modules=[start_zoo(WIDTH)[1].model_dump(mode="json")])
+    network.train().loss(small_batch(BOTH))
+    assert set(network.terms) <= {"task", "align"}
+    assert torch.equal(network.route(small_batch(BOTH))["weights"], torch.ones(4, 1))
+
+
+def test_no_loss_is_on_by_accident() -> None:
+    off = dict.fromkeys([name for name, one in ZooLosses.model_fields.items() if one.annotation is float], 0.0)
+    kept = {name: value for name, value in off.items() if name not in ("entropy_until", "align_temperature")}
+    network = zoo(losses=kept).train()
+    network.loss(small_batch(BOTH))
+    assert set(network.terms) == {"task"}
