@@ -97,7 +97,7 @@ class Writer:
         """
         if batch < 1:
             raise UsageError(f"batch is {batch}; it must be at least 1.")
-        weight = self.input.positions
+        weight = next(self.input.parameters())
         state = WriterState(torch.zeros(batch, 0, dtype=torch.long, device=weight.device))
         if self.streams:
             room = min(max_length, self.input.length)

@@ -15,21 +15,20 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.models.layers import build_layer
 from evodevo.spaces.canvas import Canvas, fitting_heads, input_length, patch_size
-from evodevo.spaces.layers import TransformerLayer
+from evodevo.spaces.layers import MLPLayer, TransformerLayer
 from evodevo.tasks.base import InputSpec
 
 POSITION_STD = 0.02
 
 
-def build_blocks(count: int, width: int, *, causal: bool) -> nn.ModuleList:
-    """Transformer blocks of an input or output layer."""
-    return nn.ModuleList(
-        build_layer(TransformerLayer(heads=fitting_heads(width)), width, causal=causal) for _ in range(count)
-    )
+def build_blocks(count: int, width: int, *, causal: bool, self_attention: bool = True) -> nn.ModuleList:
+    """Transformer blocks of an input or output layer; without attention only their feed-forward part is left."""
+    spec = TransformerLayer(heads=fitting_heads(width)) if self_attention else MLPLayer()
+    return nn.ModuleList(build_layer(spec, width, causal=causal) for _ in range(count))
 
 
 class InputLayer(nn.Module):
-    """Reads one input: embedding of tokens, patches or a vector, learned positions, blocks.
+    """Reads one input: embedding of tokens, patches, features or a vector, learned positions, blocks.
 
     Args:
         spec: of the input.
@@ -37,11 +36,26 @@ class InputLayer(nn.Module):
         blocks: transformer blocks inside.
         causal: of the blocks.
         missing: a learned token stands for the input in samples that lack it.
+        positions: false takes the learned positions away.
+        frozen: the embedding stays at its random start.
+        self_attention: of the blocks; see ``build_blocks``.
     """
 
-    def __init__(self, spec: InputSpec, width: int, blocks: int, *, causal: bool, missing: bool) -> None:
+    def __init__(
+        self,
+        spec: InputSpec,
+        width: int,
+        blocks: int,
+        *,
+        causal: bool,
+        missing: bool,
+        positions: bool = True,
+        frozen: bool = False,
+        self_attention: bool = True,
+    ) -> None:
         super().__init__()
         self.spec = spec
+        self.width = width
         self.length = input_length(spec)
         self.patch = patch_size(spec) if spec.modality == "image" else 0
         self.embedding: nn.Module
@@ -50,9 +64,10 @@ class InputLayer(nn.Module):
         else:
             pixels = self.patch * self.patch * spec.channels
             self.embedding = nn.Linear(pixels if spec.modality == "image" else spec.size, width)
-        self.positions = nn.Parameter(torch.randn(self.length, width) * POSITION_STD)
+        self.embedding.requires_grad_(not frozen)
+        self.positions = nn.Parameter(torch.randn(self.length, width) * POSITION_STD) if positions else None
         self.missing = nn.Parameter(torch.randn(width) * POSITION_STD) if missing else None
-        self.blocks = build_blocks(blocks, width, causal=causal)
+        self.blocks = build_blocks(blocks, width, causal=causal, self_attention=self_attention)
 
     def forward(self, batch: Mapping[str, Tensor], rows: int) -> tuple[Tensor, Tensor | None]:
         """Messages (B, L, d) and their mask (B, L), or None where every position is real.
@@ -63,17 +78,12 @@ class InputLayer(nn.Module):
         name = self.spec.name
         present = batch.get(f"{name}/present")
         if name not in batch:
-            return self._absent(rows, self._need_missing())
+            lone, first = lone_token(rows, self.length, self._need_missing())
+            return self.think(lone, first), first
         x = self._embed(batch[name])
         mask = batch.get(f"{name}/mask")
         if present is not None and not bool(present.all()):
-            token = self._need_missing()
-            lone = torch.zeros_like(x[0])
-            lone[0] = token
-            x = torch.where(present[:, None, None], x, lone)
-            whole = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
-            first = torch.arange(x.shape[1], device=x.device) == 0
-            mask = torch.where(present[:, None], whole, first)
+            x, mask = stand_in(x, mask, present, self._need_missing())
         return self.think(x, mask), mask
 
     def think(self, x: Tensor, mask: Tensor | None, states: list[Any] | None = None) -> Tensor:
@@ -91,24 +101,31 @@ class InputLayer(nn.Module):
             raise UsageError(
                 f"input {self.spec.name!r} has {self.length} positions; {begin + tokens.shape[1]} were given."
             )
-        x: Tensor = self.embedding(tokens) + self.positions[begin : begin + tokens.shape[1]]
-        return x
+        return self._placed(self.embedding(tokens), begin)
 
     def _embed(self, raw: Tensor) -> Tensor:
         if self.spec.modality == "tokens":
             return self.embed_tokens(raw)
         if self.spec.modality == "vector":
             self._check(raw, (self.spec.size,))
-            x: Tensor = self.embedding(raw.to(self.positions.dtype)).unsqueeze(1) + self.positions
-            return x
+            return self._placed(self.embedding(raw.to(self._dtype)).unsqueeze(1))
+        if self.spec.modality == "features":
+            self._check(raw, (min(raw.shape[1], self.length), self.spec.size))
+            return self._placed(self.embedding(raw.to(self._dtype)))
         self._check(raw, (self.spec.height, self.spec.width, self.spec.channels))
-        patches: Tensor = self.embedding(self._patches(raw)) + self.positions
-        return patches
+        return self._placed(self.embedding(self._patches(raw)))
+
+    def _placed(self, x: Tensor, begin: int = 0) -> Tensor:
+        return x if self.positions is None else x + self.positions[begin : begin + x.shape[1]]
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        return next(self.embedding.parameters()).dtype
 
     def _patches(self, raw: Tensor) -> Tensor:
         """Images (B, height, width, channels) of bytes -> (B, patches, numbers in [-1, 1])."""
         side = self.patch
-        pixels = raw.to(self.positions.dtype) / 127.5 - 1
+        pixels = raw.to(self._dtype) / 127.5 - 1
         down, right = (-raw.shape[1]) % side, (-raw.shape[2]) % side
         pixels = nn.functional.pad(pixels, (0, 0, 0, right, 0, down))
         batch, height, width, channels = pixels.shape
@@ -116,23 +133,51 @@ class InputLayer(nn.Module):
         return grid.permute(0, 1, 3, 2, 4, 5).reshape(batch, -1, side * side * channels)
 
     def _check(self, raw: Tensor, shape: tuple[int, ...]) -> None:
-        if tuple(raw.shape[1:]) != shape:
-            raise UsageError(f"input {self.spec.name!r} has shape {tuple(raw.shape[1:])}; {shape} is wanted.")
+        check_shape(self.spec.name, raw, shape)
 
     def _need_missing(self) -> Tensor:
-        if self.missing is None:
-            raise UsageError(
-                f"the input {self.spec.name!r} is missing, and this model was built without a token for that. "
-                "Give the input, or build the model with missing = true."
-            )
-        return self.missing
+        return need_token(self.spec.name, self.missing)
 
-    def _absent(self, rows: int, token: Tensor) -> tuple[Tensor, Tensor]:
-        x = torch.zeros(rows, self.length, token.shape[0], dtype=token.dtype, device=token.device)
-        x[:, 0] = token
-        mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
-        mask[:, 0] = True
-        return self.think(x, mask), mask
+
+def check_shape(name: str, raw: Tensor, shape: tuple[int, ...]) -> None:
+    """
+    Raises:
+        UsageError: samples of another shape.
+    """
+    if tuple(raw.shape[1:]) != shape:
+        raise UsageError(f"input {name!r} has shape {tuple(raw.shape[1:])}; {shape} is wanted.")
+
+
+def need_token(name: str, token: Tensor | None) -> Tensor:
+    """The token that stands for a missing input.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if token is None:
+        raise UsageError(
+            f"the input {name!r} is missing, and this model was built without a token for that. "
+            "Give the input, or build the model with missing = true."
+        )
+    return token
+
+
+def stand_in(x: Tensor, mask: Tensor | None, present: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
+    """Messages (B, L, d) and their mask (B, L), where the token is all there is of samples that are not present."""
+    lone = torch.zeros_like(x[0])
+    lone[0] = token
+    whole = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
+    first = torch.arange(x.shape[1], device=x.device) == 0
+    return torch.where(present[:, None, None], x, lone), torch.where(present[:, None], whole, first)
+
+
+def lone_token(rows: int, length: int, token: Tensor) -> tuple[Tensor, Tensor]:
+    """Messages (B, L, d) and their mask (B, L) of an input that no sample has."""
+    x = torch.zeros(rows, length, token.shape[0], dtype=token.dtype, device=token.device)
+    x[:, 0] = token
+    mask = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
+    mask[:, 0] = True
+    return x, mask
 
 
 class LatentReader(nn.Module):

@@ -1,0 +1,166 @@
+"""From samples to the two sides of a fusion: extractors, projections, statistics (spec 2.1; eqs. 1, 2, 28 to 37).
+
+Legend: B samples, L positions of one side, d_m channels of an extractor, d width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.models.extractors import build_extractor
+from evodevo.models.inputs import POSITION_STD, batch_rows
+from evodevo.models.statistics import Statistics
+from evodevo.spaces.canvas import input_length
+from evodevo.spaces.senses import sides
+from evodevo.spaces.zoo_structure import ExtractorStructure, StatisticsStructure
+from evodevo.tasks.base import InputSpec
+
+
+class SensesStructure(Protocol):
+    """What of a ``ZooStructure`` or a ``BaselineStructure`` decides about the senses."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def dropout(self) -> float: ...
+    @property
+    def missing(self) -> bool: ...
+    def extractor_of(self, name: str) -> ExtractorStructure:
+        """How an input is read."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sense:
+    """One side.
+
+    Attributes:
+        tokens: Z, (B, L, d) (eq. 37).
+        mask: (B, L), true at real positions; None where all are.
+        vector: s, (B, d), what stands for the side as a whole (eqs. 31, 36).
+    """
+
+    tokens: Tensor
+    mask: Tensor | None
+    vector: Tensor
+
+
+class Senses(nn.Module):
+    """Reads a batch.
+
+    ``spaces.senses.sides`` says which inputs stand on which side. Several inputs of one side stand one after the
+    other, with a learned embedding of the input, and the vector of the side is the mean of theirs.
+
+    Args:
+        structure: width, extractors, dropout, and whether a learned token stands for what a sample lacks.
+        statistics: what stands for an input as a whole.
+        inputs: of the task.
+        modality_dropout: share of training samples that lose one side; never one that has no other.
+
+    Raises:
+        UsageError: no inputs, modality dropout without the learned token, or extractors that do not fit.
+    """
+
+    def __init__(
+        self,
+        structure: SensesStructure,
+        statistics: StatisticsStructure,
+        inputs: tuple[InputSpec, ...],
+        modality_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if not inputs:
+            raise UsageError("a network needs at least one input.")
+        if modality_dropout and not structure.missing:
+            raise UsageError("modality_dropout leaves inputs out, and the network has no token for that: set missing.")
+        self.specs = inputs
+        self.sides = sides(inputs)
+        self.modality_dropout = modality_dropout
+        self.extractors, self.projections, self.statistics = nn.ModuleDict(), nn.ModuleDict(), nn.ModuleDict()
+        self._factors = {}
+        for spec in inputs:
+            chosen = structure.extractor_of(spec.name)
+            extractor = build_extractor(spec, chosen, structure.width, missing=structure.missing)
+            channels = extractor.width
+            assert isinstance(channels, int)
+            self.extractors[spec.name] = extractor
+            self.projections[spec.name] = nn.Linear(channels, structure.width)
+            self.statistics[spec.name] = Statistics(channels, structure.width, statistics, input_length(spec))
+            self._factors[spec.name] = chosen.learning_rate
+        several = [len(side) > 1 for side in self.sides]
+        self.segments = nn.ParameterList(
+            nn.Parameter(torch.randn(len(side), structure.width) * POSITION_STD)
+            for side, wanted in zip(self.sides, several, strict=True)
+            if wanted
+        )
+        self._segment_of = [sum(several[:number]) if wanted else None for number, wanted in enumerate(several)]
+        self.dropout = nn.Dropout(structure.dropout)
+
+    def forward(self, batch: Mapping[str, Tensor]) -> tuple[Sense | None, Sense | None]:
+        """The first side (images, which ask) and the second (texts); None for a side without inputs.
+
+        Raises:
+            UsageError: an input that is missing where it may not, or of the wrong shape.
+        """
+        rows = batch_rows(batch)
+        if self.training and self.modality_dropout and all(self.sides):
+            batch = self.without_a_side(batch, rows)
+        first, second = (self._side(number, batch, rows) for number in range(2))
+        return first, second
+
+    def learning_rates(self) -> dict[str, float]:
+        """Beginning of a parameter's name, relative to this module -> factor of its learning rate, where not 1."""
+        return {f"extractors.{name}.": factor for name, factor in self._factors.items() if factor != 1}
+
+    def _side(self, number: int, batch: Mapping[str, Tensor], rows: int) -> Sense | None:
+        parts = [self._sense(self.specs[place].name, batch, rows) for place in self.sides[number]]
+        segment = self._segment_of[number]
+        if segment is None:
+            return parts[0] if parts else None
+        embeddings = self.segments[segment]
+        tokens = torch.cat([part.tokens + embeddings[place] for place, part in enumerate(parts)], 1)
+        vector = torch.stack([part.vector for part in parts]).mean(0)
+        if all(part.mask is None for part in parts):
+            return Sense(tokens, None, vector)
+        masks = [
+            torch.ones(part.tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+            if part.mask is None
+            else part.mask
+            for part in parts
+        ]
+        return Sense(tokens, torch.cat(masks, 1), vector)
+
+    def _sense(self, name: str, batch: Mapping[str, Tensor], rows: int) -> Sense:
+        h, mask = self.extractors[name](batch, rows)
+        tokens, vector = self.projections[name](h), self.statistics[name](h, mask)
+        return Sense(self.dropout(tokens), mask, self.dropout(vector))
+
+    def without_a_side(self, batch: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
+        """The batch where some samples that have both sides lose one; drawn from the global random stream."""
+        device = next(iter(batch.values())).device
+        here = {spec.name: _present(batch, spec.name, rows, device) for spec in self.specs}
+        has = [torch.stack([here[self.specs[place].name] for place in side]).any(0) for side in self.sides]
+        hit = (torch.rand(rows, device=device) < self.modality_dropout) & has[0] & has[1]
+        takes_second = torch.rand(rows, device=device) < 0.5
+        after = dict(batch)
+        for number, side in enumerate(self.sides):
+            lost = hit & (takes_second if number else ~takes_second)
+            for place in side:
+                name = self.specs[place].name
+                if name in batch:
+                    after[f"{name}/present"] = here[name] & ~lost
+        return after
+
+
+def _present(batch: Mapping[str, Tensor], name: str, rows: int, device: torch.device) -> Tensor:
+    """(B,), true where a sample has the input."""
+    if name not in batch:
+        return torch.zeros(rows, dtype=torch.bool, device=device)
+    present = batch.get(f"{name}/present")
+    return torch.ones(rows, dtype=torch.bool, device=device) if present is None else present
