@@ -18,6 +18,24 @@ FAR = -1e9
 SINKHORN_ROUNDS = 8
 
 
+def widened(x: Tensor) -> Tensor:
+    """In float32 at least: what is decided there is decided alike in every precision."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def sparsemax(logits: Tensor, axis: int = -1) -> Tensor:
+    """The point of the simplex nearest to the logits, along one axis (Martins and Astudillo 2016).
+
+    It reads logits: a point that lies on the simplex already, as a softmax does, is its own projection.
+    """
+    from entmax import sparsemax as projection
+
+    # What lies more than 1 below the largest has weight 0 anyway; cut off there, nothing is lost in rounding.
+    clipped = (logits - logits.detach().amax(axis, keepdim=True)).clamp(min=-2.0)
+    weights: Tensor = projection(clipped.transpose(axis, -1).contiguous(), dim=-1)
+    return weights.transpose(axis, -1)
+
+
 def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = None, *, noise: bool = False) -> Tensor:
     """Connection weights in [0, 1] (H-Model 3.1, 3.2; specification A2).
 
@@ -30,7 +48,7 @@ def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = 
         legal: true where a connection may exist; elsewhere the weight is exactly 0. Rows without any are all 0.
         noise: draw the noise of ``gumbel``, from the global stream.
     """
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    logits = widened(logits)
     if gate == "gumbel" and noise:
         uniform = torch.rand_like(logits).clamp(1e-6, 1 - 1e-6)
         logits = logits + uniform.logit()
@@ -42,21 +60,12 @@ def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = 
     return weights if legal is None else weights * legal
 
 
-def _sparsemax_in(logits: Tensor) -> Tensor:
-    from entmax import sparsemax
-
-    # What lies more than 1 below the largest has weight 0 anyway; cut off there, nothing is lost in rounding.
-    clipped = (logits - logits.detach().amax(-2, keepdim=True)).clamp(min=-2.0)
-    weights: Tensor = sparsemax(clipped.transpose(-1, -2).contiguous(), dim=-1)
-    return weights.transpose(-1, -2)
-
-
 _GATES: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
     "gumbel": torch.sigmoid,
     "softmax_out": lambda logits: logits.softmax(-1),
     "softmax_in": lambda logits: logits.softmax(-2),
-    "sparsemax_in": _sparsemax_in,
+    "sparsemax_in": lambda logits: sparsemax(logits, -2),
 }
 
 

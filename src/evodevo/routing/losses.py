@@ -8,19 +8,29 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from evodevo.routing.gates import FAR, widened
+
 
 def balance(inflow: Tensor) -> Tensor:
     """Squared coefficient of variation over layers of the mean inflow (B, P, H); 0 where all hear equally much.
 
     Taken in float32 at least; the mean is bounded from below so that weights near 0 do not cheat.
     """
-    load = inflow.to(torch.promote_types(inflow.dtype, torch.float32)).mean((0, 1))
+    load = widened(inflow).mean((0, 1))
     return load.var(correction=0) / load.mean().clamp(min=1e-4).square()
 
 
-def z_loss(logits: Tensor) -> Tensor:
-    """Mean squared log-sum-exp over targets: keeps logits small (ST-MoE, Zoph et al. 2022)."""
-    return logits.logsumexp(-1).square().mean()
+def z_loss(logits: Tensor, legal: Tensor | None = None) -> Tensor:
+    """Mean squared log-sum-exp over targets: keeps logits small (ST-MoE, Zoph et al. 2022).
+
+    Args:
+        logits: (..., N).
+        legal: broadcasts to them; targets that do not exist are left out, and rows without any count as 0.
+    """
+    if legal is None:
+        return logits.logsumexp(-1).square().mean()
+    rows = widened(logits).masked_fill(~legal, FAR).logsumexp(-1)
+    return rows.masked_fill(~legal.any(-1), 0.0).square().mean()
 
 
 def sparsity(weights: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 from evodevo.spaces.h_model_structure import InferenceStructure
 
 EVEN = 2.0**18
-"""Inflows that differ by less than 1 / EVEN are taken as equal; of equal ones the first layer is."""
+"""What differs by less than 1 / EVEN is taken as equal; of equal ones the first is chosen."""
 
 
 def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: Sequence[float], steps: int) -> Tensor:
@@ -37,9 +37,9 @@ def harden(weights: Tensor, hidden: int, inference: InferenceStructure, costs: S
     if mode == "source_topk":
         return _source_topk(weights, hidden, inference.k, outputs_count=inference.outputs_count)
     # Where a gate shares one unit out among sources, all targets hear equally much; rounding must not choose.
-    inflow = (weights[..., :hidden].sum(-2) * EVEN).round() / EVEN
+    inflow = evened(weights[..., :hidden].sum(-2))
     if mode == "target_topm":
-        chosen = _largest(inflow, inference.m)
+        chosen = largest(inflow, inference.m)
     else:
         chosen = _affordable(inflow, costs, inference.flops / max(steps, 1))
     kept = weights[..., :hidden] * chosen.unsqueeze(-2)
@@ -54,11 +54,16 @@ def straight_through(soft: Tensor, hard: Tensor) -> Tensor:
 def _source_topk(weights: Tensor, hidden: int, k: int, *, outputs_count: bool) -> Tensor:
     """Each source keeps its k largest connections (H-Model eq. 5)."""
     scope = weights if outputs_count else weights[..., :hidden]
-    kept = scope * _largest(scope, k)
+    kept = scope * largest(scope, k)
     return kept if outputs_count else torch.cat([kept, weights[..., hidden:]], -1)
 
 
-def _largest(values: Tensor, count: int) -> Tensor:
+def evened(values: Tensor) -> Tensor:
+    """Values on a grid of 1 / EVEN, so that ranks do not depend on rounding."""
+    return (values * EVEN).round() / EVEN
+
+
+def largest(values: Tensor, count: int) -> Tensor:
     """True at the ``count`` largest along the last axis; of equal ones the first count."""
     if count >= values.shape[-1]:
         return torch.ones_like(values, dtype=torch.bool)

@@ -1,0 +1,141 @@
+"""What every router over modules does: logits to weights, at most K of them, and the mixture (eqs. 51, 52, 60, 61).
+
+Legend: B samples, N modules, H heads, d width, K modules that a sample may use.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.routing.gates import FAR
+from evodevo.routing.module_gates import LEAST_SUM, ModuleGate, gumbel_noise
+from evodevo.routing.module_values import ModuleValues
+from evodevo.routing.skipping import evened, largest, straight_through
+from evodevo.spaces.zoo_structure import ZooRouterStructure
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who counts, and how much; float32 at least.
+
+    Attributes:
+        logits: (B, H, N), what the gate read. Those of illegal modules mean nothing.
+        head_weights: (B, H, N), after top-K.
+        weights: (B, N), their mean over heads. Rows sum to 1 with gates of the simplex; 0 where nobody is legal.
+        legal: (B, N).
+    """
+
+    logits: Tensor
+    head_weights: Tensor
+    weights: Tensor
+    legal: Tensor
+
+    @property
+    def chosen(self) -> Tensor:
+        """(B, N), true where a module counts."""
+        return self.weights > 0
+
+    @property
+    def silent(self) -> Tensor:
+        """(B,), true at samples for which nobody counts: no module was legal, or a ``relu`` let none through."""
+        return ~self.chosen.any(-1)
+
+
+class ModuleRouter(nn.Module, ABC):
+    """Decides and mixes, in training and evaluation alike; nothing depends on N or on the order of modules (C24).
+
+    Args:
+        width: d.
+        structure: which router.
+        heads: H.
+    """
+
+    def __init__(self, width: int, structure: ZooRouterStructure, heads: int) -> None:
+        super().__init__()
+        self.structure = structure
+        self.norm = nn.LayerNorm(width) if structure.norm else nn.Identity()
+        self.gate = ModuleGate(structure.gate)
+        self.values = ModuleValues(width, heads, structure)
+
+    def decide(
+        self,
+        query: Tensor,
+        keys_from: Tensor,
+        *,
+        ids: Sequence[str] | None = None,
+        legal: Tensor | None = None,
+        contribution: Tensor | None = None,
+        dense: bool = False,
+    ) -> Decision:
+        """Weights of modules for each sample.
+
+        Args:
+            query: f, (B, d).
+            keys_from: (B, N, d), or (1, N, d) where all samples have the same: outputs u of the modules, or what stands
+                for them. Routers that look at f alone, or at nothing, read nothing but N.
+            ids: of the N modules, for routers that keep something of each; all that they were built for if left out.
+            legal: (N,) or (B, N), false at modules that neither count nor matter to others; None for all.
+            contribution: C, (N,); NaN at newborns, whose bias is 0 (eq. 10).
+            dense: leave top-K out, as probes of single modules do.
+        """
+        batch, count = query.shape[0], keys_from.shape[-2]
+        allowed = None if legal is None else legal.expand(batch, count)
+        heads = None if allowed is None else allowed.unsqueeze(1)
+        logits = self._logits(query, keys_from, ids, heads, contribution)
+        head_weights = self._open(logits, heads)
+        if not dense:
+            head_weights = self._at_most_k(head_weights)
+        if allowed is None:
+            allowed = torch.ones(1, 1, dtype=torch.bool, device=query.device).expand(batch, count)
+        return Decision(logits, head_weights, head_weights.mean(1), allowed)
+
+    def mix(self, decision: Decision, outputs: Tensor, query: Tensor) -> Tensor:
+        """z_r, (B, d) (eqs. 51, 60).
+
+        Args:
+            decision: of ``decide``.
+            outputs: u, (B, N, d); whatever finite numbers stand at modules of weight 0 have no influence.
+            query: f, (B, d), which z_r is added to where the structure says ``residual``.
+        """
+        routed: Tensor = self.values(decision.head_weights, self.norm(outputs))
+        return routed + query if self.structure.residual else routed
+
+    @abstractmethod
+    def _logits(
+        self,
+        query: Tensor,
+        keys_from: Tensor,
+        ids: Sequence[str] | None,
+        legal: Tensor | None,
+        contribution: Tensor | None,
+    ) -> Tensor:
+        """(B, H, N), in float32 at least; legal is (B, 1, N), or None for all."""
+
+    def _open(self, logits: Tensor, legal: Tensor | None) -> Tensor:
+        weights: Tensor = self.gate(logits, legal)
+        return weights
+
+    def _at_most_k(self, head_weights: Tensor) -> Tensor:
+        """Only the K modules that count most in the mean over heads (eq. 61).
+
+        All heads are divided by what the mean keeps, so that its weights are those of eq. 61, and a head without weight
+        on the kept ones is silent instead of 0 / 0. Of equal weights the first modules are kept.
+        """
+        limit, mode = self.structure.top_k, self.structure.train_top_k
+        if limit is None or limit >= head_weights.shape[-1] or (self.training and mode == "off"):
+            return head_weights
+        with torch.no_grad():
+            weights = head_weights.mean(1)
+            rank = evened(weights)
+            if self.training and mode == "gumbel":
+                noisy = weights.clamp(min=torch.finfo(weights.dtype).tiny).log() + gumbel_noise(weights)
+                rank = noisy.masked_fill(weights == 0, FAR)
+            kept = largest(rank, limit).unsqueeze(1)
+        hard = head_weights * kept
+        hard = hard / hard.mean(1).sum(-1).clamp(min=LEAST_SUM)[:, None, None]
+        return straight_through(head_weights, hard) if self.training else hard
