@@ -1,0 +1,5 @@
+"""Networks of the library as scikit-learn estimators: fit, predict, predict_proba, in this process, without a store."""
+
+from evodevo.estimators.zoo_classifier import ZooClassifier
+
+__all__ = ["ZooClassifier"]

@@ -1,0 +1,80 @@
+"""What a trained network answers.
+
+Legend: n samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from evodevo.evaluation.classification import sigmoid, softmax
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.tasks.base import Batch, OutputSpec
+from evodevo.training.precision import Precision, decide
+
+AT_ONCE = 256
+
+
+def kind_of(output: OutputSpec) -> Literal["class", "labels"]:
+    """One class, or several labels."""
+    return "class" if output.kind == "class" else "labels"
+
+
+def probabilities(network: ModuleZoo, batch: Batch, output: OutputSpec, device: str) -> NDArray[np.float64]:
+    """(n, classes) or (n, labels)."""
+    with _there(network, device) as precision:
+        found = logits(network, batch, output, precision)
+    return softmax(found) if output.kind == "class" else sigmoid(found)
+
+
+def weights(network: ModuleZoo, batch: Batch, device: str) -> dict[str, NDArray[np.float64]]:
+    """Id of a module -> how much it counts for each sample (n,)."""
+    with _there(network, device) as precision, _judging(network):
+        routes = [network.route(_placed(precision, part)) for part in _parts(batch)]
+    table = np.concatenate([one["weights"].double().numpy() for one in routes])
+    return {name: table[:, place] for place, name in enumerate(routes[0]["ids"])}
+
+
+def logits(network: ModuleZoo, batch: Batch, output: OutputSpec, precision: Precision) -> NDArray[np.float64]:
+    """(n, size); the network comes back in the mode (training or not) in which it was."""
+    with torch.no_grad(), _judging(network):
+        found = [network(_placed(precision, part))[output.name].double().cpu().numpy() for part in _parts(batch)]
+    joined: NDArray[np.float64] = np.concatenate(found)
+    return joined
+
+
+@contextmanager
+def _there(network: ModuleZoo, device: str) -> Iterator[Precision]:
+    """The network on a device, and afterwards on the CPU again, where it can be copied and kept."""
+    precision = decide(device)
+    network.to(precision.device)
+    try:
+        yield precision
+    finally:
+        network.to("cpu")
+
+
+@contextmanager
+def _judging(network: ModuleZoo) -> Iterator[None]:
+    was_training = network.training
+    network.eval()
+    try:
+        yield
+    finally:
+        network.train(was_training)
+
+
+def _parts(batch: Batch) -> Iterator[Batch]:
+    count = len(next(iter(batch.values())))
+    for begin in range(0, count, AT_ONCE):
+        yield {name: array[begin : begin + AT_ONCE] for name, array in batch.items() if "/target" not in name}
+
+
+def _placed(precision: Precision, batch: Batch) -> Any:
+    return precision.place(batch)

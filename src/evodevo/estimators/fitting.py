@@ -1,0 +1,198 @@
+"""Training in this process, epoch by epoch, the best of which is kept.
+
+Legend: n samples.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+
+from evodevo.errors import UsageError
+from evodevo.estimators.answering import kind_of, logits
+from evodevo.estimators.targets import ANSWER
+from evodevo.evaluation.classification import judge
+from evodevo.models.build import build_network
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.randomness import generator
+from evodevo.settings import Settings, validate
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.tasks.base import Batch, InputSpec, OutputSpec, Split
+from evodevo.tasks.group_splits import Shares, divide
+from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.training.loop import Progress, TrainingResult, train
+from evodevo.training.precision import Precision, decide
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+FEWEST = 20
+"""Below so many samples none are kept aside: a handful says nothing about an epoch."""
+SPLITS: tuple[Split, Split] = ("train", "validation")
+
+
+class Plan(Settings):
+    """How a classifier is trained; the parameters of ``ZooClassifier`` by the same names."""
+
+    epochs: int
+    seconds: float | None
+    learning_rate: float
+    batch_size: int
+    patience: int | None
+    device: str
+    verbose: bool
+
+
+@dataclass
+class Course:
+    """How a training went; see the attributes of ``ZooClassifier``."""
+
+    metric: str
+    best_epoch: int = 0
+    epochs: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def build(
+    structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...], seed: int
+) -> ModuleZoo:
+    """An untrained network."""
+    network = build_network(ModuleZooNetwork(structure=structure), inputs, outputs, seed)
+    assert isinstance(network, ModuleZoo), "that is what was asked for"
+    return network
+
+
+def divided(answers: NDArray[Any], groups: Any, fraction: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Places for training and for validation; classes are spread evenly, groups stay together.
+
+    Args:
+        answers: classes (n,) or labels (n, labels).
+        groups: (n,), or None where every sample stands for itself.
+        fraction: for validation.
+
+    Raises:
+        UsageError: a fraction that is none, or groups of another number than samples.
+    """
+    count = len(answers)
+    if not 0 <= fraction < 1:
+        raise UsageError(f"validation_fraction is {fraction}; it must be 0 or more and below 1.")
+    names = np.arange(count) if groups is None else np.asarray(groups)
+    if names.shape != (count,):
+        raise UsageError(f"groups want one value for each of {count} samples; they have the shape {names.shape}.")
+    if fraction == 0 or count < FEWEST or len(np.unique(names)) < 2:
+        return np.arange(count), np.zeros(0, np.int64)
+    shares = Shares(train=1 - fraction, architecture=0, validation=fraction, test=0)
+    classes = [row.tobytes() for row in np.ascontiguousarray(answers)]
+    found = divide([str(one).encode() for one in names.tolist()], classes, shares, SPLITS)
+    return found["train"], found["validation"]
+
+
+def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course:
+    """Train in place; afterwards the network has the weights of its best epoch.
+
+    Raises:
+        UsageError: a parameter that cannot be, a loss that is not finite, or a budget of less than one step.
+    """
+    count = task.count("train")
+    size = min(_positive("batch_size", plan.batch_size), count)
+    steps = -(-count // size)
+    settings = TrainingSettings(
+        budget=Budget(steps=_positive("epochs", plan.epochs) * steps, seconds=plan.seconds),
+        optimizer=validate(OptimizerSettings, {"learning_rate": plan.learning_rate}, what="ZooClassifier"),
+        batch_size=size,
+        device=plan.device,
+        report_every=steps,
+    )
+    precision = decide(plan.device)
+    choice = _Choice(network, task, plan, precision)
+
+    def batch_at(step: int) -> Batch:
+        epoch, place = divmod(step, steps)
+        order = generator(seed, epoch, "order").permutation(count)
+        return task.fetch("train", order[place * size : (place + 1) * size])
+
+    result = train(
+        network,
+        settings,
+        batch_at=batch_at,
+        tokens_per_step=size,
+        seed=seed,
+        report=lambda now: choice.look(now, now.step // steps),
+        precision=precision,
+    )
+    _check(result)
+    choice.course.epochs = -(-result.steps // steps)
+    if result.steps < steps:
+        warnings.warn(
+            f"{plan.seconds:g} seconds ended the training after {result.steps / steps:.0%} of one epoch; give more.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    choice.restore()
+    network.to("cpu").eval()
+    return choice.course
+
+
+class _Choice:
+    """Looks at the validation samples after every epoch, and remembers the best weights."""
+
+    def __init__(self, network: ModuleZoo, task: InMemoryTask, plan: Plan, precision: Precision) -> None:
+        self.network, self.plan, self.precision = network, plan, precision
+        self.output = network.output_specs[0]
+        self.samples: Batch | None = None
+        self.course = Course("none")
+        self._best = -math.inf
+        self._weights: dict[str, Tensor] | None = None
+        if "validation" in task.splits:
+            self.samples = task.fetch("validation", np.arange(task.count("validation")))
+            self.course.metric = "auc" if _has_auc(self.output, self.samples[f"{ANSWER}/target"]) else "loss"
+
+    def look(self, now: Progress, epoch: int) -> bool | None:
+        """After an epoch; False ends the training."""
+        course = self.course
+        known = {"train_loss": now.loss}
+        if self.samples is None:
+            course.best_epoch = epoch
+        else:
+            found = logits(self.network, self.samples, self.output, self.precision)
+            metrics = judge(kind_of(self.output), found, self.samples[f"{ANSWER}/target"]).metrics
+            known |= {"loss": metrics["log_loss"], "auc": metrics["auc"]}
+            value = metrics["auc"] if course.metric == "auc" else -metrics["log_loss"]
+            if value > self._best:
+                self._best, course.best_epoch = value, epoch
+                self._weights = {name: one.detach().clone() for name, one in self.network.state_dict().items()}
+        course.history.append(known)
+        if self.plan.verbose:
+            print(f"epoch {epoch}: " + ", ".join(f"{name} {value:.4f}" for name, value in known.items()))
+        patience = self.plan.patience
+        return patience is None or self.samples is None or epoch - course.best_epoch < patience
+
+    def restore(self) -> None:
+        """The best weights, where some were seen to be."""
+        if self._weights is not None:
+            self.network.load_state_dict(self._weights)
+
+
+def _has_auc(output: OutputSpec, targets: NDArray[Any]) -> bool:
+    """Whether it is defined on these samples, whatever the network answers."""
+    guess = np.zeros((len(targets), output.size))
+    return not math.isnan(judge(kind_of(output), guess, targets).metrics["auc"])
+
+
+def _positive(name: str, value: int) -> int:
+    if value < 1:
+        raise UsageError(f"{name} is {value}; it must be 1 or more.")
+    return value
+
+
+def _check(result: TrainingResult) -> None:
+    if result.state in ("nan", "diverged"):
+        raise UsageError(f"the training failed: {result.reason}. Try a smaller learning_rate.")
+    if result.steps == 0:
+        raise UsageError("the budget ended before the first step; give more seconds.")
