@@ -6,7 +6,7 @@ A task holds no torch and no model, so that the coordinator, the workers and the
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -174,6 +174,24 @@ class SampleTask(Task):
             UsageError: the task has no words for it.
         """
         raise UsageError(f"the task {self.name!r} reads no text of one's own as {name!r}; name samples of its splits.")
+
+    def read_sample(self, columns: Mapping[str, str]) -> Batch:
+        """One sample of one's own, without targets: input -> a text, the path of an image, numbers with commas.
+
+        Raises:
+            UsageError, DataError: see ``own_samples.read``.
+        """
+        from evodevo.tasks import own_samples
+
+        return own_samples.read(self.inputs, columns, self.encode)
+
+    def read_rows(self, path: Path, size: int = 64) -> Iterator[Batch]:
+        """All rows of a file of one's own, without targets, ``size`` at a time and in order.
+
+        Raises:
+            UsageError: the task reads no such files.
+        """
+        raise UsageError(f"the task {self.name!r} reads no tables of one's own; give one sample with --input.")
 
     def decode(self, name: str, tokens: NDArray[np.int64]) -> str:
         """Token ids (tokens,) of the input ``name`` as text.
