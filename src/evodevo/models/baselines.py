@@ -12,7 +12,7 @@ from evodevo.models.fusion_baselines import ConcatTrunk, GatedTrunk, LateTrunk
 from evodevo.models.mixture import MixtureTrunk
 from evodevo.models.network import Batch, Network, Representation
 from evodevo.models.outputs import OutputLayer
-from evodevo.models.senses import Senses
+from evodevo.models.senses import Sense, Senses
 from evodevo.models.stream_baselines import CrossModalityTrunk, TwoStreamTrunk
 from evodevo.models.trunk import Thought, Trunk
 from evodevo.spaces.zoo_baselines import BaselineStructure
@@ -88,7 +88,13 @@ class Baseline(Network):
         return {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
 
     def _think(self, batch: Batch) -> Thought:
-        thought: Thought = self.trunk([sense for sense in self.senses(batch) if sense is not None])
+        precise = next(self.heads.parameters()).dtype  # of residual streams, also where autocast halves what they hold
+        senses = [
+            Sense(one.tokens.to(precise), one.mask, one.vector.to(precise))
+            for one in self.senses(batch)
+            if one is not None
+        ]
+        thought: Thought = self.trunk(senses)
         return thought
 
     def _heads(self) -> nn.ModuleDict:

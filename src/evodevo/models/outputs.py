@@ -50,7 +50,7 @@ class OutputLayer(nn.Module):
 
     def score(self, y: Tensor) -> Tensor:
         """(..., d) -> logits (..., size)."""
-        logits: Tensor = self.head(self.norm(y))
+        logits: Tensor = self.head(self.norm(y.to(self.norm.weight.dtype)))  # autocast may have made it half
         return logits
 
     def think(self, y: Tensor, mask: Tensor | None, states: list[Any] | None = None) -> Tensor:

@@ -83,18 +83,23 @@ def small_batch(
     Args:
         inputs, outputs: of the task.
         count: B.
-        length: L of inputs of tokens.
+        length: L of inputs of tokens, and of features at most.
         padded: sequences of different lengths, padded on the right.
         seed: equal seeds give equal batches.
     """
     rng = np.random.default_rng(seed)
     batch: dict[str, Tensor] = {}
     for spec in inputs:
-        if spec.modality == "tokens":
-            batch[spec.name] = torch.from_numpy(rng.integers(0, spec.vocabulary, (count, length)))
+        if spec.modality in ("tokens", "features"):
+            if spec.modality == "tokens":
+                batch[spec.name] = torch.from_numpy(rng.integers(0, spec.vocabulary, (count, length)))
+            else:
+                numbers = rng.standard_normal((count, min(length, spec.length), spec.size))
+                batch[spec.name] = torch.from_numpy(numbers.astype(np.float32))
             if padded:
-                real = rng.integers(1, length + 1, count)
-                batch[f"{spec.name}/mask"] = torch.from_numpy(np.arange(length) < real[:, None])
+                places = np.arange(batch[spec.name].shape[1])
+                real = rng.integers(1, len(places) + 1, count)
+                batch[f"{spec.name}/mask"] = torch.from_numpy(places < real[:, None])
         elif spec.modality == "image":
             pixels = rng.integers(0, 256, (count, spec.height, spec.width, spec.channels), dtype=np.uint8)
             batch[spec.name] = torch.from_numpy(pixels)

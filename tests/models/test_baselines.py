@@ -1,0 +1,112 @@
+"""Opponents of the zoo: the laws of networks for every style and every kind of input, and what each style states."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+import torch
+
+from evodevo.errors import UsageError
+from evodevo.models.baselines import TRUNKS, Baseline
+from evodevo.models.build import build_network
+from evodevo.spaces.networks import BaselineNetwork
+from evodevo.spaces.zoo_baselines import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.testing.network_suite import OUTPUTS, TASKS, NetworkCase, NetworkTests
+from evodevo.testing.networks import CLASS, IMAGE, NEXT, TEXT, small_batch
+
+STYLES = (*get_args(FusionStyle), *get_args(MixtureStyle))
+
+
+def structure(style: str, **more: Any) -> BaselineStructure:
+    small = {"width": 8, "heads": 2, "hidden": 12, "experts": 3, "dropout": 0.0, "capacity": 8.0}
+    return BaselineStructure.model_validate({"style": style, **small, **more})
+
+
+def built(style: str, inputs: Any = (IMAGE, TEXT), **more: Any) -> Baseline:
+    network = build_network(BaselineNetwork(structure=structure(style, **more)), inputs, OUTPUTS, 0)
+    assert isinstance(network, Baseline)
+    return network
+
+
+class TestOpponents(NetworkTests):
+    """Every style over image and text, and two styles that differ most over every kind of input."""
+
+    @pytest.fixture(
+        params=[
+            *((style, "image and text") for style in STYLES),
+            *((style, task) for style in ("late_fusion", "cross_modality", "dyn_moe") for task in list(TASKS)[1:]),
+        ],
+        ids="-".join,
+    )
+    def case(self, request: pytest.FixtureRequest) -> NetworkCase:
+        style, task = request.param
+        pooled = style in ("concat_mlp", "late_fusion", "gated_unit")
+        return NetworkCase(
+            BaselineNetwork(structure=structure(style)),
+            inputs=TASKS[task],
+            silent=("senses.projections", "senses.segments") if pooled else ("senses.statistics",),
+            counted=style != "dyn_moe",
+        )
+
+
+def test_every_style_has_a_trunk() -> None:
+    assert set(TRUNKS) == set(STYLES)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_tokens_are_refused(style: str) -> None:
+    with pytest.raises(UsageError, match="does not predict tokens"):
+        Baseline(structure(style), (TEXT,), (NEXT,))
+
+
+@pytest.mark.parametrize(
+    ("style", "terms"),
+    [
+        ("concat_mlp", {"task"}),
+        ("late_fusion", {"task", "modalities"}),
+        ("two_stream", {"task"}),
+        ("switch", {"task", "balance", "z"}),
+        ("st_moe", {"task", "balance", "z"}),
+        ("soft_moe", {"task"}),
+        ("dyn_moe", {"task", "balance"}),
+    ],
+)
+def test_what_counts_while_training(style: str, terms: set[str]) -> None:
+    network, batch = built(style).train(), small_batch((IMAGE, TEXT), OUTPUTS)
+    network.loss(batch)
+    assert set(network.terms) == terms
+    network.eval().loss(batch)
+    assert set(network.terms) == {"task"}
+
+
+def test_the_loss_of_modalities_is_the_mean_of_their_own() -> None:
+    """Each side's heads read that side's network alone: the other input has no part in its loss."""
+    network = built("late_fusion", modality_loss=0.25).train()
+    batch = small_batch((IMAGE, TEXT), OUTPUTS)
+    first, second = network._think(batch).sides
+    network.loss(batch)
+    own = []
+    for heads, side in zip(network.side_heads, (first, second), strict=True):
+        answers = {name: head.score(side) for name, head in heads.items()}  # type: ignore[operator]
+        own.append(network.answers_loss(answers, batch))
+    torch.testing.assert_close(network.terms["modalities"], 0.25 * (own[0] + own[1]) / 2)
+    changed = network._think({**batch, "text": batch["text"].roll(1, 0)}).sides
+    assert torch.equal(changed[0], first)
+    assert not torch.equal(changed[1], second)
+    assert not len(built("late_fusion", modality_loss=0.0).side_heads)
+
+
+def test_capacity_is_a_matter_of_training() -> None:
+    network, batch = built("switch", capacity=0.1), small_batch((IMAGE, TEXT), OUTPUTS)
+    wide = built("switch", capacity=64.0)
+    with torch.no_grad():
+        assert torch.equal(network.eval()(batch)["answer"], wide.eval()(batch)["answer"])
+        assert not torch.equal(network.train()(batch)["answer"], wide.train()(batch)["answer"])
+
+
+def test_a_sample_without_any_input_is_refused_where_none_may_be_missing() -> None:
+    network = built("concat_mlp", missing=False)
+    batch = small_batch((IMAGE, TEXT), (CLASS,))
+    with pytest.raises(UsageError, match="missing"):
+        network({**batch, "image/present": torch.tensor([True, False, True, True])})
