@@ -157,12 +157,7 @@ def pretrained_block(path: str, index: int, *, train: Literal["none", "all"], di
     """
     sizes = read_sizes(path)
     folder = model_folder(path)
-    found = weights_digest(path) if digest is not None else None
-    if found != digest:
-        raise StoreDamagedError(
-            f"{folder / WEIGHTS} has SHA-256 {found}, and the run was made with {digest}: it is another file. Bring "
-            "the file of the run back, or clear the digest to take this one."
-        )
+    check_digest(path, digest)
     model, missing = load_encoder(folder, sizes.family)
     family = FAMILIES[sizes.family]()
     layers = family.layers(model)
@@ -184,26 +179,54 @@ def weights_digest(path: str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_digest(path: str, digest: str | None) -> None:
+    """A model's safetensors file must have this SHA-256; None does not ask.
+
+    Raises:
+        StoreDamagedError: it has another.
+        NotFoundError, UnsafeFileError: see ``pretrained_block``.
+    """
+    found = weights_digest(path) if digest is not None else None
+    if found != digest:
+        raise StoreDamagedError(
+            f"{model_folder(path) / WEIGHTS} has SHA-256 {found}, and the run was made with {digest}: it is another "
+            "file. Bring the file of the run back, or clear the digest to take this one."
+        )
+
+
 def load_encoder(folder: Path, family: str) -> tuple[Any, frozenset[str]]:
     """A model without its head, in evaluation mode and float32, and the names of weights that the file lacks.
 
     The last two are kept, since several layers of one model are common; whoever changes one copies it first.
     """
+    chosen = FAMILIES[family]()
+    return load_model(folder, chosen.model_class, tuple(chosen.options.items()))
+
+
+def load_model(
+    folder: Path, model_class: str, options: tuple[tuple[str, bool], ...] = ()
+) -> tuple[Any, frozenset[str]]:
+    """A model of a class of ``transformers``; see ``load_encoder``, which names it by its family.
+
+    Raises:
+        NotFoundError, UnsafeFileError, DataError, UsageError, MissingExtraError: see ``pretrained_block``.
+    """
     facts = _weights_file(folder).stat()
-    return _load(folder, family, facts.st_mtime_ns, facts.st_size)
+    return _load(folder, model_class, options, facts.st_mtime_ns, facts.st_size)
 
 
 @lru_cache(maxsize=2)
-def _load(folder: Path, family: str, changed: int, size: int) -> tuple[Any, frozenset[str]]:
+def _load(
+    folder: Path, model_class: str, options: tuple[tuple[str, bool], ...], changed: int, size: int
+) -> tuple[Any, frozenset[str]]:
     try:
         import transformers
     except ImportError:
-        raise missing_extra("transformers", "hf", "pretrained layers") from None
-    chosen = FAMILIES[family]()
+        raise missing_extra("transformers", "hf", "pretrained models") from None
     # What a file lacks is drawn; the draws of the network around must not depend on who was loaded first.
     with torch.random.fork_rng(devices=[]), quiet(transformers):
         try:
-            model, report = getattr(transformers, chosen.model_class).from_pretrained(
+            model, report = getattr(transformers, model_class).from_pretrained(
                 folder,
                 local_files_only=True,
                 use_safetensors=True,
@@ -211,7 +234,7 @@ def _load(folder: Path, family: str, changed: int, size: int) -> tuple[Any, froz
                 dtype=torch.float32,
                 attn_implementation="sdpa",
                 output_loading_info=True,
-                **chosen.options,
+                **dict(options),
             )
         except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
             raise DataError(f"{folder} is not a model that transformers reads: {str(error)[:300]}") from None

@@ -1,0 +1,86 @@
+"""Contrastive alignment of the two sides of a sample (eq. 38; specification 2.1, rows 38 and 89).
+
+Legend: B samples, d width.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evodevo.operators.base import full_precision
+
+LOWEST, HIGHEST = 0.01, 1.0
+"""Bounds of the temperature."""
+
+
+class Alignment(nn.Module):
+    """InfoNCE on cosine similarity, with a learned temperature.
+
+    Args:
+        temperature: at the start.
+        both: the mean of text to image and image to text; false takes text to image alone, as printed.
+    """
+
+    def __init__(self, temperature: float = 0.07, *, both: bool = True) -> None:
+        super().__init__()
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(temperature)))
+        self.both = both
+
+    @property
+    def temperature(self) -> Tensor:
+        """tau, in [0.01, 1]."""
+        return self.log_temperature.exp().clamp(LOWEST, HIGHEST)
+
+    @torch.no_grad()
+    def stay_in_bounds(self) -> None:
+        """Bring the parameter itself back, since beyond the bounds no gradient would; for ``Network.observe``."""
+        self.log_temperature.clamp_(math.log(LOWEST), math.log(HIGHEST))
+
+    def forward(
+        self,
+        images: Tensor,
+        texts: Tensor,
+        matched: Tensor | None = None,
+        same: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """The mean loss of matched pairs in nats; 0 where there are fewer than two.
+
+        Args:
+            images, texts: s of the two sides, (B, d).
+            matched: (B,), true where the two sides of a sample belong together; None where all do. Others are left
+                out, as they would be negatives that mean nothing.
+            same: two (B,) tensors of integers: equal numbers mean equal images, equal texts. Pairs that share one or
+                the other are positives of each other: the mean of their probabilities' logarithms counts.
+        """
+        if matched is not None:
+            images, texts = images[matched], texts[matched]
+            same = None if same is None else (same[0][matched], same[1][matched])
+        if len(images) < 2:
+            return images.new_zeros((), dtype=torch.promote_types(images.dtype, torch.float32))
+        with full_precision(images.device):
+            x, y = (
+                F.normalize(one.to(torch.promote_types(one.dtype, torch.float32)), dim=-1) for one in (images, texts)
+            )
+            logits = y @ x.T / self.temperature  # texts by images
+        positive = torch.eye(len(images), dtype=torch.bool, device=images.device)
+        if same is not None:
+            for numbers in same:
+                positive = positive | (numbers[:, None] == numbers)
+        loss = _contrast(logits, positive)
+        return (loss + _contrast(logits.T, positive.T)) / 2 if self.both else loss
+
+
+def _contrast(logits: Tensor, positive: Tensor) -> Tensor:
+    """Mean over rows of -log softmax, averaged over the positives of each row."""
+    losses = -(logits.log_softmax(1) * positive).sum(1) / positive.sum(1)
+    return losses.mean()
+
+
+def numbered(raw: Tensor) -> Tensor:
+    """(B,) integers that are equal where samples (B, ...) are equal, for ``Alignment``."""
+    found: Tensor = torch.unique(raw.flatten(1), dim=0, return_inverse=True)[1]
+    return found
