@@ -32,13 +32,9 @@ class Alignment(nn.Module):
 
     @property
     def temperature(self) -> Tensor:
-        """tau, in [0.01, 1]."""
-        return self.log_temperature.exp().clamp(LOWEST, HIGHEST)
-
-    @torch.no_grad()
-    def stay_in_bounds(self) -> None:
-        """Bring the parameter itself back, since beyond the bounds no gradient would; for ``Network.observe``."""
-        self.log_temperature.clamp_(math.log(LOWEST), math.log(HIGHEST))
+        """tau, in [0.01, 1]; the gradient passes through the bounds, so that the parameter finds back."""
+        tau = self.log_temperature.exp()
+        return tau + (tau.clamp(LOWEST, HIGHEST) - tau).detach()
 
     def forward(
         self,

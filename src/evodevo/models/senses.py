@@ -44,11 +44,14 @@ class Sense:
         tokens: Z, (B, L, d) (eq. 37).
         mask: (B, L), true at real positions; None where all are.
         vector: s, (B, d), what stands for the side as a whole (eqs. 31, 36).
+        present: (B,), false where a sample lacks every input of the side, or lost them to modality dropout; None where
+            all have one.
     """
 
     tokens: Tensor
     mask: Tensor | None
     vector: Tensor
+    present: Tensor | None = None
 
 
 class Senses(nn.Module):
@@ -123,23 +126,29 @@ class Senses(nn.Module):
         segment = self._segment_of[number]
         if segment is None:
             return parts[0] if parts else None
+        present = None
+        if all(part.present is not None for part in parts):
+            present = torch.stack([part.present for part in parts if part.present is not None]).any(0)
         embeddings = self.segments[segment]
         tokens = torch.cat([part.tokens + embeddings[place] for place, part in enumerate(parts)], 1)
         vector = torch.stack([part.vector for part in parts]).mean(0)
         if all(part.mask is None for part in parts):
-            return Sense(tokens, None, vector)
+            return Sense(tokens, None, vector, present)
         masks = [
             torch.ones(part.tokens.shape[:2], dtype=torch.bool, device=tokens.device)
             if part.mask is None
             else part.mask
             for part in parts
         ]
-        return Sense(tokens, torch.cat(masks, 1), vector)
+        return Sense(tokens, torch.cat(masks, 1), vector, present)
 
     def _sense(self, name: str, batch: Mapping[str, Tensor], rows: int) -> Sense:
         h, mask = self.extractors[name](batch, rows)
         tokens, vector = self.projections[name](h), self.statistics[name](h, mask)
-        return Sense(self.dropout(tokens), mask, self.dropout(vector))
+        present = batch.get(f"{name}/present")
+        if name not in batch:
+            present = torch.zeros(rows, dtype=torch.bool, device=tokens.device)
+        return Sense(self.dropout(tokens), mask, self.dropout(vector), present)
 
     def without_a_side(self, batch: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
         """The batch where some samples that have both sides lose one; drawn from the global random stream."""
