@@ -51,6 +51,20 @@ class PrintedTable:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """One drawing, as SVG.
+
+    Args:
+        caption: below it.
+        folded: its summary where a reader opens it when wanted; always open where empty.
+    """
+
+    svg: str
+    caption: str = ""
+    folded: str = ""
+
+
+@dataclass(frozen=True)
 class Training:
     """One individual, for the list at the end."""
 
@@ -77,6 +91,8 @@ class ExperimentReport:
         curves: validation and training curves.
         sweeps: accuracy over what a sweep varies.
         groups: group -> accuracy per value.
+        shares: whom the routers of zoos listen to.
+        pictures: arm -> drawings of its trained network.
         printed: the paper's tables.
         trainings: all individuals.
         notes: what a reader must know.
@@ -94,6 +110,8 @@ class ExperimentReport:
     curves: Sequence[Chart] = ()
     sweeps: Sequence[Chart] = ()
     groups: Mapping[str, tuple[Words, Chart | None]] = field(default_factory=dict)
+    shares: Words | None = None
+    pictures: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
     printed: Sequence[PrintedTable] = ()
     trainings: Sequence[Training] = ()
     notes: Sequence[str] = ()

@@ -103,6 +103,16 @@ def _inside(data: ExperimentReport) -> Element | None:
     return None if data.inside is None else section("inside", "Inside", _words(data.inside))
 
 
+def _zoos(data: ExperimentReport) -> Element | None:
+    content: list[Element] = [] if data.shares is None else [_words(data.shares)]
+    for name, pictures in data.pictures.items():
+        content.append(element("h3", cut(name, 160)))
+        for one in pictures:
+            drawn = figure(one.svg, cut(one.caption, 400))
+            content.append(details(cut(one.folded, 160), drawn) if one.folded else drawn)
+    return section("zoos", "Zoos", *content) if content else None
+
+
 def _trainings(data: ExperimentReport) -> Element | None:
     if not data.trainings:
         return None
@@ -139,6 +149,7 @@ _SECTIONS: tuple[Callable[[ExperimentReport], Element | None], ...] = (
     _groups,
     _probes,
     _inside,
+    _zoos,
     _trainings,
     _facts,
 )
