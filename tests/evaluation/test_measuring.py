@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from torch import Tensor, nn
 
+from evodevo.evaluation.classification import softmax
 from evodevo.evaluation.counting import counting, look_at_step
 from evodevo.evaluation.measuring import measure, places
 from evodevo.models.network import Network, Representation
@@ -218,3 +219,35 @@ def test_a_look_at_a_step_changes_nothing() -> None:
     squares = sum(float(p.grad.square().sum()) for p in network.linear.parameters() if p.grad is not None)
     norms = {name: value**2 for name, value in step.gradient_norms.items() if name.startswith("linear")}
     assert sum(norms.values()) == pytest.approx(squares, rel=1e-5)
+
+
+def test_classes_and_labels_have_the_metrics_of_their_answers() -> None:
+    found = measured()
+    assert found.outputs["kind"]["auc"] == pytest.approx(
+        roc_auc_score(TARGETS["kind"], softmax(LOGITS["kind"].astype(float)), multi_class="ovr")
+    )
+    assert found.metric("auc") == pytest.approx((found.outputs["kind"]["auc"] + found.outputs["marks"]["auc"]) / 2)
+    assert found.outputs["kind"]["log_loss"] == pytest.approx(found.outputs["kind"]["loss"], rel=1e-5)
+    assert "auc" not in found.outputs["next"]
+    assert found.thresholds["marks"]
+    assert not found.thresholds["kind"], "three classes have no threshold"
+    assert not any(name.endswith("_tuned") for name in found.outputs["marks"])
+    again = measured(thresholds=found.thresholds)
+    assert again.outputs["marks"]["f1_macro_tuned"] >= again.outputs["marks"]["f1_macro"]
+    kept = found.to_json()
+    assert kept["thresholds"] == {"marks": list(found.thresholds["marks"])}
+    assert sum(kept["reliability"]["kind"]["count"]) == COUNT
+    assert found.right.shape == (COUNT,)
+    assert found.right[:20].mean() == pytest.approx(found.groups["half"]["low"]["accuracy"])
+
+
+def test_why_a_metric_is_missing_is_told() -> None:
+    one = {**TARGETS, "kind": np.zeros(COUNT, dtype=np.int64), "marks": np.ones((COUNT, LABELS), dtype=np.float32)}
+    found = measured(Table(one))
+    assert math.isnan(found.metric("auc"))
+    assert "kind: the split has one class" in found.why("auc")
+    assert found.why("log_loss") == ""
+    assert found.why("bleu") == "no output has it"
+    kept = found.to_json()
+    assert "auc" not in kept["outputs"]["kind"]
+    assert kept["reasons"]["kind"]["auc"] == "the split has one class"

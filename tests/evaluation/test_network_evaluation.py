@@ -19,10 +19,12 @@ from evodevo.evaluation.network import evaluate_network, load_network, measure_p
 from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings
 from evodevo.evaluation.procedures import PROCEDURES, Trained
+from evodevo.evaluation.right_answers import unpack
 from evodevo.evaluation.traces import FORMAT, trace_from_bytes, trace_to_bytes
 from evodevo.models.h_model import HModel
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.pointer import PointerTask
 from evodevo.testing.small_networks import h_model, problem, settings, transformer
 from evodevo.training import checkpoints
 
@@ -83,6 +85,36 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert len(outcome.series["train_loss"]) == 8
     kept = [role for role in outcome.blobs if role.startswith("course/")]
     assert kept == ["course/2", "course/4", "course/6", "course/8"]
+
+
+def test_what_is_asked_of_classifiers_comes_back() -> None:
+    given = problem({"objectives": ["auc", "f1", "log_loss", "calibration_error"]})
+    outcome = evaluate(given, h_model())
+    assert outcome.reason is None, outcome.detail
+    facts = outcome.extra
+    answer = facts["validation"]["outputs"]["answer"]
+    assert outcome.scores["auc"] == answer["auc"]
+    assert outcome.scores["f1"] == answer["f1_macro"]
+    assert outcome.scores["log_loss"] == answer["log_loss"] == pytest.approx(answer["loss"], rel=1e-5)
+    assert 0 <= outcome.scores["calibration_error"] <= 1
+    right = unpack(facts["test"]["right"])
+    assert right.mean() == pytest.approx(facts["test"]["accuracy"])
+    assert facts["peak_memory_bytes"] > 1 << 20
+    assert facts["epochs"] == 64 / 400
+    assert facts["selection"] == []
+
+
+def test_an_objective_that_is_not_defined_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = problem({"objectives": ["auc"]})
+    fetch = PointerTask.fetch
+
+    def one_class(self: PointerTask, split: Any, chosen: Any) -> Any:
+        return {**fetch(self, split, chosen), "answer/target": np.zeros(len(chosen), dtype=np.int64)}
+
+    monkeypatch.setattr(PointerTask, "fetch", one_class)
+    outcome = evaluate(given, h_model())
+    assert outcome.reason == "nan"
+    assert "auc (answer: the split has one class)" in outcome.detail
 
 
 def test_a_stack_has_no_routes_and_no_probes_of_routing(tmp_path: Path) -> None:

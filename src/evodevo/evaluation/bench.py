@@ -9,65 +9,37 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
+from torch import Tensor, nn
 
-from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
+from evodevo.evaluation.bench_memory import Ended, Memory, Standing, read_memory, result_at, result_of
 from evodevo.evaluation.counting import look_at_step
+from evodevo.evaluation.loss_terms import LossTerms
 from evodevo.evaluation.measuring import Measured, measure, places
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, task_settings, training_settings
 from evodevo.evaluation.procedures import Trained
+from evodevo.evaluation.selecting import BestWeights
 from evodevo.evaluation.traces import record_trace, trace_to_bytes
 from evodevo.execution.base import Report
 from evodevo.models.build import build_network
 from evodevo.models.h_model import HModel
 from evodevo.models.network import Network
-from evodevo.settings import Settings, validate
 from evodevo.spaces.arms import Arm
 from evodevo.spaces.networks import NetworkEnvelope, NetworkSpec
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.training import checkpoints
-from evodevo.training.loop import Cursor, LossFunction, Progress, Snapshot, TrainingResult, model_loss, train
+from evodevo.training.loop import LossFunction, Progress, Snapshot, TrainingResult, model_loss, train
 from evodevo.training.precision import Batch, Precision
 from evodevo.training.settings import TrainingSettings
 
 CURVE = ("validation_loss", "validation_error", "flops", "seconds")
-"""Series over steps, one point each at every measurement while training."""
-
-
-class Ended(Settings):
-    """What is kept of a stage that has ended: all of its result but the weights."""
-
-    state: Literal["finished", "stopped", "diverged", "nan"]
-    steps: int
-    tokens: int
-    seconds: float
-    curve: tuple[tuple[int, float], ...]
-    final_loss: float | None
-    reason: str
-    flops: float = 0.0
-
-
-class Memory(Settings):
-    """What a checkpoint keeps beside network and optimiser.
-
-    Attributes:
-        stage: that was being trained, counted from 0.
-        ended: results of the stages before.
-        facts: what ``once`` gave.
-        series: the validation curve so far.
-        paused: seconds of measurements, which count as no training.
-    """
-
-    stage: int = 0
-    ended: tuple[Ended, ...] = ()
-    facts: dict[str, Any] = Field(default_factory=dict)
-    series: dict[str, tuple[tuple[float, float], ...]] = Field(default_factory=dict)
-    paused: float = 0.0
+"""Series over steps, one point each at every measurement while training. Beside them: ``validation_<metric>``, of the
+metric that selects weights, and ``loss/<term>``, each term of the loss, mean over the steps since the point before."""
 
 
 class Bench:
@@ -87,6 +59,7 @@ class Bench:
     Attributes:
         training: how this arm is trained.
         flops_per_step: of the last stage: forward and backward, counted.
+        state: JSON that a procedure may change at every step; a checkpoint keeps it as it is at that step.
     """
 
     def __init__(
@@ -114,8 +87,12 @@ class Bench:
         self._report = report
         self._kept = self._recall(resume)
         self._memory = Memory() if self._kept is None else read_memory(self._kept)
+        self.state: dict[str, Any] = dict(self._memory.state)
         self._facts: dict[str, Any] = dict(self._memory.facts)
-        self._series = {name: list(self._memory.series.get(name, ())) for name in CURVE}
+        self._series = {name: list(self._memory.series.get(name, ())) for name in (*CURVE, *self._memory.series)}
+        self._terms = LossTerms(self._memory.terms)
+        self._selections: dict[str, Standing] = dict(self._memory.selections)
+        self._best: BestWeights | None = None
         self._ended: list[Ended] = []
         self._steps = 0
         self._paused = self._memory.paused
@@ -142,8 +119,12 @@ class Bench:
         task: SampleTask | None = None,
         batch_at: Callable[[int], Batch] | None = None,
         loss_function: LossFunction = model_loss,
+        watched: bool = True,
     ) -> TrainingResult:
         """One stage of training, in place. See ``procedures`` for what happens after an interruption.
+
+        Where the settings select weights, the network has the best ones afterwards, and the stage may end early: that
+        is a stage that has finished. A budget in seconds is that of everything inside: steps and measurements.
 
         Args:
             network: what is trained; parameters without gradients stay.
@@ -151,12 +132,14 @@ class Bench:
             task: whose samples are trained on; the bench's if left out.
             batch_at: the batch of step k, a function of k alone; random samples of the task if left out.
             loss_function: the network's own if left out.
+            watched: measured on validation samples, for the curve and the selection of weights; a search, which must
+                not see them, says no.
         """
         stage = len(self._ended)
         if stage < self._memory.stage:
             ended = self._memory.ended[stage]
             self._end(ended)
-            return _result(ended)
+            return result_of(ended)
         settings, source = training or self.training, task or self.task
         snapshot = self._restore(network) if stage == self._memory.stage else None
         batch_of = batch_at or (lambda step: source.batch("train", self.seed, step, settings.batch_size))
@@ -164,29 +147,45 @@ class Bench:
         assert isinstance(first, dict), "the batch is a mapping"
         network.to(self.precision.device)
         self.flops_per_step = look_at_step(network, first).flops
+        self._best = self._selection(stage, continued=snapshot is not None) if watched else None
         points = self._points()
 
-        def progress(now: Progress) -> None:
-            nonlocal points
-            if now.share * self.settings.curve_points >= points + 1:
-                points = int(now.share * self.settings.curve_points)
-                self._add_point(network, now.step, now.seconds)
-            self._report({"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss})
+        def loss_of(model: nn.Module, batch: Any) -> Tensor:
+            network.terms = {}
+            loss = loss_function(model, batch)
+            if watched:
+                self._terms.add(network.terms)
+            return loss
 
-        result = train(
-            network,
-            settings,
-            batch_at=batch_of,
-            tokens_per_step=settings.batch_size,
-            seed=self.seed,
-            loss_function=loss_function,
-            resume=snapshot,
-            report=progress,
-            checkpoint=None if self.pool is None else lambda snapshot: self._checkpoint(network, snapshot),
-            precision=self.precision,
-        )
-        if result.state == "finished" and self._last_point() < self._steps + result.steps:
-            self._add_point(network, result.steps, result.seconds)
+        def progress(now: Progress) -> bool:
+            nonlocal points
+            if watched and now.share * self.settings.curve_points >= points + 1:
+                points = int(now.share * self.settings.curve_points)
+                self._add_point(network, now.step, now.seconds, now.share)
+            self._report({"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss})
+            return self._best is None or not self._best.enough
+
+        if snapshot is not None and self._best is not None and self._best.enough:
+            result = result_at(snapshot)
+        else:
+            result = train(
+                network,
+                settings,
+                batch_at=batch_of,
+                tokens_per_step=settings.batch_size,
+                seed=self.seed,
+                loss_function=loss_of,
+                resume=snapshot,
+                report=progress,
+                checkpoint=None if self.pool is None else lambda snapshot: self._checkpoint(network, snapshot),
+                precision=self.precision,
+            )
+        if result.state == "stopped":
+            result = replace(result, state="finished")  # nothing but the selection stops a training
+        elif watched and result.state == "finished" and self._last_point() < self._steps + result.steps:
+            self._add_point(network, result.steps, result.seconds, 1.0)
+        if self._best is not None and result.state == "finished":
+            self._best.restore(network)
         kept = {name: getattr(result, name) for name in Ended.model_fields if name != "flops"}
         self._end(Ended(**kept, flops=result.steps * self.flops_per_step))
         return result
@@ -233,6 +232,19 @@ class Bench:
         return self._steps
 
     @property
+    def samples(self) -> int:
+        """Trained on in all stages that have ended, repetitions counted."""
+        return sum(ended.tokens for ended in self._ended)
+
+    @property
+    def selections(self) -> list[dict[str, Any]]:
+        """Of each stage whose weights were selected: metric, its best value, the step, whether it was stopped early."""
+        return [
+            {"stage": int(stage), **standing.model_dump(mode="json", exclude={"since", "weights"})}
+            for stage, standing in self._selections.items()
+        ]
+
+    @property
     def seconds(self) -> float:
         """Of training alone, all stages that have ended."""
         return math.fsum(ended.seconds for ended in self._ended) - self._paused
@@ -257,8 +269,8 @@ class Bench:
         points = self._series["validation_loss"]
         return points[-1][0] if points else 0.0
 
-    def _add_point(self, network: Network, step: int, seconds: float) -> None:
-        """Measure now, after so many steps and seconds of this stage."""
+    def _add_point(self, network: Network, step: int, seconds: float, share: float) -> None:
+        """Measure now, after so many steps and seconds of this stage, and that share of its budget."""
         begin = time.monotonic()
         measured = measure(
             network,
@@ -271,8 +283,14 @@ class Bench:
         flops = self.flops + step * self.flops_per_step
         values = (measured.loss, measured.error, flops, self.seconds + seconds)
         whole = self._steps + step
-        for name, value in zip(CURVE, values, strict=True):
-            self._series[name].append((float(whole), value))
+        more = {f"loss/{name}": value for name, value in self._terms.take_means().items()}
+        if self._best is not None:
+            value = self._best.look(measured, network, step, share)
+            assert self._best.standing is not None, "looked"
+            more[f"validation_{self._best.standing.metric}"] = value
+            self._selections[str(len(self._ended))] = self._best.standing
+        for name, value in {**more, **dict(zip(CURVE, values, strict=True))}.items():
+            self._series.setdefault(name, []).append((float(whole), value))
         if self.settings.trace_course and isinstance(network, HModel):
             chosen = self._curve_places[: self.settings.trace_samples]
             trace = record_trace(network, self.task, "validation", chosen, self.precision)
@@ -282,6 +300,13 @@ class Bench:
     def _points(self) -> int:
         """How many points of the curve this stage has already: some, where it was cut short."""
         return sum(step > self._steps for step, _ in self._series["validation_loss"])
+
+    def _selection(self, stage: int, *, continued: bool) -> BestWeights | None:
+        """What selects the weights of a stage, as it stood where the stage is continued."""
+        if self.settings.select is None:
+            return None
+        standing = self._selections.get(str(stage)) if continued else None
+        return BestWeights(self.settings.select, standing, self.pool)
 
     def _end(self, ended: Ended) -> None:
         self._ended.append(ended)
@@ -310,7 +335,11 @@ class Bench:
 
     def _checkpoint(self, network: Network, snapshot: Snapshot) -> None:
         assert self.pool is not None, "asked for only where there is one"
+        best = None if self._best is None else self._best.keep(self.pool)
+        if best is not None and self._best is not None and self._best.standing is not None:
+            self._selections[str(len(self._ended))] = self._best.standing
         digest, parts = self.save(network, self.pool, snapshot)
+        parts = [*parts, *([] if best is None else [best])]
         self._report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})
 
     def _remembered(self) -> dict[str, Any]:
@@ -318,7 +347,10 @@ class Bench:
             stage=len(self._ended),
             ended=tuple(self._ended),
             facts=self._facts,
-            series={name: tuple(points) for name, points in self._series.items()},
+            state=self.state,
+            series={name: tuple(p for p in points if math.isfinite(p[1])) for name, points in self._series.items()},
+            terms=self._terms.to_json(),
+            selections=self._selections,
             paused=self._paused,
         )
         return memory.model_dump(mode="json")
@@ -347,22 +379,3 @@ def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Ar
         "task_settings": task_settings(settings, arm.task).model_dump(mode="json"),
         "task_key": getattr(task, "key", None),
     }
-
-
-def read_memory(kept: checkpoints.Checkpoint) -> Memory:
-    """What a checkpoint of a bench remembers.
-
-    Raises:
-        UnsafeFileError: it is none of a bench.
-    """
-    try:
-        return validate(Memory, kept.manifest.input["memory"], what="the checkpoint's memory")
-    except (UsageError, LookupError, TypeError) as error:
-        raise UnsafeFileError(f"not a checkpoint of a network's training: {error}") from None
-
-
-def _result(ended: Ended) -> TrainingResult:
-    """What ``Bench.train`` answers for a stage that had ended before the interruption."""
-    snapshot = Snapshot(Cursor(seed=0, step=ended.steps, tokens=ended.tokens, seconds=ended.seconds), {})
-    values = {name: getattr(ended, name) for name in Ended.model_fields if name != "flops"}
-    return TrainingResult(**values, snapshot=snapshot)

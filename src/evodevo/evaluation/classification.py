@@ -31,10 +31,10 @@ class Judgement:
 
     Attributes:
         metrics: name -> value. ``auc`` (binary; macro one against the rest; macro over labels) and ``auc_skipped``,
-            classes or labels without both answers; ``accuracy`` (of labels ``exact``, all of a sample right, and
-            ``label_accuracy``); ``f1_macro``, ``precision_macro``, ``recall_macro``; binary also ``f1``,
-            ``precision``, ``recall`` of the positive class; ``log_loss`` in nats; ``calibration_error``. Names that
-            end in ``_tuned`` are at the thresholds that were given, all others at one half.
+            classes or labels without both answers; ``f1_macro``, ``precision_macro``, ``recall_macro``; ``log_loss`` in
+            nats; ``calibration_error``. Of classes ``accuracy``, binary also ``f1``, ``precision``, ``recall`` of the
+            positive class. Of labels ``exact`` (all of a sample are right), ``label_accuracy``, ``f1_micro``. Names
+            that end in ``_tuned`` are at the thresholds that were given, all others at one half.
         reasons: metric -> why it is NaN, or what it leaves out.
         thresholds: those that are best for F1 on these very samples: one of a binary output, one per label; empty for
             three classes or more.
@@ -233,7 +233,10 @@ class _Metrics:
         right = (chosen == there) | ~known
         self.values[f"exact{suffix}"] = float(right[known.any(1)].all(1).mean())
         self.values[f"label_accuracy{suffix}"] = float(right[known].mean())
-        self.macro(_counts(chosen & known, there & known), suffix)
+        counts = _counts(chosen & known, there & known)
+        self.macro(counts, suffix)
+        whole = _Counts(*(np.atleast_1d(one.sum()) for one in (counts.true, counts.false, counts.missed)))
+        self._add(f"f1_micro{suffix}", float(whole.ratios()["f1"][0]), _NOTHING["f1"])
 
     def _add(self, name: str, value: float, reason: str) -> None:
         self.values[name] = value
@@ -262,7 +265,7 @@ def _class_counts(chosen: NDArray[np.int64], wanted: NDArray[np.int64], classes:
 
 
 def _undefined(kind: Kind, reason: str) -> Judgement:
-    own = ("accuracy",) if kind == "class" else ("exact", "label_accuracy")
+    own = ("accuracy",) if kind == "class" else ("exact", "label_accuracy", "f1_micro")
     names = ("auc", *own, "f1_macro", "precision_macro", "recall_macro", "log_loss", "calibration_error")
     return Judgement(dict.fromkeys(names, math.nan), dict.fromkeys(names, reason))
 

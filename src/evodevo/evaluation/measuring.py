@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from evodevo.evaluation.calibration import Reliability
+from evodevo.evaluation.classification import Judgement, judge
 from evodevo.evaluation.counting import counting
 from evodevo.models.network import Network
 from evodevo.models.outputs import answer_losses
@@ -28,7 +30,11 @@ class Measured:
     Attributes:
         loss: mean over outputs of their mean loss, in nats.
         accuracy: mean over outputs; of labels the micro F1; of tokens that hold an answer, the share of answers.
-        outputs: output -> metric -> value.
+        outputs: output -> metric -> value; of classes and labels those of ``classification.Judgement`` too.
+        reasons: output -> metric -> why it is not defined, or what it leaves out.
+        thresholds: output -> thresholds that are best for F1 on these samples.
+        reliability: output -> how often answers of each confidence are right.
+        right: (samples,) how much of each sample was answered rightly, the mean over outputs; NaN without a target.
         groups: group -> value -> {"accuracy", "samples"}, the accuracy as above but per sample.
         executed_flops: mean per sample, where it was counted.
         parameters: all trainable numbers.
@@ -38,6 +44,10 @@ class Measured:
     loss: float
     accuracy: float
     outputs: dict[str, dict[str, float]]
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
+    thresholds: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    reliability: dict[str, Reliability] = field(default_factory=dict)
+    right: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     groups: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
     executed_flops: float | None = None
     parameters: int = 0
@@ -48,12 +58,24 @@ class Measured:
         """1 - accuracy."""
         return 1.0 - self.accuracy
 
+    def metric(self, name: str) -> float:
+        """The mean of a metric over the outputs for which it is defined; NaN where it is for none."""
+        return _mean([metrics.get(name, math.nan) for metrics in self.outputs.values()])
+
+    def why(self, name: str) -> str:
+        """Why a metric is not defined: "answer: the split has one class"; empty where there is nothing to say."""
+        found = [f"{output}: {reasons[name]}" for output, reasons in self.reasons.items() if name in reasons]
+        return "; ".join(found) or ("" if math.isfinite(self.metric(name)) else "no output has it")
+
     def to_json(self) -> dict[str, Any]:
         """JSON: what is not finite is left out."""
         whole = {
             "loss": self.loss,
             "accuracy": self.accuracy,
             "outputs": self.outputs,
+            "reasons": {name: reasons for name, reasons in self.reasons.items() if reasons},
+            "thresholds": {name: list(values) for name, values in self.thresholds.items() if values},
+            "reliability": {name: curve.to_json() for name, curve in self.reliability.items()},
             "groups": self.groups,
             "executed_flops": self.executed_flops,
             "samples": self.samples,
@@ -80,6 +102,7 @@ def measure(
     precision: Precision,
     shuffle: Sequence[str] = (),
     count_flops: bool = False,
+    thresholds: Mapping[str, Sequence[float]] | None = None,
 ) -> Measured:
     """Measure a network; it comes back in the mode (training or not) in which it was.
 
@@ -90,6 +113,7 @@ def measure(
         precision: device and number format.
         shuffle: inputs whose samples are exchanged with each other, so that they say nothing about the answer.
         count_flops: whether the FLOPs that were really computed are counted; the measurement takes longer then.
+        thresholds: output -> thresholds tuned on other samples, for the metrics that end in ``_tuned``.
     """
     was_training = network.training
     network.eval()
@@ -109,13 +133,19 @@ def measure(
                 name = tally.spec.name
                 tally.add(answers[name], placed[f"{name}/target"], placed.get(f"{name}/position"))
     network.train(was_training)
-    outputs = {tally.spec.name: tally.metrics() for tally in tallies}
+    known = thresholds or {}
+    judged = {one.spec.name: one.judge(known.get(one.spec.name, ())) for one in tallies}
+    outputs = {tally.spec.name: {**judged[tally.spec.name].metrics, **tally.metrics()} for tally in tallies}
     per_sample = _mean_of_known(np.stack([tally.per_sample() for tally in tallies]))
     _add_bits(outputs, tallies, task, split, chosen)
     return Measured(
         loss=_mean([one["loss"] for one in outputs.values()]),
-        accuracy=_mean([tally.score() for tally in tallies]),
+        accuracy=_mean([outputs[one.spec.name].get(one.main, math.nan) for one in tallies]),
         outputs=outputs,
+        reasons={name: one.reasons for name, one in judged.items()},
+        thresholds={name: one.thresholds for name, one in judged.items()},
+        reliability={name: one.reliability for name, one in judged.items() if one.reliability is not None},
+        right=per_sample,
         groups=_by_group(task, split, chosen, per_sample),
         executed_flops=None if counted is None else counted.flops / max(1, len(chosen)),
         parameters=sum(one.numel() for one in network.parameters() if one.requires_grad),
@@ -132,18 +162,18 @@ class _Tally:
         self.targets = 0
         self.hits = 0.0
         self.asked = False
-        self.table = torch.zeros(3, spec.size if spec.kind == "labels" else 1, dtype=torch.float64)
         self.samples: list[Tensor] = []
+        self.answers: list[tuple[Tensor, Tensor]] = []
 
     def add(self, logits: Tensor, target: Tensor, position: Tensor | None) -> None:
         """Count a batch. Where ``position`` (B,) is given, the token there is the sample's answer."""
+        if self.spec.kind != "tokens":
+            self.answers.append((logits.double().cpu(), target.cpu()))
         known = ~target.isnan() if self.spec.kind == "labels" else target != NO_TARGET
         self.loss += float(answer_losses(self.spec, logits, target).double().sum())
         self.targets += int(known.sum())
         if self.spec.kind == "labels":
             chosen, wanted = (logits > 0) & known, (target > 0.5) & known
-            counts = [chosen & wanted, chosen & ~wanted, ~chosen & wanted]
-            self.table += torch.stack([one.sum(0) for one in counts]).cpu()
             right = ((chosen == wanted) | ~known).all(1)
             self.samples.append(torch.where(known.any(1), right.float(), torch.nan).cpu())
             return
@@ -157,23 +187,27 @@ class _Tally:
         there = known if known.ndim == 1 else known.any(1)
         self.samples.append(torch.where(there, share.float(), torch.nan).cpu())
 
-    def score(self) -> float:
-        """What stands for the output in means over outputs."""
+    @property
+    def main(self) -> str:
+        """The metric that stands for the output in means over outputs."""
         if self.asked:
-            return self.metrics()["answer"]
-        return self.metrics()["f1_micro" if self.spec.kind == "labels" else "accuracy"]
+            return "answer"
+        return "f1_micro" if self.spec.kind == "labels" else "accuracy"
 
     def metrics(self) -> dict[str, float]:
+        """What is counted for every kind of output."""
         loss = self.loss / self.targets if self.targets else math.nan
-        if self.spec.kind != "labels":
-            answer = {"answer": _mean(self.per_sample().tolist())} if self.asked else {}
-            return {"accuracy": self.hits / self.targets if self.targets else math.nan, "loss": loss, **answer}
-        true, false, missed = self.table
-        each = 2 * true / (2 * true + false + missed).clamp(min=1)
-        total = self.table.sum(1)
-        micro = 2 * total[0] / (2 * total[0] + total[1] + total[2]).clamp(min=1)
-        exact = _mean(self.per_sample().tolist())
-        return {"f1_micro": float(micro), "f1_macro": float(each.mean()), "exact": exact, "loss": loss}
+        if self.spec.kind == "labels":
+            return {"loss": loss}
+        answer = {"answer": _mean(self.per_sample().tolist())} if self.asked else {}
+        return {"accuracy": self.hits / self.targets if self.targets else math.nan, "loss": loss, **answer}
+
+    def judge(self, thresholds: Sequence[float]) -> Judgement:
+        """Metrics of classes and labels; of tokens there are none."""
+        if self.spec.kind == "tokens" or not self.answers:
+            return Judgement({})
+        logits, targets = (torch.cat(parts).numpy() for parts in zip(*self.answers, strict=True))
+        return judge(self.spec.kind, logits, targets, thresholds)
 
     def per_sample(self) -> NDArray[np.float64]:
         """Whether each sample was answered rightly; of tokens, the share that was. NaN without a target."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from evodevo.evaluation.bench import Bench, specification_of
 from evodevo.evaluation.inside import look_inside
 from evodevo.evaluation.measuring import Measured, measure, places
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Probe, procedure_options, task_settings
+from evodevo.evaluation.peak_memory import forget_peak, peak_bytes
 from evodevo.evaluation.procedures import PROCEDURES, Trained
+from evodevo.evaluation.right_answers import pack
 from evodevo.evaluation.traces import record_trace, trace_to_bytes
 from evodevo.execution.base import Report
 from evodevo.models.build import build_network
@@ -37,6 +39,8 @@ from evodevo.training import checkpoints
 from evodevo.training.precision import decide
 
 PACED_STEPS = 4
+JUDGED = {"auc": "auc", "f1": "f1_macro", "log_loss": "log_loss", "calibration_error": "calibration_error"}
+"""Objective -> the metric of classes and labels that it is."""
 
 
 def evaluate_network(payload: bytes, report: Report) -> bytes:
@@ -100,6 +104,7 @@ class _Evaluation:
 
     def run(self) -> dict[str, Any]:
         begin = time.perf_counter()
+        forget_peak(self.precision)
         bench, trained = self._trained()
         network, result = trained.network, trained.result
         reason, detail = None if result.state == "finished" else result.state, result.reason
@@ -108,20 +113,23 @@ class _Evaluation:
             "title": self.arm.title,
             "train_loss": result.final_loss,
             "steps": bench.steps,
-            "samples": bench.steps * bench.training.batch_size,
+            "samples": bench.samples,
+            "epochs": bench.samples / self.task.count("train"),
             "training_seconds": bench.seconds,
             "training_flops": bench.flops,
             "device": str(self.precision.device),
             "facts": bench.facts,
+            "selection": bench.selections,
             **trained.extra,
         }
         blobs: dict[str, str] = {}
         cost: dict[str, Any] = {"parameters": sum(p.numel() for p in network.parameters() if p.requires_grad)}
         if reason is None:
             validation = self._measure(network, count_flops=True)
-            test = self._measure(network, split="test")
+            test = self._measure(network, split="test", thresholds=validation.thresholds)
             cost["executed_flops"] = validation.executed_flops
             extra |= {"validation": validation.to_json(), "test": test.to_json(), "probes": self._probes(network)}
+            extra["test"]["right"] = pack(test.right)
             if self.settings.train_samples:
                 extra["train"] = self._measure(network, split="train").to_json()
             before = bench.build(specification_of(self.arm.network, network))
@@ -129,9 +137,13 @@ class _Evaluation:
             scores = self._scores(network, validation)
             wrong = [name for name, value in scores.items() if not math.isfinite(value)]
             if wrong:
-                reason, detail = "nan", f"not a finite number: {', '.join(wrong)}."
+                reason, detail = (
+                    "nan",
+                    f"not a finite number: {', '.join(_explained(name, validation) for name in wrong)}.",
+                )
         if self.pool is not None and reason is None:
             blobs = self._keep(self.pool, bench, trained)
+        extra["peak_memory_bytes"] = peak_bytes(self.precision)
         return {
             "reason": reason,
             "detail": detail,
@@ -164,6 +176,7 @@ class _Evaluation:
         task: SampleTask | None = None,
         shuffle: tuple[str, ...] = (),
         count_flops: bool = False,
+        thresholds: Mapping[str, Sequence[float]] | None = None,
     ) -> Measured:
         settings, source = self.settings, task or self.task
         most = {
@@ -180,6 +193,7 @@ class _Evaluation:
             precision=self.precision,
             shuffle=shuffle,
             count_flops=count_flops,
+            thresholds=thresholds,
         )
 
     def _probes(self, network: Network) -> dict[str, Any]:
@@ -241,6 +255,12 @@ class _changed:
     def __exit__(self, *error: object) -> None:
         for name, value in self.before.items():
             setattr(self.network, name, value)
+
+
+def _explained(objective: str, validation: Measured) -> str:
+    """An objective that gave no number, with the reason where its metric has one."""
+    why = validation.why(JUDGED[objective]) if objective in JUDGED else ""
+    return f"{objective} ({why})" if why else objective
 
 
 def open_task(name: str, settings: Any, cache_folder: Path | None, key: str | None = None) -> SampleTask:

@@ -88,11 +88,20 @@ class NetworkProblem(Problem):
             "training": training,
             "samples": [self.settings.validation_samples, self.settings.test_samples],
             **({"options": self.settings.options} if self.settings.options else {}),
+            **self._selection(),
         }
         budget = self.settings.training.budget
         names = {"tokens": "samples"}
         amounts = [f"{names.get(k, k)}={value:g}" for k, value in budget.model_dump().items() if value is not None]
         return f"{','.join(amounts)};{canonical.digest(decisive)[:12]}"
+
+    def _selection(self) -> dict[str, Any]:
+        """What decides which weights are kept: where they are measured, too, which is at a report of progress."""
+        settings = self.settings
+        if settings.select is None:
+            return {}
+        curve = [settings.curve_points, settings.curve_samples, settings.training.report_every]
+        return {"select": settings.select.model_dump(mode="json"), "curve": curve}
 
     def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
         """What ``evaluation.network`` gets. Arms with seeds of equal number are initialised and fed alike."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -39,6 +39,26 @@ class Probe(Settings):
         return any(one is not None for one in (self.iterations, self.alpha, self.alpha_rate, self.inference))
 
 
+class Selection(Settings):
+    """Which weights a training leaves: those that were best on validation samples, at the points of its curve.
+
+    Attributes:
+        metric: of ``curve_samples`` validation samples. Where it is not defined on them, accuracy takes its place,
+            where that is not either the loss; the evaluation's facts say so.
+        patience: measurements in a row that are no better than the best, after which the training stops; None trains
+            to the end of the budget.
+        min_share: share of the budget that is trained in any case.
+    """
+
+    metric: Literal["auc", "accuracy", "loss", "f1_macro"] = "auc"
+    patience: int | None = Field(default=None, ge=1, le=256)
+    min_share: float = Field(default=0.0, ge=0, le=1)
+
+
+PAPER_SELECTION = Selection(metric="auc", patience=5)
+"""Architect Thyself, section 4.1; with ``paper_training`` and one point of the curve per epoch."""
+
+
 class NetworkEvaluationSettings(Settings):
     """How a network gets its scores.
 
@@ -53,6 +73,7 @@ class NetworkEvaluationSettings(Settings):
         train_samples: how many of the training split are measured at the end, to see what was memorised; 0 for none.
         curve_points: how often the validation loss is measured while training, evenly over the budget.
         curve_samples: on how many samples.
+        select: which weights are kept; those of the last step if left out.
         probes: further measurements of the trained network.
         trace_samples: validation samples whose routing is kept; 0 keeps none.
         trace_course: the routing of these samples is kept at every point of the curve too.
@@ -72,6 +93,7 @@ class NetworkEvaluationSettings(Settings):
     train_samples: int = Field(default=0, ge=0)
     curve_points: int = Field(default=10, ge=1, le=256)
     curve_samples: int = Field(default=256, ge=1)
+    select: Selection | None = None
     probes: tuple[Probe, ...] = ()
     trace_samples: int = Field(default=64, ge=0, le=4096)
     trace_course: bool = False

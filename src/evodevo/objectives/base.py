@@ -27,6 +27,10 @@ OBJECTIVES.add("accuracy", "evodevo.objectives.answers:ACCURACY")
 OBJECTIVES.add("loss", "evodevo.objectives.answers:LOSS")
 OBJECTIVES.add("executed_flops", "evodevo.objectives.answers:EXECUTED_FLOPS")
 OBJECTIVES.add("network_parameters", "evodevo.objectives.answers:NETWORK_PARAMETERS")
+OBJECTIVES.add("auc", "evodevo.objectives.answers:AUC")
+OBJECTIVES.add("f1", "evodevo.objectives.answers:F1")
+OBJECTIVES.add("log_loss", "evodevo.objectives.answers:LOG_LOSS")
+OBJECTIVES.add("calibration_error", "evodevo.objectives.answers:CALIBRATION_ERROR")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,189 @@
+"""The weights that were best are kept, a training that gets no better stops, and an interruption leaves no trace."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from evodevo.errors import UnsafeFileError
+from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.loss_terms import LossTerms
+from evodevo.evaluation.measuring import Measured, measure, places
+from evodevo.evaluation.network import evaluate_network, load_network
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.evaluation.network_settings import PAPER_SELECTION, Selection
+from evodevo.evaluation.selecting import BestWeights, settle
+from evodevo.storage.blobs import FolderPool
+from evodevo.testing.small_networks import h_model, problem
+from evodevo.training.precision import decide
+
+AUC = Selection(metric="auc")
+
+
+class Killed(BaseException):
+    """As kill -9."""
+
+
+def measured(auc: float = math.nan, accuracy: float = 0.5, loss: float = 1.0) -> Measured:
+    reasons = {"answer": {"auc": "the split has one class"}} if math.isnan(auc) else {}
+    return Measured(loss, accuracy, {"answer": {"auc": auc, "accuracy": accuracy, "loss": loss}}, reasons)
+
+
+def numbered(number: float) -> nn.Module:
+    network = nn.Linear(1, 1)
+    with torch.no_grad():
+        network.weight.fill_(number)
+    return network
+
+
+def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
+    return given.read(evaluate_network(given.payload(arm, 5, resume), report or (lambda message: None)))
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "best"),
+    [
+        ("auc", [0.5, 0.9, 0.7], 1),
+        ("loss", [2.0, 1.0, 3.0], 1),
+        ("auc", [0.5, math.nan, 0.4], 0),
+        ("auc", [1, 1, 1], 0),
+    ],
+)
+def test_the_best_comes_back(metric: Any, values: list[float], best: int) -> None:
+    watch = BestWeights(Selection(metric=metric))
+    for number, value in enumerate(values):
+        watch.look(measured(**{metric: value}), numbered(number), number + 1, 0.5)
+    network = numbered(9)
+    watch.restore(network)
+    assert network.weight.item() == best
+    assert watch.standing is not None
+    assert (watch.standing.best, watch.standing.step) == (values[best], best + 1)
+
+
+def test_what_is_not_defined_is_replaced_and_said() -> None:
+    assert settle(measured(0.7), "auc") == ("auc", "")
+    metric, why = settle(measured(), "auc")
+    assert metric == "accuracy"
+    assert "auc is not defined (answer: the split has one class)" in why
+    assert settle(measured(accuracy=math.nan), "auc")[0] == "loss"
+
+
+def test_patience_counts_measurements_without_a_better_one() -> None:
+    watch = BestWeights(Selection(metric="auc", patience=2, min_share=0.5))
+    enough = []
+    for step, value in enumerate([0.5, 0.4, 0.3, 0.6, 0.6, 0.5]):
+        watch.look(measured(value), numbered(step), step, 0.1 if step < 3 else 0.8)
+        enough.append(watch.enough)
+    assert enough == [False] * 5 + [True], "not before half of the budget; an equal one is no better one"
+    assert BestWeights(PAPER_SELECTION).enough is False
+
+
+def test_frozen_parameters_are_not_copied() -> None:
+    network = nn.Sequential(nn.Linear(1, 1), nn.BatchNorm1d(1))
+    network[0].requires_grad_(False)
+    watch = BestWeights(AUC)
+    watch.look(measured(0.5), network, 1, 0.5)
+    assert watch._weights is not None
+    assert not any(name.startswith("0.") for name in watch._weights)
+    assert "1.running_mean" in watch._weights
+
+
+def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
+    pool, watch = FolderPool(tmp_path), BestWeights(AUC)
+    watch.look(measured(0.5), numbered(1), 1, 0.5)
+    digest = watch.keep(pool)
+    assert digest == watch.keep(pool)
+    again = BestWeights(AUC, watch.standing, pool)
+    network = numbered(2)
+    again.restore(network)
+    assert network.weight.item() == 1
+    with pytest.raises(UnsafeFileError, match="does not fit"):
+        again.restore(nn.Linear(2, 1))
+    broken = watch.standing.model_copy(update={"weights": pool.put_bytes(b"nonsense")})  # type: ignore[union-attr]
+    with pytest.raises(UnsafeFileError, match="not the best weights"):
+        BestWeights(AUC, broken, pool)
+
+
+def test_terms_are_means_and_go_on_where_they_were() -> None:
+    whole, part = LossTerms({}), LossTerms({})
+    values = [0.1, 0.7, 0.35]
+    for value in values:
+        whole.add({"task": torch.tensor(value)})
+    part.add({"task": torch.tensor(values[0])})
+    part = LossTerms(part.to_json())
+    for value in values[1:]:
+        part.add({"task": torch.tensor(value)})
+    means = whole.take_means()
+    assert means == part.take_means(), "to the last bit"
+    assert means["task"] == pytest.approx(sum(values) / 3)
+    assert whole.take_means() == {}
+
+
+SELECT: dict[str, Any] = {"select": {"metric": "accuracy"}, "training": {"checkpoint_every": 3}, "curve_points": 8}
+
+
+def test_the_network_that_is_kept_is_the_best_one(tmp_path: Path) -> None:
+    given = problem({**SELECT, "training": {"budget": {"steps": 12}}, "curve_points": 12}, tmp_path)
+    outcome = evaluate(given, h_model(learning_rate=5e-2))
+    assert outcome.reason is None, outcome.detail
+    curve = outcome.series["validation_accuracy"]
+    (selection,) = outcome.extra["selection"]
+    values = [value for _, value in curve]
+    assert selection["best"] == max(values) > values[-1], "else this test shows nothing"
+    assert selection["step"] == curve[values.index(max(values))][0]
+    assert selection["stopped"] is None
+    network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    chosen = places(given.task, "validation", given.settings.curve_samples)
+    again = measure(network, given.task, "validation", chosen, batch_size=32, precision=decide("cpu"))
+    assert again.accuracy == pytest.approx(selection["best"])
+
+
+def test_a_training_that_gets_no_better_stops_and_has_finished() -> None:
+    changes = {"select": {"metric": "loss", "patience": 2, "min_share": 0.5}, "curve_points": 40}
+    outcome = evaluate(problem({**changes, "training": {"budget": {"steps": 40}}}), h_model(learning_rate=0.3))
+    assert outcome.reason is None, outcome.detail
+    (selection,) = outcome.extra["selection"]
+    assert 20 <= selection["stopped"] == outcome.extra["steps"] < 40
+    assert outcome.extra["epochs"] == outcome.extra["samples"] / 400
+    assert [step for step, _ in outcome.series["validation_loss"]][-1] == selection["stopped"]
+
+
+@pytest.mark.parametrize("die_at", [1, 2, 3, 4])
+@pytest.mark.parametrize("patience", [None, 1])
+def test_an_interruption_leaves_no_trace(tmp_path: Path, die_at: int, patience: int | None) -> None:
+    changes = {**SELECT, "select": {"metric": "accuracy", "patience": patience, "min_share": 0.4}}
+    given = problem({**changes, "training": {"checkpoint_every": 3, "budget": {"steps": 12}}}, tmp_path)
+    arm = h_model(learning_rate=5e-2)
+    whole = evaluate(given, arm)
+    found: list[str] = []
+
+    def die(message: dict[str, Any]) -> None:
+        if "checkpoint" in message:
+            found.append(message["checkpoint"])
+            assert all(FolderPool(tmp_path).get(digest) for digest in message["blobs"])
+            if len(found) == die_at:
+                raise Killed
+
+    try:
+        evaluate(given, arm, report=die)
+    except Killed:
+        resumed = evaluate(given, arm, resume=found[-1])
+        assert resumed.blobs["weights"] == whole.blobs["weights"]
+        assert resumed.extra["selection"] == whole.extra["selection"]
+        assert resumed.extra["steps"] == whole.extra["steps"]
+        for name in ("validation_loss", "validation_accuracy"):
+            assert resumed.series[name] == whole.series[name]
+    else:
+        assert patience is not None, "stopped before it could be killed"
+
+
+def test_a_selection_changes_what_a_score_means() -> None:
+    plain, selected = problem(), problem(SELECT)
+    assert plain.fidelity != selected.fidelity
+    assert problem({**SELECT, "curve_samples": 10}).fidelity != selected.fidelity
+    assert problem({"curve_samples": 10}).fidelity == plain.fidelity
