@@ -26,6 +26,7 @@ from evodevo.cli.front import front
 from evodevo.cli.generate import generate
 from evodevo.cli.lineage import lineage
 from evodevo.cli.pick import pick
+from evodevo.cli.predict import predict
 from evodevo.cli.recipes import recipes
 from evodevo.cli.repair import repair
 from evodevo.cli.report import report
@@ -47,7 +48,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Begin": (doctor, demo),
     "Search and train": (evolve, resume, train),
     "Look": (status, front, pick, show, diff, lineage, trace, report, cost),
-    "Use": (generate,),
+    "Use": (predict, generate),
     "Keep": (repair,),
 }
 CLASSES = {train: train_class}

@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from evodevo.errors import UsageError
+
 DEFAULT_STORE = Path("runs")
 
 _COUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kKMG]?)", re.ASCII)
@@ -77,6 +79,26 @@ Generations = Annotated[int | None, typer.Option(help="Generations; the first on
 FailedShare = Annotated[
     float | None, typer.Option("--max-failed-share", help="End with exit code 5 where more fail, 0 to 1.")
 ]
+
+Given = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="NAME=VALUE", help="An input of your own: a file, a text or numbers."),
+]
+
+
+def parse_given(given: list[str]) -> dict[str, str]:
+    """Inputs of one's own by name, from ``NAME=VALUE`` each.
+
+    Raises:
+        UsageError: something else, or a name twice.
+    """
+    found: dict[str, str] = {}
+    for one in given:
+        name, mark, value = one.partition("=")
+        if not mark or not name or name in found:
+            raise UsageError(f"--input {one[:60]!r} is not NAME=VALUE, or names an input twice.")
+        found[name] = value
+    return found
 
 
 def count_option(help: str) -> typer.models.OptionInfo:

@@ -10,7 +10,15 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.files import write_text
-from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder, count_option
+from evodevo.cli.options import (
+    DEFAULT_STORE,
+    Given,
+    IndividualName,
+    Json,
+    StoreFolder,
+    count_option,
+    parse_given,
+)
 
 if TYPE_CHECKING:
     from evodevo.report.routing_data import RoutingReport
@@ -30,10 +38,7 @@ class Part(StrEnum):
 
 def trace(
     individual: IndividualName,
-    given: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="NAME=VALUE", help="An input of your own: a file, a text or numbers."),
-    ] = None,
+    given: Given = None,
     split: Annotated[Part, typer.Option(help="Whose samples are traced.")] = Part.validation,
     samples: Annotated[int, count_option("How many samples.")] = DEFAULT_SAMPLES,
     per: Annotated[str | None, typer.Option(metavar="FACT", help="Means per class: language, depth, answer …")] = None,
@@ -55,7 +60,7 @@ def trace(
     from evodevo.runs import Archive
     from evodevo.runs.tracing import Tracer
 
-    values = _inputs(given or [])
+    values = parse_given(given or [])
     if not 1 <= samples <= MOST_SAMPLES:
         raise UsageError(f"--samples is {samples}; it must be 1 to {MOST_SAMPLES:,}.")
     if values and (per or probe or difference):
@@ -76,18 +81,6 @@ def trace(
             return
         _words(report)
         output.line(str(path.absolute()))
-
-
-def _inputs(given: list[str]) -> dict[str, str]:
-    from evodevo.errors import UsageError
-
-    found: dict[str, str] = {}
-    for one in given:
-        name, mark, value = one.partition("=")
-        if not mark or not name or name in found:
-            raise UsageError(f"--input {one[:60]!r} is not NAME=VALUE, or names an input twice.")
-        found[name] = value
-    return found
 
 
 def _pair(report: RoutingReport, difference: str) -> tuple[int, int]:

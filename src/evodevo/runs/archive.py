@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from evodevo.study import BASELINE
 
 if TYPE_CHECKING:
     from evodevo.runs.pick import Pick
+    from evodevo.runs.predicting import Prediction, Predictor
 
 MAX_PROMPT_BYTES = 1 << 20
 
@@ -388,6 +389,24 @@ class Individual:
     @cached_property
     def _tokenizer(self) -> Any:
         return self.run.slice.tokenizer(self)
+
+    def predict(self, values: Mapping[str, str]) -> Prediction:
+        """What the trained network answers to one sample of one's own; for many see ``runs.predicting.Predictor``.
+
+        Args:
+            values: input -> a text, the path of an image, or numbers with commas; what is left out is missing.
+
+        Raises:
+            UsageError, DataError: see ``Predictor.sample``.
+            NotFoundError: no weights were kept.
+        """
+        return self._predictor.sample(values)
+
+    @cached_property
+    def _predictor(self) -> Predictor:
+        from evodevo.runs.predicting import Predictor
+
+        return Predictor(self)
 
     def generate(
         self, prompt: str, count: int = 200, *, sampling: SamplingSettings | None = None, seed: int = 0
