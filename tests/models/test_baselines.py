@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
+from evodevo.evaluation.counting import counting
 from evodevo.models.baselines import TRUNKS, Baseline
 from evodevo.models.build import build_network
+from evodevo.spaces.network_cost import network_cost
 from evodevo.spaces.networks import BaselineNetwork
 from evodevo.spaces.zoo_baselines import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.testing.network_suite import OUTPUTS, TASKS, NetworkCase, NetworkTests
@@ -110,3 +112,31 @@ def test_a_sample_without_any_input_is_refused_where_none_may_be_missing() -> No
     batch = small_batch((IMAGE, TEXT), (CLASS,))
     with pytest.raises(UsageError, match="missing"):
         network({**batch, "image/present": torch.tensor([True, False, True, True])})
+
+
+def test_the_most_that_experts_can_do_is_stated() -> None:
+    """``dyn_moe`` with thresholds that all tokens pass runs every expert on every token."""
+    spec = BaselineNetwork(structure=structure("dyn_moe"))
+    network = build_network(spec, (IMAGE, TEXT), OUTPUTS, 0).eval()
+    for name, parameter in network.named_parameters():
+        if name.endswith("thresholds"):
+            parameter.data.fill_(-9.0)
+    batch = small_batch((IMAGE, TEXT), OUTPUTS, count=1, length=TEXT.length)
+    with torch.no_grad(), counting(network) as counter:
+        network(batch)
+    cost = network_cost(spec, inputs=(IMAGE, TEXT), outputs=OUTPUTS)
+    assert cost.executed_flops == counter.flops
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_trunk_alone_has_a_cost(style: str) -> None:
+    """Without a task: two modalities of so many positions each."""
+    spec = BaselineNetwork(structure=structure(style))
+    trunk = TRUNKS[style](structure(style), 2)
+    cost = network_cost(spec, length=5)
+    assert cost.parameters == sum(parameter.numel() for parameter in trunk.parameters())
+    assert network_cost(spec, length=5, mode="train").flops == 3 * cost.flops
+    with pytest.raises(UsageError, match="length"):
+        network_cost(spec)
+    with pytest.raises(UsageError, match="length"):
+        network_cost(spec, inputs=(IMAGE,), length=5)

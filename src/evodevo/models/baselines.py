@@ -15,8 +15,8 @@ from evodevo.models.outputs import OutputLayer
 from evodevo.models.senses import Sense, Senses
 from evodevo.models.stream_baselines import CrossModalityTrunk, TwoStreamTrunk
 from evodevo.models.trunk import Thought, Trunk
+from evodevo.spaces.baseline_cost import STATISTICS
 from evodevo.spaces.zoo_baselines import BaselineStructure
-from evodevo.spaces.zoo_structure import StatisticsStructure
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 TRUNKS: dict[str, Callable[[BaselineStructure, int], Trunk]] = {
@@ -30,8 +30,6 @@ TRUNKS: dict[str, Callable[[BaselineStructure, int], Trunk]] = {
     "soft_moe": MixtureTrunk,
     "dyn_moe": MixtureTrunk,
 }
-MEAN = StatisticsStructure(kind="mean")
-"""What stands for a modality where an opponent reads one vector of it."""
 
 
 class Baseline(Network):
@@ -52,7 +50,7 @@ class Baseline(Network):
         if any(spec.kind == "tokens" for spec in outputs):
             raise UsageError("an opponent of the zoo answers with classes and labels; it does not predict tokens.")
         self.structure = structure
-        self.senses = Senses(structure, MEAN, inputs)
+        self.senses = Senses(structure, STATISTICS, inputs)
         modalities = sum(1 for side in self.senses.sides if side)
         self.trunk = TRUNKS[structure.style](structure, modalities)
         self.heads = self._heads()

@@ -87,7 +87,7 @@ class Mixture(nn.Module):
         self.scale = nn.Parameter(torch.ones(())) if structure.style == "soft_moe" else None
 
     def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Answers, and the losses on the decision by name, weights included."""
+        """Answers, and while training the losses on the decision by name, weights included."""
         if self.scale is not None:
             return self._soft(x, mask, self.scale), {}
         flat = x.flatten(0, 1)
@@ -101,19 +101,21 @@ class Mixture(nn.Module):
     def _route(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Real tokens (T, d)."""
         structure = self.structure
+        terms: dict[str, Tensor] = {}
         with full_precision(x.device):
             precise, gates = _precise(x), _precise(self.gates)
             if self.thresholds is not None:
                 routes = routing.top_any(precise, gates, self.thresholds)
-                spread = routing.diversity_loss(gates) + routing.simplicity_loss(gates)
-                terms = {"balance": structure.balance * spread}
+                if self.training:
+                    spread = routing.diversity_loss(gates) + routing.simplicity_loss(gates)
+                    terms["balance"] = structure.balance * spread
             else:
                 logits = precise @ gates.T
                 routes, probabilities = routing.top_k(logits, EXPERTS_PER_TOKEN[structure.style])
-                terms = {"balance": structure.balance * routing.balance_loss(probabilities, routes.experts)}
-                if len(logits):
-                    terms["z"] = structure.z * z_loss(logits)
                 if self.training:
+                    terms["balance"] = structure.balance * routing.balance_loss(probabilities, routes.experts)
+                    if len(logits):
+                        terms["z"] = structure.z * z_loss(logits)
                     routes = routing.within_capacity(routes, structure.experts, structure.capacity)
         return self.experts(x, routes), terms
 

@@ -77,7 +77,8 @@ class NetworkTests:
         assert {name: tuple(x.shape) for name, x in answers.items()} == {
             spec.name: (4, spec.size) for spec in case.outputs
         }
-        assert seen.tokens.ndim == 3 and seen.pooled.shape == (4, seen.pooled.shape[-1])
+        assert seen.tokens.ndim == 3
+        assert seen.pooled.shape == (4, seen.pooled.shape[-1])
         assert seen.mask is None or (seen.mask.shape == seen.tokens.shape[:2] and seen.mask.dtype == torch.bool)
 
     def test_a_sample_is_answered_as_if_alone(self, case: NetworkCase) -> None:

@@ -1,0 +1,91 @@
+"""Modalities that read each other: cross-attention against PyTorch's own, and who hears whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evodevo.models.senses import Sense
+from evodevo.models.stream_baselines import (
+    CrossAttention,
+    CrossModality,
+    CrossModalityTrunk,
+    TwoStreamTrunk,
+    side_by_side,
+)
+from evodevo.models.trunk import Trunk
+from evodevo.spaces.zoo_baselines import BaselineStructure
+
+TRUNKS = (TwoStreamTrunk, CrossModalityTrunk)
+
+
+def structure(**more: Any) -> BaselineStructure:
+    return BaselineStructure.model_validate({"width": 8, "heads": 2, "hidden": 12, "layers": 2, "dropout": 0.0, **more})
+
+
+def sense(length: int, seed: int, mask: Tensor | None = None) -> Sense:
+    tokens = torch.randn(3, length, 8, generator=torch.Generator().manual_seed(seed))
+    return Sense(tokens, mask, torch.zeros(3, 8))
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_cross_attention_is_multi_head_attention(padded: bool) -> None:
+    mine, theirs = CrossAttention(8, 2, 0.0), nn.MultiheadAttention(8, 2, batch_first=True)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([mine.query.weight, mine.context.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([mine.query.bias, mine.context.bias]))
+        theirs.out_proj.load_state_dict(mine.out.state_dict())
+    x, other = torch.randn(3, 5, 8), torch.randn(3, 7, 8)
+    mask = torch.arange(7) < torch.tensor([7, 2, 4])[:, None] if padded else None
+    wanted = theirs(x, other, other, key_padding_mask=None if mask is None else ~mask)[0]
+    torch.testing.assert_close(mine(x, other, mask), wanted)
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_both_modalities_are_heard(trunk: type[Trunk]) -> None:
+    built = trunk(structure(), 2)
+    first, second = sense(5, 0), sense(7, 1)
+    pooled = built([first, second]).pooled
+    for changed in ([sense(5, 2), second], [first, sense(7, 2)]):
+        assert not torch.allclose(built(changed).pooled, pooled)
+
+
+def test_a_product_of_two_streams_answers() -> None:
+    """ViLBERT: where one stream says nothing, nothing is said."""
+    trunk = TwoStreamTrunk(structure(), 2)
+    thought = trunk([sense(5, 0), sense(7, 1)])
+    assert thought.tokens.shape == (3, 12, 8)
+    assert thought.pooled.any()
+    pooler = trunk.poolers[1]
+    assert isinstance(pooler, nn.Linear)
+    with torch.no_grad():
+        pooler.weight.zero_()
+        pooler.bias.fill_(-1.0)
+    assert not trunk([sense(5, 0), sense(7, 1)]).pooled.any()
+
+
+def test_the_second_modality_answers_across() -> None:
+    """LXMERT: the tokens are those of the text side, and the first side's last blocks would be for nobody."""
+    trunk = CrossModalityTrunk(structure(layers=3), 2)
+    assert trunk([sense(5, 0), sense(7, 1)]).tokens.shape == (3, 7, 8)
+    assert [len(layer.thinks) for layer in trunk.layers if isinstance(layer, CrossModality)] == [2, 2, 1]
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_a_single_modality_is_a_transformer_over_it(trunk: type[Trunk]) -> None:
+    built = trunk(structure(), 1)
+    assert not [one for one in built.modules() if isinstance(one, CrossAttention)]
+    assert built([sense(5, 0)]).tokens.shape == (3, 5, 8)
+
+
+def test_who_is_real_side_by_side() -> None:
+    x, y = torch.zeros(3, 2, 8), torch.ones(3, 3, 8)
+    mask = torch.tensor([[True, False, False]] * 3)
+    assert side_by_side([x, y], [None, None])[1] is None
+    tokens, whole = side_by_side([x, y], [None, mask])
+    assert tokens.shape == (3, 5, 8)
+    assert whole is not None
+    assert whole[0].tolist() == [True, True, True, False, False]
