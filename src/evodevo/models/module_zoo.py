@@ -104,9 +104,7 @@ class ModuleZoo(Network):
         self.fusion = Fusion(structure.width, structure.fusion) if two_sided else None
         losses = structure.losses
         self.alignment = (
-            Alignment(losses.align_temperature, both=losses.align_both)
-            if two_sided and losses.align
-            else None
+            Alignment(losses.align_temperature, both=losses.align_both) if two_sided and losses.align else None
         )
         self.chunk = (
             nn.Linear(structure.width // structure.chunks, structure.width) if structure.mode == "vector" else None
@@ -194,8 +192,7 @@ class ModuleZoo(Network):
         legal = torch.ones(f.shape[0], len(ids), dtype=torch.bool, device=f.device)
         predicted = None
         if self.genotype_keys is not None:
-            keys = self.genotype_keys(ids).expand(f.shape[0], -1, -1)
-            decision = self._decide(f, keys, ids, legal)
+            decision = self._decide(f, self.genotype_keys(ids).unsqueeze(0), ids, legal)
             executed = legal if self.training else decision.weights > 0
             outputs = self.pool(ids, tokens, mask, None if self.training else executed)
         elif self.predictor is not None:
@@ -214,8 +211,7 @@ class ModuleZoo(Network):
 
     def _decide(self, f: Tensor, keys: Tensor, ids: tuple[str, ...], legal: Tensor) -> Decision:
         contribution = self.statistics.contribution(ids)
-        decision: Decision = self.router.decide(f, keys, ids=ids, legal=legal, contribution=contribution)
-        return decision
+        return self.router.decide(f, keys, ids=ids, legal=legal, contribution=contribution)
 
     def _answer(self, mixed: Tensor) -> dict[str, Tensor]:
         answers = {}
@@ -228,7 +224,7 @@ class ModuleZoo(Network):
         """What modules read: F, or f in pieces (C4)."""
         if self.chunk is None:
             return fused.tokens, fused.mask
-        pieces = fused.vector.unflatten(-1, (self.structure.chunks, -1))
+        pieces = fused.vector.view(-1, self.structure.chunks, self.structure.width // self.structure.chunks)
         return self.chunk(pieces), None
 
     # Learning
@@ -281,19 +277,18 @@ class ModuleZoo(Network):
         image, text = passage.heard.sides
         if self.alignment is None or image is None or text is None:
             return {}
-        matched = self._matched(batch)
-        loss = self.alignment(image.vector, text.vector, matched=matched, same=self._same(batch))
+        loss = self.alignment(
+            image.vector, text.vector, matched=self._matched(batch, (image, text)), same=self._same(batch)
+        )
         return {"align": self.structure.losses.align * loss}
 
-    def _matched(self, batch: Batch) -> Tensor | None:
+    def _matched(self, batch: Batch, sides: tuple[Sense, Sense]) -> Tensor | None:
         """(B,), true where a sample has both sides and they belong together; None where all do."""
-        parts = [present for name, present in batch.items() if name.endswith("/present")]
+        parts = [side.present for side in sides if side.present is not None]
         for spec in self.output_specs:
             if spec.name == MATCH and MATCHES in spec.names:
                 parts.append(batch[f"{spec.name}/target"] == spec.names.index(MATCHES))
-        if not parts:
-            return None
-        return torch.stack([part.bool() for part in parts]).all(0)
+        return torch.stack(parts).all(0) if parts else None
 
     def _same(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """For each side (B,) numbers that are equal where the raw inputs are."""
