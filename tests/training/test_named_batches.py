@@ -20,6 +20,11 @@ class Line(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(3))
         self.shares: list[float] = []
+        self.observed: list[float] = []
+
+    def observe(self) -> None:
+        assert self.weight.grad is None, "the step is over"
+        self.observed.append(float(self.weight.detach().sum()))
 
     def set_progress(self, share: float) -> None:
         self.shares.append(share)
@@ -77,6 +82,8 @@ def test_an_interrupted_training_equals_the_whole_one() -> None:
     )
     assert result.tokens == 40
     assert whole.shares == [(step + 1) / 10 for step in range(10)]
+    assert len(whole.observed) == 10
+    assert whole.observed[-1] == float(whole.weight.detach().sum()), "after the step, not before"
     snapshot, weight = kept[0]
     again = Line()
     with torch.no_grad():

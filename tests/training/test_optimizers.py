@@ -64,6 +64,37 @@ def test_the_groups_reach_the_optimiser(tiny) -> None:  # type: ignore[no-untype
     assert all(group["betas"] == (0.9, 0.95) for group in optimizer.param_groups)
 
 
+class Slower(nn.Module):
+    """A tower that learns slowly, but for its last layer; nothing is said of what has nearly its name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tower = nn.ModuleDict({"body": nn.Linear(2, 2), "last": nn.Linear(2, 2)})
+        self.tower2 = nn.Linear(2, 2)
+
+    def learning_rates(self) -> dict[str, float]:
+        return {"tower": 0.1, "tower.last": 0.5}
+
+
+def test_parts_of_a_model_learn_at_their_own_rate() -> None:
+    model = Slower()
+    optimizer = optimizers.build(model, OptimizerSettings(learning_rate=1.0, weight_decay=0.3))
+    optimizers.set_learning_rate(optimizer, 0.2)
+    found = {id(p): (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]}
+    assert {name: found[id(p)] for name, p in model.named_parameters()} == {
+        "tower.body.weight": (pytest.approx(0.02), 0.3),
+        "tower.body.bias": (pytest.approx(0.02), 0.0),
+        "tower.last.weight": (0.1, 0.3),
+        "tower.last.bias": (0.1, 0.0),
+        "tower2.weight": (0.2, 0.3),
+        "tower2.bias": (0.2, 0.0),
+    }
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == 6, "each stands in exactly one group"
+    model.learning_rates = lambda: {"towr": 0.1}  # type: ignore[method-assign]
+    with pytest.raises(UsageError, match="'towr'"):
+        optimizers.build(model, OptimizerSettings())
+
+
 def test_nothing_to_train() -> None:
     with pytest.raises(UsageError, match="every one is frozen"):
         optimizers.build(nn.Linear(2, 2).requires_grad_(False), OptimizerSettings())

@@ -10,7 +10,7 @@ import pytest
 
 from evodevo.errors import UsageError
 from evodevo.settings import validate
-from evodevo.training.settings import TrainingSettings
+from evodevo.training.settings import TrainingSettings, paper_training
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,16 @@ def test_what_makes_no_sense_is_refused(values: dict[str, Any], message: str) ->
 )
 def test_one_limit_or_more(budget: dict[str, Any]) -> None:
     assert validate(TrainingSettings, {"budget": budget}, what="training").optimizer.weight_decay == 0.1
+
+
+def test_the_papers_training_is_what_its_section_4_1_states() -> None:
+    settings = paper_training(3201)
+    assert settings.batch_size == 32
+    assert settings.budget.steps == 25 * 101, "25 epochs of 101 batches"
+    rates = settings.optimizer
+    assert (rates.learning_rate, rates.beta1, rates.beta2, rates.weight_decay) == (5e-5, 0.9, 0.999, 0.01)
+    assert (rates.warmup, rates.floor) == (0.1, 0.0)
+    assert paper_training(10, epochs=2).budget.steps == 2
 
 
 def test_settings_load_no_torch() -> None:

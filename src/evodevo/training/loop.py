@@ -143,7 +143,8 @@ def train(
 
     Args:
         model: initialised by the caller (or restored, with ``resume``); it is moved to the device. Where it has a
-            method ``set_progress``, it is told before each step the share of the budget that this step uses up.
+            method ``set_progress``, it is told before each step the share of the budget that this step uses up; where
+            it has ``observe``, that is called after each step. ``learning_rates``: see ``optimizers.build``.
         settings: budget, optimiser, device.
         batch_at: the batch of step k, an array or named arrays, a function of k alone.
         tokens_per_step: predicted tokens in one batch.
@@ -173,6 +174,7 @@ def train(
     devices = [precision.device] if precision.device.type == "cuda" else []
     state: State = "finished"
     tell_progress = getattr(model, "set_progress", None)
+    observe = getattr(model, "observe", None)
 
     with torch.random.fork_rng(devices):
         while not account.used_up():
@@ -195,6 +197,8 @@ def train(
                 break
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+            if observe is not None:
+                observe()
 
             report_due = account.step % settings.report_every == 0
             checkpoint_due = settings.checkpoint_every is not None and account.step % settings.checkpoint_every == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
 
 import torch
 
@@ -16,25 +16,52 @@ from evodevo.training.settings import OptimizerSettings
 
 
 def build(model: nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
-    """The optimiser of a model's trainable parameters, in two groups: decayed and not.
+    """The optimiser of a model's trainable parameters, in groups: decayed or not, and by factor of the learning rate.
+
+    Where the model has a method ``learning_rates``, it gives the factors: beginning of a name -> factor; the longest
+    beginning counts, and 1 where there is none.
 
     Raises:
-        UsageError: nothing to train.
+        UsageError: nothing to train, or a factor for no parameter at all.
     """
     decayed, plain = decay_groups(model)
     if not decayed and not plain:
         raise UsageError("the model has no parameter to train; every one is frozen.")
-    groups: list[dict[str, Any]] = [
-        {"params": list(decayed.values()), "weight_decay": settings.weight_decay},
-        {"params": list(plain.values()), "weight_decay": 0.0},
-    ]
+    factors = _factors(model)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for parameters, decay in ((decayed, settings.weight_decay), (plain, 0.0)):
+        for name, parameter in parameters.items():
+            groups.setdefault((decay, factor_of(name, factors)), []).append(parameter)
     # One kernel for all parameters: a third of the time of foreach on one CPU thread, a fifth of the plain loop's.
     return torch.optim.AdamW(
-        [group for group in groups if group["params"]],
+        [
+            {"params": parameters, "weight_decay": decay, "factor": factor, "lr": settings.learning_rate * factor}
+            for (decay, factor), parameters in groups.items()
+        ],
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
         fused=True,
     )
+
+
+def factor_of(name: str, factors: Mapping[str, float]) -> float:
+    """The factor of a parameter's learning rate: that of the longest beginning of its name, cut at a dot."""
+    fitting = [beginning for beginning in factors if _begins(name, beginning)]
+    return factors[max(fitting, key=len)] if fitting else 1.0
+
+
+def _begins(name: str, beginning: str) -> bool:
+    return f"{name}.".startswith(f"{beginning.removesuffix('.')}.")
+
+
+def _factors(model: nn.Module) -> dict[str, float]:
+    ask = getattr(model, "learning_rates", None)
+    factors: dict[str, float] = {} if ask is None else ask()
+    names = [name for name, _ in model.named_parameters()]
+    for beginning in factors:
+        if not any(_begins(name, beginning) for name in names):
+            raise UsageError(f"a learning rate is given for {beginning!r}, but no parameter's name begins like that.")
+    return factors
 
 
 def decay_groups(model: nn.Module) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:
@@ -67,9 +94,9 @@ def learning_rate_factor(progress: float, warmup: float, floor: float) -> float:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Give every group this rate."""
+    """Give every group this rate times its factor."""
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("factor", 1.0)
 
 
 def state_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, dict[str, Tensor]]:

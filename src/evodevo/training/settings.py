@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -15,7 +16,9 @@ class Budget(Settings):
     tokens: int | None = Field(default=None, gt=0, description="predicted tokens, whole batches only")
     steps: int | None = Field(default=None, gt=0, description="optimiser steps")
     seconds: float | None = Field(
-        default=None, gt=0, description="wall-clock seconds; such a run cannot be repeated bit for bit"
+        default=None,
+        gt=0,
+        description="wall-clock seconds, measurements between steps included; cannot be repeated bit for bit",
     )
 
     @model_validator(mode="after")
@@ -54,3 +57,22 @@ class TrainingSettings(Settings):
     )
     report_every: int = Field(default=10, ge=1, description="steps between two reports of progress")
     checkpoint_every: int | None = Field(default=None, ge=1, description="steps between two checkpoints")
+
+
+PAPER_EPOCHS = 25
+
+
+def paper_training(samples: int, epochs: int = PAPER_EPOCHS) -> TrainingSettings:
+    """What Architect Thyself states in section 4.1, for a training split of so many samples.
+
+    An epoch is as many samples as there are; they are drawn with replacement. The paper stops after five epochs without
+    a better validation AUC: see ``evaluation.network_settings.PAPER_SELECTION``, with a point of the curve per epoch.
+    """
+    batch_size = 32
+    return TrainingSettings(
+        budget=Budget(steps=epochs * math.ceil(samples / batch_size)),
+        optimizer=OptimizerSettings(
+            learning_rate=5e-5, warmup=0.1, floor=0.0, weight_decay=0.01, beta1=0.9, beta2=0.999
+        ),
+        batch_size=batch_size,
+    )
