@@ -106,7 +106,8 @@ class LineView(View):
         if study is None:
             return
         if kind == "plan":
-            output.words(plan_words(facts))
+            for line in (plan_words(facts), *facts.get("warnings", ())):
+                output.words(line)
         elif kind == "phase":
             output.words(f"{facts['name']}:")
         elif kind == "evaluated":
@@ -146,7 +147,8 @@ class LiveView(View):
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "plan":
-            self.say(plan_words(facts))
+            for line in (plan_words(facts), *facts.get("warnings", ())):
+                self.say(line)
         if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("generation", "finished"):
             self._draw()
 

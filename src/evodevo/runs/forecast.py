@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from evodevo import canonical
+from evodevo.errors import UsageError
 from evodevo.evaluation.network_problem import PACE, NetworkProblem
 from evodevo.evaluation.network_settings import training_settings
 from evodevo.execution.base import Executor, Job, Result
@@ -27,15 +29,17 @@ class Forecast:
         trainings: different ones; arms that are alike are trained once.
         expected_seconds: with these workers; None where nothing could be measured.
         workers: at a time.
+        warnings: what people should know before it begins, one sentence each.
     """
 
     trainings: int
     expected_seconds: float | None
     workers: int
+    warnings: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, float | int | None]:
+    def to_json(self) -> dict[str, Any]:
         """The fields by name."""
-        return asdict(self)
+        return {**asdict(self), "warnings": list(self.warnings)}
 
 
 def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, seed: int) -> Forecast:
@@ -46,6 +50,9 @@ def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, s
         problem: of the experiment.
         executor: idle; it is idle again afterwards.
         seed: of the run.
+
+    Raises:
+        UsageError: a budget in seconds that is shorter than one step.
     """
     space = ArmSpace()
     different = list({space.hash(arm): arm for arm in arms}.values())
@@ -53,17 +60,45 @@ def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, s
     for arm in different:
         kinds.setdefault(_kind(arm), arm)
     paces = _measure(kinds, problem, executor, seed)
+    warnings = _too_short(different, problem, {name: step for name, (step, _) in paces.items()})
     if not paces:
-        return Forecast(len(different), None, executor.workers)
+        return Forecast(len(different), None, executor.workers, warnings)
     typical = sum(step for step, _ in paces.values()) / len(paces), max(begin for _, begin in paces.values())
     total = math.fsum(_seconds(arm, problem, *paces.get(_kind(arm), typical)) for arm in different)
-    return Forecast(len(different), total / min(executor.workers, len(different)), executor.workers)
+    return Forecast(len(different), total / min(executor.workers, len(different)), executor.workers, warnings)
 
 
 def _kind(arm: Arm) -> str:
     """Arms of one kind take equally long for a step."""
     parts = {"network": arm.network.model_dump(mode="json"), "task": arm.task, "batch": arm.training.get("batch_size")}
     return canonical.digest(parts)
+
+
+def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str, float]) -> tuple[str, ...]:
+    """One sentence for each group of arms that will not see all training samples once."""
+    found: dict[str, list[str]] = {}
+    for arm in arms:
+        training = training_settings(problem.settings, arm)
+        limits = [problem.steps(arm)]
+        pace, seconds = paces.get(_kind(arm)), training.budget.seconds
+        if seconds is not None and pace is not None:
+            if seconds < pace:
+                raise UsageError(
+                    f"a budget of {seconds:g} s is less than one step of {arm.name}, which takes {pace:.2g} s here. "
+                    "Raise the budget or make the batch smaller."
+                )
+            limits.append(int(seconds / pace))
+        known = [limit for limit in limits if limit is not None]
+        if not known:
+            continue
+        samples, whole = min(known) * training.batch_size, problem.open_task(arm.task).count("train")
+        if samples < whole:
+            sentence = f"the budget holds about {samples:,} of {whole:,} training samples, {samples / whole:.2g} epochs"
+            found.setdefault(sentence, []).append(arm.name)
+    return tuple(
+        f"{', '.join(dict.fromkeys(names))}: {sentence}. What is not seen is not learned from; raise the budget."
+        for sentence, names in found.items()
+    )
 
 
 def _measure(

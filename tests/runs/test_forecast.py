@@ -1,0 +1,45 @@
+"""What an experiment will take, and what is said of budgets that are too small."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from evodevo.errors import UsageError
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.execution.serial import SerialExecutor
+from evodevo.runs.forecast import Forecast, forecast
+from evodevo.testing.small_networks import h_model, problem, transformer
+
+
+def foreseen(given: NetworkProblem, *arms: Any) -> Forecast:
+    with SerialExecutor() as executor:
+        return forecast(arms, given, executor, 0)
+
+
+def budget(**limits: Any) -> dict[str, Any]:
+    return {"training": {"budget": limits}}
+
+
+def test_less_than_an_epoch_is_said_once_for_all_who_have_it() -> None:
+    found = foreseen(problem(), h_model(), transformer(), transformer(seed=1))
+    (sentence,) = found.warnings
+    assert sentence.startswith("H-Model, Tr(I+H+O): the budget holds about 64 of 400 training samples, 0.16 epochs")
+    assert found.to_json()["warnings"] == [sentence]
+    assert found.trainings == 3
+
+
+@pytest.mark.parametrize("limits", [{"steps": 50}, {"tokens": 400}, {"seconds": 3600.0}])
+def test_an_epoch_and_more_needs_no_words(limits: dict[str, Any]) -> None:
+    assert foreseen(problem(), h_model(training={"budget": limits})).warnings == ()
+
+
+def test_seconds_are_turned_into_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[forecast.__module__]
+    monkeypatch.setattr(module, "_measure", lambda kinds, *rest: dict.fromkeys(kinds, (0.1, 0.0)))
+    (sentence,) = foreseen(problem(), h_model(training={"budget": {"seconds": 2.05}})).warnings
+    assert "about 160 of 400 training samples, 0.4 epochs" in sentence
+    with pytest.raises(UsageError, match=r"0\.05 s is less than one step of H-Model, which takes 0\.1 s"):
+        foreseen(problem(), h_model(training={"budget": {"seconds": 0.05}}))
