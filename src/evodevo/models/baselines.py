@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from evodevo.models.fusion_baselines import ConcatTrunk, GatedTrunk, LateTrunk
 from evodevo.models.mixture import MixtureTrunk
 from evodevo.models.network import Batch, Network, Representation
 from evodevo.models.outputs import OutputLayer
-from evodevo.models.senses import Sense, Senses
+from evodevo.models.senses import Senses
 from evodevo.models.stream_baselines import CrossModalityTrunk, TwoStreamTrunk
 from evodevo.models.trunk import Thought, Trunk
 from evodevo.spaces.baseline_cost import STATISTICS
@@ -88,7 +89,7 @@ class Baseline(Network):
     def _think(self, batch: Batch) -> Thought:
         precise = next(self.heads.parameters()).dtype  # of residual streams, also where autocast halves what they hold
         senses = [
-            Sense(one.tokens.to(precise), one.mask, one.vector.to(precise))
+            replace(one, tokens=one.tokens.to(precise), vector=one.vector.to(precise))
             for one in self.senses(batch)
             if one is not None
         ]

@@ -11,6 +11,7 @@ Legend: B samples, S positions, d width.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 import torch
@@ -48,7 +49,9 @@ class NetworkCase:
         outputs: of the task.
         missing: whether samples may lack inputs.
         silent: beginnings of names of parameters that no gradient reaches, by design.
-        counted: whether the stated FLOPs are those that one pass executes, whatever the samples say.
+        counted: the stated FLOPs are those that one pass executes ``exactly``, or the ``most`` that it can execute;
+            ``elsewhere`` if they are recounted by other tests.
+        joint: false where the loss in evaluation is not that of the answers.
     """
 
     spec: NetworkSpec
@@ -56,7 +59,8 @@ class NetworkCase:
     outputs: tuple[OutputSpec, ...] = OUTPUTS
     missing: bool = True
     silent: tuple[str, ...] = ()
-    counted: bool = True
+    counted: Literal["exactly", "most", "elsewhere"] = "exactly"
+    joint: bool = True
 
     def network(self, seed: int = 0) -> Network:
         """In evaluation mode."""
@@ -175,8 +179,9 @@ class NetworkTests:
             assert all(not term.requires_grad and term.ndim == 0 for term in network.terms.values())
             if network.terms:
                 torch.testing.assert_close(torch.stack(list(network.terms.values())).sum(), loss)
-        with torch.no_grad():
-            torch.testing.assert_close(loss, network.answers_loss(network(batch), batch))
+        if case.joint:
+            with torch.no_grad():
+                torch.testing.assert_close(loss, network.answers_loss(network(batch), batch))
 
     def test_it_learns_a_batch_by_heart(self, case: NetworkCase) -> None:
         network, batch = case.network().train(), case.batch(8)
@@ -234,7 +239,8 @@ class NetworkTests:
         with torch.no_grad(), counting(network) as counter:
             network(batch)
         stated = network_cost(case.spec, inputs=case.inputs, outputs=case.outputs, batch=2)
-        assert stated.executed_flops >= counter.flops
-        if case.counted:
+        if case.counted == "exactly":
             assert stated.executed_flops == counter.flops
+        elif case.counted == "most":
+            assert stated.executed_flops >= counter.flops
         assert network_cost(case.spec, inputs=case.inputs, outputs=case.outputs, batch=4).flops == 2 * stated.flops
