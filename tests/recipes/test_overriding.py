@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -15,8 +15,8 @@ from evodevo.recipes.h_model.pointer import pointer
 NAME = "h_model.short"
 
 
-def compared(size: Size, baselines: Baselines) -> ExperimentSettings:
-    made = pointer(size)
+def compose(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> ExperimentSettings:
+    made = _with(pointer(size), title=f"{dict(changes)}")
     return made if baselines == "all" else _with(made, arms=made.experiment.arms[:1])
 
 
@@ -27,7 +27,7 @@ def _with(made: ExperimentSettings, **changes: Any) -> ExperimentSettings:
 @pytest.fixture(autouse=True)
 def _recipe() -> Iterator[None]:
     short = {"points": "evaluation.curve_points"}
-    RECIPES.add(NAME, Recipe(NAME, "for tests", ("train",), pointer, compared, short, data_task="text_labels"))
+    RECIPES.add(NAME, Recipe(NAME, "for tests", ("train",), pointer, compose, "part", short, "text_labels"))
     yield
     del RECIPES._rows[NAME]
 
@@ -76,6 +76,14 @@ def test_time_for_a_budget_in_seconds() -> None:
     assert made(evaluation={"training": {"budget": {"steps": 9}}}).evaluation.seconds == before
     assert made(evaluation={"training": {"budget": {"seconds": 7200.0}}}).evaluation.seconds > 2 * 7200
     assert made(evaluation={"training": {"budget": {"seconds": 9.0}}, "seconds": 60.0}).evaluation.seconds == 60
+
+
+def test_a_recipe_says_what_its_networks_are_made_of() -> None:
+    assert made(part={"width": 4}).experiment.title == "{'width': 4}"
+    with pytest.raises(UsageError, match="part is a table of settings"):
+        made(part=4)
+    with pytest.raises(UsageError, match="unknown setting 'part'"):
+        resolve("h_model.pointer", driver="train", overrides={"part": {}})
 
 
 def test_baselines_are_for_recipes_that_offer_them() -> None:

@@ -84,7 +84,9 @@ class Recipe:
         summary: one line for people.
         drivers: the commands that it serves.
         settings: size -> all settings.
-        compared: (size, baselines) -> all settings with these opponents; None where the arms are the recipe's own.
+        compose: (size, baselines, changes of ``part``) -> all settings; None where all that can be said is the size.
+            Baselines None are the recipe's own choice.
+        part: the name under which ``--set`` changes what the networks of ``compose`` are made of ("zoo").
         short: names that ``--set`` may use for dotted settings, beside those of the task ("patience").
         data_task: the task that reads data of the user's own; None where the recipe's task does.
     """
@@ -93,7 +95,8 @@ class Recipe:
     summary: str
     drivers: tuple[Driver, ...]
     settings: Callable[[Size], RunSettings]
-    compared: Callable[[Size, Baselines], RunSettings] | None = None
+    compose: Callable[[Size, Baselines | None, Mapping[str, Any]], RunSettings] | None = None
+    part: str = ""
     short: Mapping[str, str] = field(default_factory=dict)
     data_task: str | None = None
 
@@ -126,16 +129,19 @@ def resolve(
         raise UsageError(f"size {size!r}: it must be {' or '.join(get_args(Size))}.")
     if driver not in recipe.drivers:
         raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
-    made = _made(recipe, size, baselines)
-    values, changes = spell_out(recipe, made.model_dump(mode="json"), overrides)
+    made = _made(recipe, size, baselines, overrides.get(recipe.part, {}))
+    others = {name: value for name, value in overrides.items() if name != recipe.part}
+    values, changes = spell_out(recipe, made.model_dump(mode="json"), others)
     return validate(type(made), merge(values, changes), what=f"settings of {name}")
 
 
-def _made(recipe: Recipe, size: Any, baselines: Any) -> RunSettings:
-    if baselines is None:
+def _made(recipe: Recipe, size: Any, baselines: Any, changes: Any) -> RunSettings:
+    if recipe.compose is None:
+        if baselines is not None:
+            raise UsageError(f"the recipe {recipe.name!r} names its arms itself; leave --baselines out.")
         return recipe.settings(size)
-    if recipe.compared is None:
-        raise UsageError(f"the recipe {recipe.name!r} names its arms itself; leave --baselines out.")
-    if baselines not in get_args(Baselines):
+    if baselines is not None and baselines not in get_args(Baselines):
         raise unknown_name("choice of baselines", str(baselines), get_args(Baselines))
-    return recipe.compared(size, baselines)
+    if not isinstance(changes, Mapping):
+        raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {changes!r}.")
+    return recipe.compose(size, baselines, changes)

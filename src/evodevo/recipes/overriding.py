@@ -42,7 +42,7 @@ def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Va
     known = TASKS.get(task).settings_class.model_fields
     for name in short:
         if name not in known:
-            raise unknown_name("setting", name, [*known, *recipe.short, *values])
+            raise unknown_name("setting", name, filter(None, [*known, *recipe.short, recipe.part, *values]))
     changes = merge({"evaluation": {"task_settings": short}}, full)
     if task != values["evaluation"]["task"]:
         # Probes shuffle inputs of the recipe's own task.

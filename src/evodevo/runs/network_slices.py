@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from evodevo.models.settings import SamplingSettings
     from evodevo.runs.archive import Individual, Run
 
-PATHS = ("data", "tokenizer")
+PATHS = ("data", "tokenizer", "architecture", "validation", "test", "images", "test_images")
 """Settings of tasks that may hold a path; what exists under that name is one."""
 
 
