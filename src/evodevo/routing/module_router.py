@@ -123,8 +123,8 @@ class ModuleRouter(nn.Module, ABC):
     def _at_most_k(self, head_weights: Tensor) -> Tensor:
         """Only the K modules that count most in the mean over heads (eq. 61).
 
-        All heads are divided by what the mean keeps, so that its weights are those of eq. 61, and a head without weight
-        on the kept ones is silent instead of 0 / 0. Of equal weights the first modules are kept.
+        All heads are divided by the share that the mean keeps, so that its weights are those of eq. 61, and a head
+        without weight on the kept ones is silent instead of 0 / 0. Of equal weights the first modules are kept.
         """
         limit, mode = self.structure.top_k, self.structure.train_top_k
         if limit is None or limit >= head_weights.shape[-1] or (self.training and mode == "off"):
@@ -137,5 +137,6 @@ class ModuleRouter(nn.Module, ABC):
                 rank = noisy.masked_fill(weights == 0, FAR)
             kept = largest(rank, limit).unsqueeze(1)
         hard = head_weights * kept
-        hard = hard / hard.mean(1).sum(-1).clamp(min=LEAST_SUM)[:, None, None]
+        share = hard.sum((1, 2), keepdim=True) / head_weights.sum((1, 2), keepdim=True).clamp(min=LEAST_SUM)
+        hard = hard / share.clamp(min=LEAST_SUM)
         return straight_through(head_weights, hard) if self.training else hard
