@@ -27,6 +27,7 @@ TASKS.add("text_labels", "evodevo.tasks.text_labels:TextLabelsTask")
 TASKS.add("languages", "evodevo.tasks.languages:LanguagesTask")
 TASKS.add("images", "evodevo.tasks.images:ImagesTask")
 TASKS.add("image_text", "evodevo.tasks.image_text:ImageTextTask")
+TASKS.add("table", "evodevo.tasks.table:TableTask")
 TASKS.add("digits_questions", "evodevo.tasks.digits_questions:DigitsQuestionsTask")
 
 Split = Literal["train", "architecture", "validation", "test"]

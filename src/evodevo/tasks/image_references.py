@@ -102,7 +102,7 @@ def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Col
     for table in tables:
         named = table.distinct()
         if table.place.suffix == ".npz":
-            found, kept = _from_arrays(table, named), list(range(len(named)))
+            found, kept = from_arrays(table, named), list(range(len(named)))
         else:
             files = ((name, table.bytes_or_error(name)) for name in named)
             found, kept, lost = decode_all(files, size, skip_corrupt)
@@ -118,7 +118,12 @@ def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Col
     return Found(pixels, np.asarray(numbers, np.int64), np.asarray(usable, bool), skipped)
 
 
-def _from_arrays(table: References, named: list[str]) -> list[Pixels]:
+def from_arrays(table: References, named: list[str]) -> list[Pixels]:
+    """The images of an npz that have these names.
+
+    Raises:
+        DataError: it has none such, or no images at all.
+    """
     arrays = open_arrays(table.place)
     if "x" not in arrays:
         raise DataError(f"{table.place} has no array 'x' of images (there: {quoted_list(arrays)}).")

@@ -20,7 +20,7 @@ from evodevo.settings import Settings
 from evodevo.tasks import image_references, rows
 from evodevo.tasks.base import SPLITS, Split
 from evodevo.tasks.image_references import References
-from evodevo.tasks.image_text_samples import MATCH, TEXTS, Form, Prepared, Question, Samples
+from evodevo.tasks.image_text_samples import MATCH, TEXTS, Form, Prepared, Question, Samples, truth
 from evodevo.tasks.pixels import Colour, Pixels
 from evodevo.tasks.sample_splits import Pool, assign, fingerprint
 from evodevo.tasks.words import Vocabulary, cut
@@ -28,7 +28,6 @@ from evodevo.tasks.words import Vocabulary, cut
 _VERSION = 1
 _LONGEST = 128
 _NAMED = 20
-_YES, _NO = frozenset({"yes", "true", "1"}), frozenset({"no", "false", "0"})
 
 
 class FileSettings(Settings):
@@ -197,22 +196,12 @@ def _answers(
         targets["labels"] = np.asarray([[name in own for name in names] for own in sets], np.int64)
     if "match" in column:
         questions.append(Question("match", "class", MATCH))
-        targets["match"] = np.asarray([_truth(value, settings) for value in column["match"]], np.int64)
+        targets["match"] = np.asarray([truth(value, settings.match_column) for value in column["match"]], np.int64)
     for question in questions:
         few = len(np.unique(targets[question.name])) < 2 if question.kind == "class" else not question.names
         if few:
             raise DataError(f"the answers to {question.name!r} are all the same; a task needs two classes at least.")
     return tuple(questions), targets
-
-
-def _truth(value: str, settings: FileSettings) -> int:
-    if value.lower() in _YES:
-        return MATCH.index("yes")
-    if value.lower() in _NO:
-        return MATCH.index("no")
-    raise DataError(
-        f"the column {settings.match_column!r} holds {value[:40]!r}; allowed are {quoted_list(sorted(_YES | _NO))}."
-    )
 
 
 def _check_seen(

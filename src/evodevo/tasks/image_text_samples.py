@@ -12,12 +12,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.errors import DataError, quoted_list
 from evodevo.tasks.base import NO_TARGET, SPLITS, Split
 from evodevo.tasks.pixels import Pixels
 from evodevo.tasks.token_cache import Entry
 
 Form = Literal["labels", "multilabel", "match", "caption_match", "both"]
 MATCH = ("no", "yes")
+_YES, _NO = frozenset({"yes", "true", "1"}), frozenset({"no", "false", "0"})
 TEXTS: dict[Form, tuple[str, ...]] = {
     "labels": ("text",),
     "multilabel": ("text",),
@@ -73,6 +75,23 @@ class Prepared:
     groups: Mapping[str, tuple[str, ...]]
     splits: Mapping[Split, Samples]
     info: dict[str, Any]
+
+
+def truth(value: str, column: str) -> int:
+    """Which of ``MATCH`` a value says.
+
+    Args:
+        value: yes/no, true/false, 1/0.
+        column: where it stands, for the message.
+
+    Raises:
+        DataError: neither.
+    """
+    if value.lower() in _YES:
+        return MATCH.index("yes")
+    if value.lower() in _NO:
+        return MATCH.index("no")
+    raise DataError(f"the column {column!r} holds {value[:40]!r}; allowed are {quoted_list(sorted(_YES | _NO))}.")
 
 
 def to_entry(prepared: Prepared) -> Entry:

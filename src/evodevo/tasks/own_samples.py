@@ -18,15 +18,17 @@ from evodevo.tasks.image_arrays import read_bytes
 from evodevo.tasks.pixels import Pixels, decode, uniform
 
 Encode = Callable[[str, str], NDArray[np.int64]]
+Crop = Callable[[Pixels], Pixels]
 
 
-def read(inputs: Sequence[InputSpec], columns: Mapping[str, str], encode: Encode) -> Batch:
+def read(inputs: Sequence[InputSpec], columns: Mapping[str, str], encode: Encode, crop: Crop | None = None) -> Batch:
     """What a user gave as a batch of one sample; an input that is left out or empty is marked as absent.
 
     Args:
         inputs: what a sample holds.
         columns: input -> a text, the path of an image, or numbers with commas between them.
         encode: a text of an input as token ids; see ``SampleTask.encode``.
+        crop: takes the part of an image that counts; None is all.
 
     Raises:
         UsageError: an input that is none (with the nearest name), no input at all, numbers that are none.
@@ -39,17 +41,18 @@ def read(inputs: Sequence[InputSpec], columns: Mapping[str, str], encode: Encode
         raise UsageError(f"no input is given. Give at least one of {quoted_list(spec.name for spec in inputs)}.")
     batch: dict[str, NDArray[Any]] = {}
     for spec in inputs:
-        batch |= _input(spec, columns.get(spec.name, ""), encode)
+        batch |= _input(spec, columns.get(spec.name, ""), encode, crop)
     return batch
 
 
-def image(path: str, spec: InputSpec, crop: Callable[[Pixels, str], Pixels] = lambda pixels, place: pixels) -> Pixels:
-    """An image file in the size and colour of an input. Shape (height, width, channels).
+def image(path: str, spec: InputSpec, crop: Crop | None = None) -> Pixels:
+    """An image file, or what ``crop`` takes of it, in the size and colour of an input. Shape (height, width, channels).
 
     Raises:
         DataError: it cannot be read.
     """
-    found = crop(decode(read_bytes(Path(path).expanduser()), path), path)
+    found = decode(read_bytes(Path(path.strip()).expanduser()), path)
+    found = found if crop is None else crop(found)
     pixels: Pixels = uniform([found], (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb", path)[0]
     return pixels
 
@@ -70,18 +73,24 @@ def numbers(text: str, name: str) -> NDArray[np.float32]:
     return found
 
 
-def _input(spec: InputSpec, given: str, encode: Encode) -> dict[str, NDArray[Any]]:
+def padded(spec: InputSpec, texts: Sequence[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
+    """Token ids of texts, cut or padded to what an input holds, and the mask; one without ids is absent."""
+    tokens = np.zeros((len(texts), spec.length), np.int64)
+    for row, ids in enumerate(texts):
+        tokens[row, : len(ids)] = ids[: spec.length]
+    lengths = np.asarray([len(ids) for ids in texts], np.int64)
+    mask = np.arange(spec.length) < lengths[:, None]
+    return {spec.name: tokens, f"{spec.name}/mask": mask, f"{spec.name}/present": lengths > 0}
+
+
+def _input(spec: InputSpec, given: str, encode: Encode, crop: Crop | None) -> dict[str, NDArray[Any]]:
     present = bool(given.strip())
     there = {f"{spec.name}/present": np.asarray([present])}
     if spec.modality == "image":
         empty = np.zeros((spec.height, spec.width, spec.channels), np.uint8)
-        return there | {spec.name: (image(given.strip(), spec) if present else empty)[None]}
+        return there | {spec.name: (image(given, spec, crop) if present else empty)[None]}
     if spec.modality == "tokens":
-        ids = np.zeros((1, spec.length), np.int64)
-        found = encode(spec.name, given)[: spec.length] if present else np.zeros(0, np.int64)
-        ids[0, : len(found)] = found
-        there[f"{spec.name}/present"] = np.asarray([len(found) > 0])
-        return there | {spec.name: ids, f"{spec.name}/mask": np.arange(spec.length)[None] < len(found)}
+        return padded(spec, [encode(spec.name, given) if present else np.zeros(0, np.int64)])
     if spec.modality == "vector":
         values = numbers(given, spec.name) if present else np.zeros(spec.size, np.float32)
         if len(values) != spec.size:

@@ -91,7 +91,7 @@ def decode_all(
             skipped.append(name)
             continue
         if size is not None:
-            image = _resized(image, *size)
+            image = resized(image, *size)
         room -= image.size
         if room < 0:
             raise DataError(
@@ -134,7 +134,7 @@ def uniform(images: Sequence[Pixels], size: tuple[int, int] | None, colour: Colo
         )
     result = np.empty((len(images), height, width, channels), np.uint8)
     for row, image in enumerate(images):
-        result[row] = _channels(_resized(image, height, width), channels)
+        result[row] = _channels(resized(image, height, width), channels)
     return result
 
 
@@ -152,7 +152,8 @@ def _as_array(picture: object) -> Pixels:
     return np.asarray(picture.convert("RGB"))
 
 
-def _resized(image: Pixels, height: int, width: int) -> Pixels:
+def resized(image: Pixels, height: int, width: int) -> Pixels:
+    """An image of another size, bilinear with antialiasing; the same one where it has that size."""
     if image.shape[:2] == (height, width):
         return image
     from PIL import Image

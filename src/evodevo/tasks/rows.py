@@ -27,6 +27,19 @@ def read(path: Path, columns: Sequence[str], *, separator: str | None = None) ->
     Raises:
         DataError: unreadable, no such column (with the nearest one), or a value that is no text, with the line.
     """
+    suffix, text = text_of(path)
+    if suffix == ".jsonl":
+        yield from _json_values(text, path, columns, separator)
+    else:
+        yield from _comma_separated_values(text, path, columns)
+
+
+def text_of(path: Path) -> tuple[str, str]:
+    """The suffix of a file of rows, and all that it holds.
+
+    Raises:
+        DataError: of another suffix, unreadable, too large, or not UTF-8.
+    """
     suffix, compression = corpus.suffixes(path)
     if suffix not in SUFFIXES:
         raise DataError(f"{path} is neither .jsonl nor .csv (also .gz, .xz). Convert it, or give another file.")
@@ -34,14 +47,20 @@ def read(path: Path, columns: Sequence[str], *, separator: str | None = None) ->
         data = corpus.reading(path, lambda: stream.read(corpus.MAX_CORPUS_BYTES + 1))
     if len(data) > corpus.MAX_CORPUS_BYTES:
         raise DataError(f"{path} has more than {corpus.MAX_CORPUS_BYTES:,} bytes. Give smaller files.")
-    text = corpus.as_text(data, str(path)).decode("utf-8")
-    if suffix == ".jsonl":
-        yield from _json_lines(text, path, columns, separator)
-    else:
-        yield from _comma_separated(text, path, columns)
+    return suffix, corpus.as_text(data, str(path)).decode("utf-8")
 
 
-def _json_lines(text: str, path: Path, columns: Sequence[str], separator: str | None) -> Iterator[tuple[str, ...]]:
+def json_lines(text: str, path: Path, wanted: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each object of a JSONL file stands, and the object.
+
+    Args:
+        text: of the file.
+        path: its name, for messages.
+        wanted: what an object should have, for messages.
+
+    Raises:
+        DataError: a line that is no JSON object.
+    """
     # Not splitlines: JSON text may hold U+2028 and its like as they are.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -52,21 +71,20 @@ def _json_lines(text: str, path: Path, columns: Sequence[str], separator: str | 
         except UsageError as error:
             raise DataError(f"{error} Each line must be one JSON object.") from None
         if not isinstance(row, dict):
-            raise DataError(f"{place} is not a JSON object with the columns {quoted_list(columns)}.")
-        for column in columns:
-            if column not in row:
-                raise _missing(column, row, place)
-        yield tuple(_as_text(row[column], column, place, separator) for column in columns)
+            raise DataError(f"{place} is not a JSON object with {wanted}.")
+        yield place, row
 
 
-def _comma_separated(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def comma_separated(text: str, path: Path) -> Iterator[list[str]]:
+    """The rows of a CSV file, the names of the columns first; all have as many values as there are names.
+
+    Raises:
+        DataError: not CSV, or a row with more or fewer values.
+    """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = next(reader, [])
-        for column in columns:
-            if column not in header:
-                raise _missing(column, header, f"{path}, line 1")
-        places = [header.index(column) for column in columns]
+        yield header
         for row in reader:
             if row:
                 if len(row) != len(header):
@@ -74,9 +92,39 @@ def _comma_separated(text: str, path: Path, columns: Sequence[str]) -> Iterator[
                         f"{path}, line {reader.line_num} has {len(row)} values for {len(header)} columns. Put values "
                         "that hold commas between double quotes."
                     )
-                yield tuple(row[place] for place in places)
+                yield row
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num} is not CSV: {error}.") from None
+
+
+def missing_column(column: str, there: Iterable[str], place: str) -> DataError:
+    """The error for a column that a table does not have: the nearest one, and all of them."""
+    names = list(there)
+    near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return DataError(
+        f"{place} has no column {column!r}.{hint} There: {quoted_list(names[:16]) or 'none'}. Name the columns in the "
+        "task's settings."
+    )
+
+
+def _json_values(text: str, path: Path, columns: Sequence[str], separator: str | None) -> Iterator[tuple[str, ...]]:
+    for place, row in json_lines(text, path, f"the columns {quoted_list(columns)}"):
+        for column in columns:
+            if column not in row:
+                raise missing_column(column, row, place)
+        yield tuple(_as_text(row[column], column, place, separator) for column in columns)
+
+
+def _comma_separated_values(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    found = comma_separated(text, path)
+    header = next(found)
+    for column in columns:
+        if column not in header:
+            raise missing_column(column, header, f"{path}, line 1")
+    places = [header.index(column) for column in columns]
+    for row in found:
+        yield tuple(row[place] for place in places)
 
 
 def _as_text(value: Any, column: str, place: str, separator: str | None) -> str:
@@ -91,13 +139,3 @@ def _as_text(value: Any, column: str, place: str, separator: str | None) -> str:
         corpus.encoded(value, place)  # refuses half surrogate pairs, which JSON can spell
         return value
     raise DataError(f"{place}: {column!r} holds {type(value).__name__}, and text or a whole number is wanted.")
-
-
-def _missing(column: str, there: Iterable[str], place: str) -> DataError:
-    names = list(there)
-    near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    return DataError(
-        f"{place} has no column {column!r}.{hint} There: {quoted_list(names[:16]) or 'none'}. Name the columns in the "
-        "task's settings."
-    )
