@@ -1,0 +1,89 @@
+"""Zoos by name, and the network of the paper's experiments (Architect Thyself 4.1, Table 3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.settings import merge, validate
+from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype, start_zoo, table_3_zoo, with_lineage
+from evodevo.spaces.zoo_genotype import ZooModule
+from evodevo.spaces.zoo_structure import ExtractorStructure, ZooStructure
+
+ZOOS: Mapping[str, Callable[[int], tuple[ZooModule, ...]]] = {"start": start_zoo, "table_3": table_3_zoo}
+"""``start``: one module of each of the six families; ``table_3``: the paper's nine."""
+TEXT_TOWER = "distilbert-base-uncased"
+IMAGE_TOWER = "openai/clip-vit-base-patch32"
+PAPER_WIDTH, PAPER_LENGTH, PAPER_PIXELS = 512, 128, 224
+"""d; words of a text; height and width of an image."""
+
+
+def named_zoo(modules: str | Sequence[str], width: int) -> tuple[ZooModule, ...]:
+    """The modules that are meant.
+
+    Args:
+        modules: a row of ``ZOOS``, or archetypes by name, each as often as modules of it are wanted.
+        width: d.
+
+    Raises:
+        UsageError: an unknown name, or nothing.
+    """
+    if isinstance(modules, str):
+        if modules not in ZOOS:
+            raise unknown_name("zoo", modules, ZOOS)
+        return ZOOS[modules](width)
+    for one in modules:
+        if one not in ARCHETYPES:
+            raise unknown_name("archetype", str(one), ARCHETYPES.names())
+    if not modules:
+        raise UsageError("a zoo wants at least one module; give 'start', 'table_3' or names of archetypes.")
+    counts: Counter[str] = Counter()
+    found = []
+    for seed, one in enumerate(modules):
+        counts[one] += 1
+        name = f"{one}-{counts[one]}"
+        found.append(ZooModule(id=name, genotype=with_lineage(archetype(one, width), name), seed=seed))
+    return tuple(found)
+
+
+def zoo_structure(changes: Mapping[str, Any], base: ZooStructure | None = None) -> ZooStructure:
+    """A zoo from plain data, in which ``modules`` may be said by name.
+
+    Args:
+        changes: fields of ``ZooStructure``, nested; ``modules`` may be ``start``, ``table_3`` or names of archetypes.
+            Where the width changes and the modules do not, they are those of ``start`` in that width.
+        base: what the changes are made to; an empty zoo if left out.
+
+    Raises:
+        UsageError: an unknown setting or a wrong value.
+    """
+    values: dict[str, Any] = (base or ZooStructure()).model_dump(mode="json")
+    changed = merge(values, dict(changes))
+    modules = changes.get("modules")
+    by_name = isinstance(modules, str) or (
+        isinstance(modules, (list, tuple)) and all(isinstance(one, str) for one in modules)
+    )
+    width = changed["width"]
+    if isinstance(width, int) and (by_name or (modules is None and (base is None or width != base.width))):
+        # Every family can be built in the widths that ``ZooStructure`` allows; others are refused below.
+        found = named_zoo(modules or "start", width) if 4 <= width <= 65536 else ()
+        changed["modules"] = [module.model_dump(mode="json") for module in found]
+    return validate(ZooStructure, changed, what="zoo")
+
+
+def paper(text: str | None = TEXT_TOWER, image: str | None = IMAGE_TOWER) -> ZooStructure:
+    """What section 4.1 states of the network: d = 512, nine modules, dropout 0.1 on both embeddings, two towers.
+
+    Where the paper is silent, the defaults are the specification's; the towers stay as they are while training.
+
+    Args:
+        text, image: folders or cached names of a DistilBERT and a CLIP-ViT; None reads with built-in extractors.
+    """
+    towers = {
+        name: ExtractorStructure(kind="hugging_face", path=path)
+        for name, path in (("text", text), ("image", image))
+        if path is not None
+    }
+    return ZooStructure(width=PAPER_WIDTH, modules=table_3_zoo(PAPER_WIDTH), extractors=towers, dropout=0.1)
