@@ -1,0 +1,124 @@
+"""Contrastive alignment against naive sums, with matches, duplicates, and a temperature that stays in its bounds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from evodevo.models.alignment import Alignment, numbered
+
+
+def pair(count: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+    source = torch.Generator().manual_seed(seed)
+    one, two = (torch.randn(count, 8, generator=source, dtype=torch.float64) for _ in range(2))
+    return one, two
+
+
+def nats(loss: Tensor) -> float:
+    return float(loss.detach())
+
+
+def naive(images: Tensor, texts: Tensor, tau: float, positives: list[set[int]]) -> float:
+    """Equation 38, text to image, the mean over positives where there are several."""
+    total = 0.0
+    for text, own in zip(texts, positives, strict=True):
+        sims = [float(text @ image / (text.norm() * image.norm())) / tau for image in images]
+        partition = sum(math.exp(sim) for sim in sims)
+        total += sum(-math.log(math.exp(sims[one]) / partition) for one in own) / len(own)
+    return total / len(texts)
+
+
+def test_one_direction_is_as_printed() -> None:
+    images, texts = pair()
+    found = nats(Alignment(0.2, both=False)(images, texts))
+    assert found == pytest.approx(naive(images, texts, 0.2, [{row} for row in range(6)]))
+
+
+def test_both_directions_are_their_mean_and_clips_loss() -> None:
+    images, texts = pair()
+    own = [{row} for row in range(6)]
+    found = nats(Alignment(0.2)(images, texts))
+    assert found == pytest.approx((naive(images, texts, 0.2, own) + naive(texts, images, 0.2, own)) / 2)
+    assert nats(Alignment(0.2)(texts, images)) == pytest.approx(found)
+
+
+def test_equal_texts_or_images_are_positives() -> None:
+    images, texts = pair()
+    same = torch.tensor([0, 0, 1, 2, 3, 4]), torch.tensor([0, 1, 2, 2, 3, 4])
+    positives = [{0, 1}, {0, 1}, {2, 3}, {2, 3}, {4}, {5}]
+    found = nats(Alignment(0.2, both=False)(images, texts, same=same))
+    assert found == pytest.approx(naive(images, texts, 0.2, positives))
+
+
+def test_identical_pairs_are_no_negatives_of_each_other() -> None:
+    """Twice the same pair: with their numbers given, the loss can reach log 2, and no less."""
+    images = torch.eye(4, 8).repeat(2, 1)
+    same = (numbered(images), numbered(images))
+    assert nats(Alignment(0.01)(images, images, same=same)) == pytest.approx(math.log(2), abs=1e-4)
+
+
+def test_only_matched_pairs_count() -> None:
+    images, texts = pair()
+    matched = torch.tensor([True, False, True, True, False, True])
+    alignment = Alignment(0.2)
+    same = (torch.arange(6), torch.arange(6) // 2)
+    wanted = alignment(images[matched], texts[matched], same=(same[0][matched], same[1][matched]))
+    assert torch.equal(alignment(images, texts, matched, same), wanted)
+    assert torch.equal(alignment(images, texts, torch.ones(6, dtype=torch.bool)), alignment(images, texts))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_pairs_say_nothing(count: int) -> None:
+    images, texts = pair()
+    loss = Alignment()(images, texts, torch.arange(6) < count)
+    assert nats(loss) == 0
+    assert loss.shape == ()
+
+
+def test_the_temperature_is_learned_and_bounded_and_finds_back() -> None:
+    alignment = Alignment(0.07)
+    assert float(alignment.temperature.detach()) == pytest.approx(0.07)
+    images, texts = pair()
+    for start, bound in ((1e-4, 0.01), (30.0, 1.0)):
+        with torch.no_grad():
+            alignment.log_temperature.fill_(math.log(start))
+        assert float(alignment.temperature.detach()) == pytest.approx(bound)
+        (gradient,) = torch.autograd.grad(alignment(images, texts), alignment.log_temperature)
+        assert float(gradient.abs()) > 0
+
+
+def test_alignment_can_be_learned() -> None:
+    images, texts = (one.float() for one in pair(16))
+    torch.manual_seed(0)
+    left, right, alignment = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8), Alignment()
+    parameters = [*left.parameters(), *right.parameters(), *alignment.parameters()]
+    optimizer = torch.optim.Adam(parameters, lr=0.02)
+    losses = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = alignment(left(images), right(texts))
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.2 * losses[0]
+
+
+def test_it_is_finite_for_zeros_and_in_half_precision() -> None:
+    alignment = Alignment()
+    images = torch.zeros(3, 8, requires_grad=True)
+    loss = alignment(images, torch.zeros(3, 8))
+    assert float(loss.detach()) == pytest.approx(math.log(3))
+    (gradient,) = torch.autograd.grad(loss, images)
+    assert bool(gradient.isfinite().all())
+    assert alignment(images.bfloat16(), images.bfloat16()).dtype == torch.float32
+
+
+def test_equal_samples_have_equal_numbers() -> None:
+    raw = torch.tensor([[1, 2], [3, 4], [1, 2], [1, 3]])
+    numbers = numbered(raw)
+    assert [int(numbers[0] == other) for other in numbers] == [1, 0, 1, 0]
+    assert len(set(numbers.tolist())) == 3
+    assert torch.equal(numbered(torch.stack([raw, raw], 1)), numbers)

@@ -1,0 +1,187 @@
+"""Senses of every kind of input, and who stands on which side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from evodevo.errors import UsageError
+from evodevo.models.inputs import InputLayer
+from evodevo.models.senses import Sense, Senses
+from evodevo.spaces.senses import sides
+from evodevo.spaces.zoo_structure import ExtractorStructure, StatisticsStructure, ZooStructure
+from evodevo.tasks.base import InputSpec
+from evodevo.testing.networks import small_batch
+from evodevo.testing.senses import SensesCase, SensesTests
+
+TEXT = InputSpec("text", "tokens", length=7, vocabulary=11)
+QUESTION = InputSpec("question", "tokens", length=7, vocabulary=5)
+IMAGE = InputSpec("image", "image", height=6, width=4, channels=3)
+FACTS = InputSpec("facts", "vector", size=5)
+SOUND = InputSpec("sound", "features", length=7, size=6)
+SEEN = InputSpec("seen", "features", length=7, size=6, height=4, width=4, channels=1)
+READ = InputSpec("read", "features", length=7, size=6, vocabulary=9)
+
+CASES: dict[str, SensesCase] = {
+    "image and text": SensesCase((IMAGE, TEXT)),
+    "text": SensesCase((TEXT,), statistics=StatisticsStructure(kind="mean")),
+    "image": SensesCase((IMAGE,), statistics=StatisticsStructure(kind="cls")),
+    "vector": SensesCase((FACTS,)),
+    "features": SensesCase((SOUND,), statistics=StatisticsStructure(rank=16, root=True)),
+    "text and vector": SensesCase((FACTS, TEXT)),
+    "question and text": SensesCase((QUESTION, TEXT)),
+    "all": SensesCase((IMAGE, TEXT, QUESTION, FACTS, SOUND)),
+    "without positions": SensesCase((IMAGE, TEXT), ExtractorStructure(blocks=1, positions=False)),
+    "frozen patches": SensesCase((IMAGE, TEXT), ExtractorStructure(blocks=1, patches="frozen")),
+    "token-wise": SensesCase((IMAGE, TEXT), ExtractorStructure(blocks=2, self_attention=False)),
+    "no blocks": SensesCase((IMAGE, TEXT), ExtractorStructure(blocks=0)),
+}
+
+
+class TestSenses(SensesTests):
+    @pytest.fixture(params=CASES.values(), ids=list(CASES))
+    def case(self, request: pytest.FixtureRequest) -> SensesCase:
+        return request.param  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "first", "second"),
+    [
+        ((TEXT, IMAGE), ["image"], ["text"]),
+        ((TEXT,), [], ["text"]),
+        ((IMAGE, FACTS), ["image"], ["facts"]),
+        ((TEXT, FACTS), ["text"], ["facts"]),  # a vector alone does not ask
+        ((TEXT, SOUND), ["sound"], ["text"]),
+        ((IMAGE, TEXT, FACTS), ["image"], ["text", "facts"]),
+        ((QUESTION, TEXT), ["question"], ["text"]),
+        ((QUESTION, TEXT, FACTS), ["question"], ["text", "facts"]),
+        ((FACTS, SOUND), ["sound"], ["facts"]),
+        ((READ, SEEN), ["seen"], ["read"]),  # features stand where their origin would
+        ((READ, TEXT), ["read"], ["text"]),
+    ],
+)
+def test_who_stands_where(inputs: tuple[InputSpec, ...], first: list[str], second: list[str]) -> None:
+    found = sides(inputs)
+    assert [inputs[place].name for place in found.first] == first
+    assert [inputs[place].name for place in found.second] == second
+
+
+def build(inputs: tuple[InputSpec, ...], modality_dropout: float = 0.0, **changes: Any) -> Senses:
+    torch.manual_seed(0)
+    structure = ZooStructure(width=8, **changes)
+    return Senses(structure, structure.statistics, inputs, modality_dropout)
+
+
+def test_inputs_of_one_side_stand_one_after_the_other() -> None:
+    senses = build((IMAGE, QUESTION, TEXT), dropout=0.0).eval()
+    batch = small_batch((IMAGE, QUESTION, TEXT), (), length=4, padded=True)
+    _, together = senses(batch)
+    assert together is not None
+    assert together.mask is not None
+    assert together.tokens.shape == (4, 8, 8)
+    # The same parts, read alone, and moved by the embedding of their place.
+    vectors = []
+    for place, name in enumerate(("question", "text")):
+        h, mask = senses.extractors[name](batch, 4)
+        wanted = senses.projections[name](h) + senses.segments[0][place]
+        torch.testing.assert_close(together.tokens[:, 4 * place : 4 * place + 4], wanted)
+        assert torch.equal(together.mask[:, 4 * place : 4 * place + 4], batch[f"{name}/mask"])
+        vectors.append(senses.statistics[name](h, mask))
+    torch.testing.assert_close(together.vector, (vectors[0] + vectors[1]) / 2)
+
+
+def test_frozen_patches_stay_and_text_learns() -> None:
+    senses = build((IMAGE, TEXT), extractor=ExtractorStructure(patches="frozen"))
+    image, text = senses.extractors["image"], senses.extractors["text"]
+    assert isinstance(image, InputLayer)
+    assert isinstance(text, InputLayer)
+    assert not any(parameter.requires_grad for parameter in image.embedding.parameters())
+    assert all(parameter.requires_grad for parameter in text.parameters())
+
+
+def test_without_positions_the_order_of_words_says_nothing() -> None:
+    batch = small_batch((TEXT,), ())
+    turned = {"text": batch["text"].flip(1)}
+    for positions in (False, True):
+        senses = build((TEXT,), extractor=ExtractorStructure(positions=positions)).eval()
+        one, two = (_text(senses(given)).vector for given in (batch, turned))
+        assert torch.allclose(one, two, atol=1e-5) == (not positions)
+
+
+def test_without_attention_a_word_does_not_hear_the_others() -> None:
+    batch = small_batch((TEXT,), ())
+    other = {"text": batch["text"].clone()}
+    other["text"][:, 0] = (other["text"][:, 0] + 1) % TEXT.vocabulary
+    for attention in (False, True):
+        senses = build((TEXT,), extractor=ExtractorStructure(self_attention=attention)).eval()
+        one, two = (_text(senses(given)).tokens[:, 1:] for given in (batch, other))
+        assert torch.equal(one, two) == (not attention)
+
+
+def _text(pair: tuple[Sense | None, Sense | None]) -> Sense:
+    assert pair[1] is not None
+    return pair[1]
+
+
+# Modality dropout
+
+
+def test_modality_dropout_takes_one_side_and_never_both() -> None:
+    count = 4000
+    senses = build((IMAGE, TEXT), 0.4)
+    batch = small_batch((IMAGE, TEXT), (), count=count, length=2)
+    batch["text/present"] = torch.arange(count) % 5 > 0  # these have the image alone
+    image, text = senses(batch)
+    assert image is not None
+    assert text is not None
+    assert image.present is not None
+    assert text.present is not None
+    assert bool((image.present | text.present).all())
+    assert bool(image.present[~batch["text/present"]].all())
+    whole = batch["text/present"]
+    assert float((~image.present & whole).sum() / whole.sum()) == pytest.approx(0.2, abs=0.03)
+    assert float((~text.present & whole).sum() / whole.sum()) == pytest.approx(0.2, abs=0.03)
+
+
+def test_modality_dropout_is_off_in_evaluation_and_without_a_second_side() -> None:
+    batch = small_batch((IMAGE, TEXT), ())
+    assert all(side is not None and side.present is None for side in build((IMAGE, TEXT), 0.9).eval()(batch))
+    _, text = build((TEXT,), 0.9)(batch)
+    assert text is not None
+    assert text.present is None
+
+
+def test_a_network_without_the_token_cannot_lose_modalities() -> None:
+    with pytest.raises(UsageError, match="modality_dropout"):
+        build((IMAGE, TEXT), 0.1, missing=False)
+    with pytest.raises(UsageError, match="at least one input"):
+        build(())
+
+
+def test_dropout_is_on_both_products() -> None:
+    senses = build((TEXT,), dropout=0.5)
+    sense = _text(senses(small_batch((TEXT,), (), count=50)))
+    assert 0.4 < float((sense.tokens == 0).float().mean()) < 0.6
+    assert 0.3 < float((sense.vector == 0).float().mean()) < 0.7
+
+
+def test_learning_rates_are_those_that_differ() -> None:
+    extractors = {"image": ExtractorStructure(learning_rate=0.1)}
+    rates = build((IMAGE, TEXT), extractors=extractors).learning_rates()
+    assert rates == {"extractors.image.": 0.1}
+
+
+def test_samples_of_another_shape_are_refused() -> None:
+    senses = build((IMAGE, TEXT, FACTS, SOUND))
+    good = small_batch((IMAGE, TEXT, FACTS, SOUND), ())
+    for name, wrong in (
+        ("image", torch.zeros(4, 4, 4, 3, dtype=torch.uint8)),
+        ("text", torch.zeros(4, 8, dtype=torch.long)),
+        ("facts", torch.zeros(4, 6)),
+        ("sound", torch.zeros(4, 3, 5)),
+        ("sound", torch.zeros(4, 8, 6)),
+    ):
+        with pytest.raises(UsageError, match=name):
+            senses(good | {name: wrong})
