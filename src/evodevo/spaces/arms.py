@@ -14,7 +14,7 @@ from evodevo.settings import Settings, validate
 from evodevo.spaces.base import Space
 from evodevo.spaces.networks import NetworkSpec
 
-Role = Literal["h_model", "transformer", "universal", "control", "other"]
+Role = Literal["h_model", "transformer", "universal", "zoo", "opponent", "control", "other"]
 Cell = dict[str, str | float]
 _LABELS = frozenset({"name", "role", "cell", "parent"})
 _MAX_CHARACTERS = 4 << 20
@@ -25,7 +25,8 @@ class ArmPlan(Settings):
 
     Attributes:
         name: in tables; arms of one name and different cells are one line of a sweep.
-        role: h_model; transformer and universal are its opponents; control (routing without choice); other.
+        role: h_model; transformer and universal are its opponents; zoo, and opponent of a zoo; control (routing without
+            choice); other.
         network: what is built.
         cell: what the sweep varies, by name, for people ({"alpha": 0.3}); the network holds what it means.
         learning_rates: of this arm alone; those of the experiment if left out.
