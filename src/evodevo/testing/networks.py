@@ -104,11 +104,7 @@ def small_batch(
             pixels = rng.integers(0, 256, (count, spec.height, spec.width, spec.channels), dtype=np.uint8)
             batch[spec.name] = torch.from_numpy(pixels)
         else:
-            shape = (count, length, spec.size) if spec.modality == "features" else (count, spec.size)
-            batch[spec.name] = torch.from_numpy(rng.standard_normal(shape).astype(np.float32))
-            if padded and spec.modality == "features":
-                real = rng.integers(1, length + 1, count)
-                batch[f"{spec.name}/mask"] = torch.from_numpy(np.arange(length) < real[:, None])
+            batch[spec.name] = torch.from_numpy(rng.standard_normal((count, spec.size)).astype(np.float32))
     for output in outputs:
         if output.kind == "labels":
             target = torch.from_numpy(rng.integers(0, 2, (count, output.size)).astype(np.float32))
