@@ -110,7 +110,7 @@ def test_the_basis_stays_orthonormal_under_weight_decay(channels: int) -> None:
     for step in range(20):
         h = torch.randn(4, LENGTH, channels, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
         optimizer.zero_grad()
-        statistics(h).square().sum().backward()  # type: ignore[no-untyped-call]
+        statistics(h).square().sum().backward()
         optimizer.step()
     basis = basis_of(statistics)
     torch.testing.assert_close(basis.T @ basis, torch.eye(3, dtype=torch.float64))
