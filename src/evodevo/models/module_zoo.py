@@ -112,8 +112,9 @@ class ModuleZoo(Network):
         self.pool = ModulePool(structure.modules, structure.width, structure.pool)
         self.router = build_router(structure.width, router, ids)
         vectors = {module.id: genotype_vector(module.genotype) for module in structure.modules}
-        self.genotype_keys = GenotypeKeys(structure.width, vectors) if self._keys == "genotype" else None
-        self.predictor = Predictor(structure.width, router, ids) if self._keys == "predictor" else None
+        keys = router.keys if router.kind == "graph_attention" else "output"
+        self.genotype_keys = GenotypeKeys(structure.width, vectors) if keys == "genotype" else None
+        self.predictor = Predictor(structure.width, router, ids) if keys == "predictor" else None
         self.statistics = ZooStatistics(ids, structure.contribution)
         self.heads = nn.ModuleDict({spec.name: OutputLayer(spec, structure.width, 0, causal=False) for spec in outputs})
         self._parameters_of = {module.id: genotype_parameters(module.genotype) for module in structure.modules}
