@@ -89,6 +89,9 @@ def test_parts_of_a_model_learn_at_their_own_rate() -> None:
         "tower2.weight": (0.2, 0.3),
         "tower2.bias": (0.2, 0.0),
     }
+    changed = optimizers.build(model, OptimizerSettings(learning_rate=1.0), {"tower": 3.0})
+    rates = {id(p): group["lr"] for group in changed.param_groups for p in group["params"]}
+    assert rates[id(model.tower["body"].bias)] == 3.0, "what is given comes before what the model says"
     assert sum(len(group["params"]) for group in optimizer.param_groups) == 6, "each stands in exactly one group"
     model.learning_rates = lambda: {"towr": 0.1}  # type: ignore[method-assign]
     with pytest.raises(UsageError, match="'towr'"):

@@ -119,6 +119,7 @@ class Bench:
         task: SampleTask | None = None,
         batch_at: Callable[[int], Batch] | None = None,
         loss_function: LossFunction = model_loss,
+        factors: Mapping[str, float] | None = None,
         watched: bool = True,
     ) -> TrainingResult:
         """One stage of training, in place. See ``procedures`` for what happens after an interruption.
@@ -132,6 +133,7 @@ class Bench:
             task: whose samples are trained on; the bench's if left out.
             batch_at: the batch of step k, a function of k alone; random samples of the task if left out.
             loss_function: the network's own if left out.
+            factors: of learning rates of parts, see ``optimizers.build``.
             watched: measured on validation samples, for the curve and the selection of weights; a search, which must
                 not see them, says no.
         """
@@ -179,6 +181,7 @@ class Bench:
                 report=progress,
                 checkpoint=None if self.pool is None else lambda snapshot: self._checkpoint(network, snapshot),
                 precision=self.precision,
+                factors=factors,
             )
         if result.state == "stopped":
             result = replace(result, state="finished")  # nothing but the selection stops a training
@@ -235,6 +238,11 @@ class Bench:
     def samples(self) -> int:
         """Trained on in all stages that have ended, repetitions counted."""
         return sum(ended.tokens for ended in self._ended)
+
+    @property
+    def used_seconds(self) -> float:
+        """Of all stages that have ended, measurements included: what counts against a budget."""
+        return math.fsum(ended.seconds for ended in self._ended)
 
     @property
     def selections(self) -> list[dict[str, Any]]:

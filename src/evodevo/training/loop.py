@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -138,6 +138,7 @@ def train(
     report: Callable[[Progress], bool | None] | None = None,
     checkpoint: Callable[[Snapshot], None] | None = None,
     precision: Precision | None = None,
+    factors: Mapping[str, float] | None = None,
 ) -> TrainingResult:
     """Train a model in place.
 
@@ -155,13 +156,14 @@ def train(
         report: called every ``report_every`` steps; returning False stops the training at a checkpoint.
         checkpoint: called every ``checkpoint_every`` steps and at a stop.
         precision: decided already by the caller; None decides by the settings.
+        factors: of learning rates, see ``optimizers.build``.
 
     Raises:
         UsageError: a budget below one batch, a snapshot of another seed, nothing to train, no such device.
     """
     precision = precision or decide(settings.device, settings.precision)
     model.to(precision.device).train()
-    optimizer = optimizers.build(model, settings.optimizer)
+    optimizer = optimizers.build(model, settings.optimizer, factors)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     total_steps = _total_steps(settings.budget, tokens_per_step)
     cursor = Cursor(seed=seed)

@@ -15,11 +15,16 @@ from evodevo.errors import UsageError
 from evodevo.training.settings import OptimizerSettings
 
 
-def build(model: nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
+def build(
+    model: nn.Module, settings: OptimizerSettings, factors: Mapping[str, float] | None = None
+) -> torch.optim.AdamW:
     """The optimiser of a model's trainable parameters, in groups: decayed or not, and by factor of the learning rate.
 
-    Where the model has a method ``learning_rates``, it gives the factors: beginning of a name -> factor; the longest
-    beginning counts, and 1 where there is none.
+    Args:
+        model: where it has a method ``learning_rates``, that gives factors too.
+        settings: of all groups.
+        factors: beginning of a parameter's name -> factor of its learning rate; they come before those of the model.
+            The longest beginning counts, and 1 where there is none.
 
     Raises:
         UsageError: nothing to train, or a factor for no parameter at all.
@@ -27,11 +32,12 @@ def build(model: nn.Module, settings: OptimizerSettings) -> torch.optim.AdamW:
     decayed, plain = decay_groups(model)
     if not decayed and not plain:
         raise UsageError("the model has no parameter to train; every one is frozen.")
-    factors = _factors(model)
+    known = _factors(model) | dict(factors or {})
+    _check(model, known)
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for parameters, decay in ((decayed, settings.weight_decay), (plain, 0.0)):
         for name, parameter in parameters.items():
-            groups.setdefault((decay, factor_of(name, factors)), []).append(parameter)
+            groups.setdefault((decay, factor_of(name, known)), []).append(parameter)
     # One kernel for all parameters: a third of the time of foreach on one CPU thread, a fifth of the plain loop's.
     return torch.optim.AdamW(
         [
@@ -57,11 +63,14 @@ def _begins(name: str, beginning: str) -> bool:
 def _factors(model: nn.Module) -> dict[str, float]:
     ask = getattr(model, "learning_rates", None)
     factors: dict[str, float] = {} if ask is None else ask()
+    return factors
+
+
+def _check(model: nn.Module, factors: Mapping[str, float]) -> None:
     names = [name for name, _ in model.named_parameters()]
     for beginning in factors:
         if not any(_begins(name, beginning) for name in names):
             raise UsageError(f"a learning rate is given for {beginning!r}, but no parameter's name begins like that.")
-    return factors
 
 
 def decay_groups(model: nn.Module) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:
