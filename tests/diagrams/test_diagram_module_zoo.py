@@ -18,7 +18,15 @@ TEXT = st.text(max_size=30)
 FAMILY = st.sampled_from(["attention", "recurrence", "memoryless", "something new"])
 SHARE = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 MODULES = st.builds(
-    ModuleMark, TEXT, TEXT, FAMILY, TEXT, st.none() | st.integers(0, 10**12), SHARE, SHARE, st.booleans()
+    ModuleMark,
+    TEXT,
+    TEXT,
+    FAMILY,
+    st.lists(TEXT, max_size=9),
+    st.none() | st.integers(0, 10**12),
+    SHARE,
+    SHARE,
+    st.booleans(),
 )
 
 

@@ -59,7 +59,10 @@ def every_drawing(text: str) -> dict[str, str]:
     axis, other = Axis(text, text), Axis(text, "bytes", minimise=True)
     nodes = [LineageNode(text + "a", 0, label=text), LineageNode(text, 1, (text + "a",), text, "front", text, text)]
     nodes_of = [NodeMark("a", text, text, text, title=text), NodeMark("b", "sum"), NodeMark("c", text, end=True)]
-    stage, modules = Stage(text, text), [ModuleMark(text, text, text, text, 12, 0.5, 0.5), ModuleMark(text, text, text)]
+    stage, modules = (
+        Stage(text, text),
+        [ModuleMark(text, text, text, [text], 12, 0.5, 0.5), ModuleMark(text, text, text)],
+    )
     named = {"inputs": (text,), "hidden": (text, text), "outputs": (text,), "kinds": (text, "lstm")}
     flow, other_flow = (mean_flow(dataclasses.replace(random_trace(2, 2, 2, seed=n), **named)) for n in (0, 1))
     return {

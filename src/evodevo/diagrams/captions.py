@@ -27,11 +27,11 @@ def draw_headline(drawing: Drawing, title: str, subtitle: str) -> None:
         drawing.text(MARGIN, y, shorten(subtitle, room, 11), "fill-muted", size=11, title=subtitle)
 
 
-def wrapped(facts: Sequence[str], width: float, size: float = 11) -> list[str]:
+def wrapped(facts: Sequence[str], width: float, size: float = 11, between: str = " · ") -> list[str]:
     """Facts, separated by dots, in lines that fit."""
     lines: list[str] = []
     for fact in facts:
-        joined = f"{lines[-1]} · {fact}" if lines else fact
+        joined = f"{lines[-1]}{between}{fact}" if lines else fact
         if lines and text_width(joined, size) <= width:
             lines[-1] = joined
         else:

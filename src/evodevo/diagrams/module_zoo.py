@@ -23,7 +23,7 @@ from evodevo.diagrams.marks import family_glyph
 from evodevo.diagrams.numbers import show
 from evodevo.diagrams.palette import family_role
 
-_CARD_WIDTH, _CARD_HEIGHT = 176.0, 74.0
+_CARD_WIDTH, _CARD_HEIGHT = 176.0, 86.0
 _GAP, _STEP = 10.0, 22.0
 _PER_ROW = 4
 _BOX_HEIGHT, _PILL_HEIGHT = 36.0, 22.0
@@ -46,7 +46,7 @@ class ModuleMark:
         id: of the module.
         archetype: ``transformer``, ``hybrid``.
         family: ``attention``, ``recurrence``, ``convolution``, ``memoryless``, or another word.
-        attributes: in few characters ("depth 2, 4 heads").
+        attributes: each in few characters ("depth 2", "4 heads").
         parameters: of the module; None where not known.
         share: mean router weight, 0 to 1; None where not known.
         executed: share of samples that it is run on; None where not known.
@@ -56,7 +56,7 @@ class ModuleMark:
     id: str
     archetype: str
     family: str
-    attributes: str = ""
+    attributes: Sequence[str] = ()
     parameters: int | None = None
     share: float | None = None
     executed: float | None = None
@@ -178,10 +178,10 @@ def _draw_arrow(drawing: Drawing, x: float, y: float) -> float:
 def _draw_card(drawing: Drawing, module: ModuleMark, x: float, y: float) -> None:
     role = family_role(module.family)
     name, archetype = one_line(module.id, 80), one_line(module.archetype, 80)
-    attributes = one_line(module.attributes, 200)
+    attributes = [one_line(word, 80) for word in module.attributes]
     counted = "" if module.parameters is None else f"{show(module.parameters, 'parameters')} parameters"
     share, executed = finite(module.share), finite(module.executed)
-    words = [name, archetype, attributes, counted]
+    words = [name, archetype, ", ".join(attributes), counted]
     words.append("" if share is None else f"mean router weight {share:.3f}")
     words.append("" if executed is None else f"run on {executed:.1%} of the samples")
     words.append("switched off" if module.disabled else "")
@@ -190,14 +190,20 @@ def _draw_card(drawing: Drawing, module: ModuleMark, x: float, y: float) -> None
         drawing.rect(x, y, _CARD_WIDTH, _CARD_HEIGHT, tint, rx=4, stroke_dasharray="4 3" if module.disabled else "none")
         drawing.path(family_glyph(module.family, x + 12, y + 14, 4.5), f"fill-{role}")
         drawing.text(x + 22, y + 18, shorten(name, _CARD_WIDTH - 30, 11), "fill-ink strong", size=11)
-        kind = archetype if archetype and not name.startswith(archetype) else ""
-        second = shorten(", ".join(word for word in (kind, attributes) if word), _CARD_WIDTH - 18, 9)
-        drawing.text(x + 9, y + 33, second, "fill-ink", size=9)
-        drawing.text(x + 9, y + 47, counted, "fill-muted", size=9)
+        kind = [archetype] if archetype and not name.startswith(archetype) else []
+        for place, line in enumerate(_two_lines([*kind, *attributes], _CARD_WIDTH - 18)):
+            drawing.text(x + 9, y + 33 + 12 * place, line, "fill-ink", size=9)
+        drawing.text(x + 9, y + 59, counted, "fill-muted", size=9)
         if module.disabled:
-            drawing.text(x + _CARD_WIDTH - 9, y + 47, "off", "fill-muted", size=9, anchor="end")
+            drawing.text(x + _CARD_WIDTH - 9, y + 59, "off", "fill-muted", size=9, anchor="end")
         elif share is not None:
             _draw_share(drawing, share, executed, role, x + 9, y + _CARD_HEIGHT - 12)
+
+
+def _two_lines(words: Sequence[str], width: float) -> list[str]:
+    """With commas between; what does not fit is cut off."""
+    lines = wrapped(words, width, 9, ", ")
+    return lines if len(lines) < 2 else [f"{lines[0]},", shorten(", ".join(lines[1:]), width, 9)]
 
 
 def _draw_share(drawing: Drawing, share: float, executed: float | None, role: str, x: float, y: float) -> None:

@@ -15,7 +15,7 @@ from evodevo.runs.slices import Slice, absolute
 from evodevo.settings import validate
 from evodevo.spaces.arms import Arm, ArmSpace
 from evodevo.spaces.h_model import HModelSpace
-from evodevo.spaces.networks import HModelNetwork
+from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
@@ -105,6 +105,10 @@ class ExperimentSlice(NetworkSlice):
 
     def drawing(self, individual: Individual) -> str:
         network = individual.genome.network
+        if isinstance(network, ModuleZooNetwork):
+            from evodevo.runs.module_zoo_drawing import drawing_of
+
+            return drawing_of(network.structure, individual, individual.title)
         if not isinstance(network, HModelNetwork):
             return super().drawing(individual)
         return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)

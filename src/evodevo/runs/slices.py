@@ -28,6 +28,7 @@ EXPERIMENT = "experiment"
 SLICES: Registry[Slice] = table("slice", "evodevo.slices")
 SLICES.add("backbone", "evodevo.runs.backbone_slice:BACKBONE")
 SLICES.add("h_model", "evodevo.runs.network_slices:H_MODEL")
+SLICES.add("module_zoo", "evodevo.runs.module_zoo_slice:MODULE_ZOO")
 SLICES.add(EXPERIMENT, "evodevo.runs.network_slices:EXPERIMENT")
 
 

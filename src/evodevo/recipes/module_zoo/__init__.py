@@ -1,0 +1,1 @@
+"""Recipes of zoos of modules: one file each."""

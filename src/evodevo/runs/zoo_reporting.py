@@ -1,0 +1,72 @@
+"""The zoos of an experiment for its report: whom their routers listen to, and drawings of the trained networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.report.experiment_data import Picture, Words
+from evodevo.runs.archive import Individual
+from evodevo.runs.comparison import Table
+from evodevo.runs.module_zoo_drawing import drawing_of, module_drawing, routing_drawings
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_structure import ZooStructure
+
+
+def router_shares(table: Table) -> Words | None:
+    """Mean router weight of each module, over seeds; None where no arm is a zoo."""
+    found: dict[str, tuple[dict[str, list[float]], list[Mapping[str, Any]]]] = {}
+    for row in table.rows:
+        told = [one.fact["routing"] for one in row.trainings if "routing" in one.fact]
+        if told:
+            each: dict[str, list[float]] = {}
+            for routing in told:
+                for name, weight in zip(routing["ids"], routing["weights"], strict=True):
+                    each.setdefault(name, []).append(weight)
+            found[row.group] = (each, told)
+    if not found:
+        return None
+    ids = list(dict.fromkeys(name for each, _ in found.values() for name in each))
+    rows = [
+        (
+            group,
+            f"{_mean([one['effective'] for one in told]):.2f}",
+            f"{_mean([one['support'] for one in told]):.2f}",
+            f"{_mean([one['run'] for one in told]):.2f}",
+            *(f"{100 * _mean(each[name]):.1f}" if name in each else "–" for name in ids),
+        )
+        for group, (each, told) in found.items()
+    ]
+    caption = (
+        "Mean router weight of each module in percent, on validation samples, mean over seeds; effective modules are "
+        "1 / sum of squared weights, heard ones have a weight, run ones were computed."
+    )
+    return Words(("arm", "effective", "heard", "run", *ids), rows, caption)
+
+
+def zoo_pictures(table: Table) -> dict[str, list[Picture]]:
+    """Arm -> drawings of the training that was best on validation data."""
+    found = {}
+    for row in table.rows:
+        if row.trainings:
+            best = max(row.trainings, key=lambda one: one.fact["validation"]["accuracy"])
+            network = best.genome.network
+            if isinstance(network, ModuleZooNetwork):
+                found[row.group] = _pictures(network.structure, best)
+    return found
+
+
+def _pictures(structure: ZooStructure, individual: Individual) -> list[Picture]:
+    caption = "The network; the bar of a module is its mean router weight on validation samples."
+    pictures = [Picture(drawing_of(structure, individual, individual.title), caption)]
+    for fact, svg in routing_drawings(individual.fact.get("routing", {})).items():
+        pictures.append(Picture(svg, f"Whom the router listens to, by {fact}, on validation samples."))
+    pictures += [
+        Picture(module_drawing(module.genotype, title=module.id), folded=f"The graph of {module.id}")
+        for module in structure.live
+    ]
+    return pictures
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)
