@@ -1,0 +1,172 @@
+"""Features of samples on disk: what a frozen extractor made of them, found by a key over all it was made from.
+
+An entry is one folder, complete or absent, as in ``token_cache``. Its values are mapped into memory, so that they may
+be more than fit there. Each file's SHA-256 is checked when the entry is opened; a damaged entry is as good as none.
+
+Shapes: N samples of a split, R real positions of all of them, D numbers of each.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo import canonical
+from evodevo.errors import DataError, DiskFullError, UsageError
+from evodevo.tasks.base import Split
+
+FORMAT = "evodevo.features/1"
+_KEY = re.compile(r"[0-9a-f]{64}")
+_SPLITS = frozenset(get_args(Split))
+Chunk = tuple[Split, Sequence[NDArray[np.float32]]]
+"""Features (positions, D) of the next samples of a split."""
+
+
+@dataclass(frozen=True)
+class SplitFeatures:
+    """Those of one split.
+
+    Attributes:
+        values: (R, D), the positions of all samples one after the other.
+        offsets: (N + 1,), where each sample begins, and the end.
+    """
+
+    values: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def padded(self, places: NDArray[np.int64], length: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Features (B, L, D), zero where there are none, and their mask (B, L)."""
+        begin = self.offsets[places]
+        mask = np.arange(length) < (self.offsets[places + 1] - begin)[:, None]
+        features = np.zeros((*mask.shape, self.values.shape[1]), np.float32)
+        rows, columns = np.nonzero(mask)
+        features[rows, columns] = self.values[begin[rows] + columns]
+        return features, mask
+
+
+class FeatureCache:
+    """Entries under one folder; safe with any number of processes, because entries never change."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "features"
+
+    def get(self, key: str) -> dict[Split, SplitFeatures] | None:
+        """The entry, or None where it is absent or not what was written."""
+        try:
+            return _read(self._place(key), key)
+        except (OSError, ValueError):  # UsageError and numpy's complaints about a file are ValueErrors
+            return None
+
+    def put(self, key: str, size: int, chunks: Iterable[Chunk]) -> dict[Split, SplitFeatures]:
+        """Write an entry piece by piece, and return it as read back.
+
+        Args:
+            key: 64 hexadecimal digits.
+            size: D.
+            chunks: all samples of all splits, each split in order.
+
+        Raises:
+            DataError: features that are not finite, or a folder that cannot be written.
+            DiskFullError: no space left; nothing was changed.
+        """
+        place = self._place(key)
+        try:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent) as scratch:
+                fresh = Path(scratch, "entry")
+                fresh.mkdir()
+                _write(fresh, key, size, chunks)
+                if place.exists() and self.get(key) is None:
+                    os.rename(place, Path(scratch, "damaged"))
+                try:
+                    os.rename(fresh, place)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
+                    # Another process was faster; its entry has the same key, hence the same content.
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise DiskFullError(
+                    f"no space left for features under {self._folder}. Free some space, or set XDG_CACHE_HOME."
+                ) from None
+            raise DataError(f"features cannot be written under {self._folder}: {error}. Set XDG_CACHE_HOME.") from None
+        entry = self.get(key)
+        if entry is None:
+            raise DataError(f"the features at {place} are not what was just written; look at the disk.")
+        return entry
+
+    def remove(self, key: str) -> None:
+        """Forget the entry if it is there."""
+        shutil.rmtree(self._place(key), ignore_errors=True)
+
+    def _place(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise UsageError(f"a key of the feature cache has 64 hexadecimal digits; got {key[:80]!r}.")
+        return self._folder / key[:2] / key
+
+
+def _write(folder: Path, key: str, size: int, chunks: Iterable[Chunk]) -> None:
+    ends: dict[Split, list[int]] = {}
+    with ExitStack() as stack:
+        files: dict[Split, Any] = {}
+        for split, samples in chunks:
+            if split not in files:
+                files[split] = stack.enter_context((folder / f"{split}.values").open("wb"))
+                ends[split] = [0]
+            for sample in samples:
+                if sample.ndim != 2 or sample.shape[1] != size or not np.isfinite(sample).all():
+                    raise DataError(f"sample {len(ends[split]) - 1} of {split} has features that are not finite.")
+                files[split].write(np.ascontiguousarray(sample, "<f4").tobytes())
+                ends[split].append(ends[split][-1] + len(sample))
+    for split, numbers in ends.items():
+        np.save(folder / f"{split}.offsets.npy", np.asarray(numbers, np.int64), allow_pickle=False)
+    digests = {path.name: _digest(path) for path in sorted(folder.iterdir())}
+    manifest = {"format": FORMAT, "key": key, "size": size, "splits": sorted(ends), "files": digests}
+    (folder / "manifest.json").write_text(canonical.dumps(manifest), encoding="utf-8")
+
+
+def _read(folder: Path, key: str) -> dict[Split, SplitFeatures]:
+    manifest = canonical.loads((folder / "manifest.json").read_bytes(), what="the manifest")
+    match manifest:
+        case {
+            "format": "evodevo.features/1",
+            "key": str(stated),
+            "size": int(size),
+            "splits": list(splits),
+            "files": dict(files),
+        } if stated == key and size > 0 and _SPLITS.issuperset(splits):
+            return {split: _split(folder, split, size, files) for split in splits}
+        case _:
+            raise ValueError("not a manifest of this key")
+
+
+def _split(folder: Path, split: Split, size: int, digests: Mapping[str, Any]) -> SplitFeatures:
+    values, offsets = folder / f"{split}.values", folder / f"{split}.offsets.npy"
+    for path in (values, offsets):
+        if _digest(path) != digests.get(path.name):
+            raise ValueError(f"{path.name} is damaged")
+    ends = np.load(offsets, allow_pickle=False)
+    shape = (int(ends[-1]), size)
+    if not shape[0]:
+        return SplitFeatures(np.zeros(shape, np.float32), ends)  # nothing cannot be mapped
+    return SplitFeatures(np.asarray(np.memmap(values, "<f4", "r", shape=shape)), ends)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
