@@ -94,14 +94,17 @@ def ensemble_cost(
 
 
 def ensemble_members(structure: ZooStructure) -> list[ZooStructure]:
-    """Zoos with one live module of the structure each.
+    """Zoos with one live module of the structure each, and a router that has nothing to choose and learns no choice.
 
     Raises:
         UsageError: there is no live module.
     """
     if not structure.live:
         raise UsageError("an ensemble needs at least one module that is not disabled.")
-    return [structure.model_copy(update={"modules": (one,), "disabled": ()}) for one in structure.live]
+    alone = structure.model_copy(
+        update={"router": structure.router.model_copy(update={"kind": "mean"}), "disabled": ()}
+    )
+    return [alone.model_copy(update={"modules": (one,)}) for one in structure.live]
 
 
 def executed_share(structure: ZooStructure) -> Fraction:
@@ -159,7 +162,8 @@ def zoo_work(
     pieces = Work()
     if structure.mode == "vector":
         length, pieces = structure.chunks, Work(2 * width**2)
-    pooled = Work(4 * length * width if structure.pool == "attention" else 0)
+    # The scores are one vector of products, which PyTorch's counter does not see.
+    pooled = Work(2 * length * width, 2 * length * width) if structure.pool == "attention" else Work()
     return {
         "senses": senses_work(structure, structure.statistics, inputs),
         "fusion": fusion + pieces,

@@ -1,0 +1,177 @@
+"""The cost of zoos, stated and counted: parameters of the built network, products of a real pass, calls that happen."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evodevo.errors import UsageError
+from evodevo.evaluation.counting import counting
+from evodevo.models.build import build_network
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.randomness import generator
+from evodevo.spaces.network_cost import network_cost
+from evodevo.spaces.networks import ModuleEnsembleNetwork, ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import random_zoo, start_zoo
+from evodevo.spaces.zoo_cost import ensemble_cost, executed_share, zoo_cost, zoo_parameters, zoo_work
+from evodevo.spaces.zoo_module_cost import genotype_work
+from evodevo.spaces.zoo_structure import (
+    ExtractorStructure,
+    FusionStructure,
+    ZooLosses,
+    ZooRouterStructure,
+    ZooStructure,
+)
+from evodevo.tasks.base import InputSpec, OutputSpec
+
+WIDTH = 16
+TEXT = InputSpec("text", "tokens", length=5, vocabulary=20)
+IMAGE = InputSpec("image", "image", height=8, width=8, channels=1)
+NUMBERS = InputSpec("numbers", "vector", size=6)
+CLASS = OutputSpec("answer", "class", 3)
+LABELS = OutputSpec("tags", "labels", 4)
+SAMPLES = {
+    "text": torch.zeros(1, 5, dtype=torch.long),
+    "image": torch.zeros(1, 8, 8, 1, dtype=torch.uint8),
+    "numbers": torch.zeros(1, 6),
+}
+TASKS = {
+    "both": ((IMAGE, TEXT), (CLASS,)),
+    "three": ((TEXT, IMAGE, NUMBERS), (CLASS, LABELS)),
+    "text": ((TEXT,), (CLASS,)),
+    "numbers": ((NUMBERS,), (LABELS,)),
+}
+
+
+def counted(network: torch.nn.Module, inputs: tuple[InputSpec, ...]) -> float:
+    with torch.no_grad(), counting(network) as counter:
+        network.eval()({spec.name: SAMPLES[spec.name] for spec in inputs})
+    return counter.flops
+
+
+@given(
+    seed=st.integers(0, 2**20),
+    count=st.integers(1, 4),
+    task=st.sampled_from(sorted(TASKS)),
+    fusion=st.sampled_from(["asym_residual", "symmetric", "concat", "gmu", "bilinear", "paper"]),
+    kind=st.sampled_from(["graph_attention", "mean", "mlp_gate", "architecture"]),
+    keys=st.sampled_from(["output", "genotype", "predictor"]),
+    mode=st.sampled_from(["sequence", "vector"]),
+    pool=st.sampled_from(["mean", "attention"]),
+    align=st.sampled_from([0.0, 0.1]),
+)
+@settings(max_examples=22, deadline=None)
+def test_stated_zoos_are_built_and_run(
+    seed: int, count: int, task: str, fusion: Any, kind: Any, keys: Any, mode: Any, pool: Any, align: float
+) -> None:
+    inputs, outputs = TASKS[task]
+    modules = random_zoo(WIDTH, count, generator(seed))
+    structure = ZooStructure(
+        width=WIDTH,
+        extractor=ExtractorStructure(blocks=1),
+        fusion=FusionStructure(kind=fusion),
+        modules=modules,
+        disabled=(modules[0].id,) if count > 2 else (),
+        mode=mode,
+        chunks=4,
+        pool=pool,
+        router=ZooRouterStructure(kind=kind, keys=keys, top_k=None, gate="softmax"),
+        losses=ZooLosses(align=align),
+    )
+    network = build_network(ModuleZooNetwork(structure=structure), inputs, outputs, seed=0)
+    cost = zoo_cost(structure, inputs=inputs, outputs=outputs)
+    assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in network.parameters())
+    products = sum(work.products for work in zoo_work(structure, inputs, outputs).values())
+    assert products == counted(network, inputs)
+    assert cost.flops == cost.executed_flops >= products
+    parts = zoo_parameters(structure, inputs, outputs)
+    assert cost.embedding_parameters == parts["embeddings"] + parts["heads"]
+
+
+def chosen_zoo(keys: Any, top_k: int | None, gate: Any = "softmax") -> ZooStructure:
+    return ZooStructure(
+        width=WIDTH,
+        extractor=ExtractorStructure(blocks=0),
+        modules=equal_modules(),
+        router=ZooRouterStructure(keys=keys, top_k=top_k, gate=gate),
+    )
+
+
+def equal_modules() -> Any:
+    """Six modules of one genotype: whichever are chosen, the work is the same."""
+    (mlp,) = (one for one in start_zoo(WIDTH) if one.genotype.archetype == "mlp")
+    return tuple(mlp.model_copy(update={"id": f"mlp-{number}", "seed": number}) for number in range(6))
+
+
+@pytest.mark.parametrize(("keys", "calls"), [("output", 6), ("genotype", 2), ("predictor", 3)])
+def test_executed_flops_are_those_of_the_calls_that_happen(keys: str, calls: int) -> None:
+    inputs, outputs = TASKS["both"]
+    structure = chosen_zoo(keys, 2)
+    network = build_network(ModuleZooNetwork(structure=structure), inputs, outputs, seed=0)
+    assert isinstance(network, ModuleZoo)
+    real = counted(network, inputs)
+    assert sum(network.pool.calls.values()) == calls
+    cost = zoo_cost(structure, inputs=inputs, outputs=outputs)
+    assert executed_share(structure) == Fraction(calls, 6)
+    other = cost.executed_flops - real
+    assert other == sum(work.other for work in zoo_work(structure, inputs, outputs).values())
+    one = genotype_work(structure.modules[0].genotype, 16).total
+    assert cost.flops - cost.executed_flops == (6 - calls) * one
+
+
+def test_a_limit_that_is_not_below_the_number_of_modules_saves_nothing() -> None:
+    for top_k in (None, 6, 9):
+        assert executed_share(chosen_zoo("predictor", top_k)) == 1
+    assert executed_share(chosen_zoo("predictor", 5)) == 1
+    mean = chosen_zoo("predictor", 2)
+    mean = mean.model_copy(update={"router": ZooRouterStructure(kind="mean", keys="predictor", top_k=2)})
+    assert executed_share(mean) == 1
+
+
+def test_training_runs_every_module_three_times_over() -> None:
+    ends: dict[str, Any] = {"inputs": TASKS["both"][0], "outputs": TASKS["both"][1]}
+    structure = chosen_zoo("genotype", 1)
+    once, many = zoo_cost(structure, **ends), zoo_cost(structure, **ends, batch=8)
+    train = zoo_cost(structure, **ends, mode="train")
+    assert many.flops == 8 * once.flops
+    assert train.executed_flops == train.flops == 3 * once.flops
+    assert once.bytes_read < train.bytes_read <= 4 * (train.parameters + train.embedding_parameters)
+
+
+def test_a_zoo_without_inputs_has_a_length() -> None:
+    structure = chosen_zoo("output", None)
+    parts = zoo_parameters(structure)
+    assert parts["modules"] > 0
+    assert parts["embeddings"] == parts["fusion"] == parts["alignment"] == 0
+    assert zoo_cost(structure, length=8).flops < zoo_cost(structure, length=9).flops
+    for given_to in ({}, {"length": 0}, {"length": 8, "inputs": (TEXT,)}, {"length": 8, "mode": "decode"}):
+        with pytest.raises(UsageError):
+            zoo_cost(structure, **given_to)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("task", ["both", "text"])
+def test_an_ensemble_is_one_network_per_module(task: str) -> None:
+    inputs, outputs = TASKS[task]
+    structure = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH), extractor=ExtractorStructure(blocks=1))
+    structure = structure.model_copy(update={"disabled": (structure.modules[0].id,)})
+    spec = ModuleEnsembleNetwork(structure=structure)
+    network = build_network(spec, inputs, outputs, seed=0)
+    cost = network_cost(spec, inputs=inputs, outputs=outputs)
+    assert cost == ensemble_cost(structure, inputs=inputs, outputs=outputs)
+    assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in network.parameters())
+    assert cost.flops >= counted(network, inputs) > 0
+    with pytest.raises(UsageError, match="at least one module"):
+        ensemble_cost(ZooStructure(width=WIDTH), length=4)
+
+
+def test_network_cost_knows_zoos() -> None:
+    inputs, outputs = TASKS["both"]
+    structure = chosen_zoo("predictor", 2)
+    assert network_cost(ModuleZooNetwork(structure=structure), inputs=inputs, outputs=outputs) == zoo_cost(
+        structure, inputs=inputs, outputs=outputs
+    )
