@@ -14,7 +14,9 @@ before anything is trained). Then an ``ArmPlan`` of a recipe may name it. Rules:
   reports, and records the validation curve. After an interruption the procedure is called again from its beginning:
   stages that had ended give their recorded results at once (the network is then not trained; its weights come with
   the checkpoint of the stage that was cut short), and that stage goes on.
-- What is measured or decided between stages goes through ``bench.once``, which records it with the checkpoints.
+- What is measured or decided between stages goes through ``bench.once``, which records it with the checkpoints; what
+  changes at every step of a stage (a policy) stands in ``bench.state``.
+- Stages of a search say ``watched=False``: they must not see validation samples.
 - What changes the network between stages (adding nodes, freezing) must be a function of recorded things and of seeds.
 - The network that is returned is measured on validation and test, traced and kept. Facts for tables go into
   ``Trained.extra`` (JSON), curves into ``Trained.series``, further blobs (bytes) into ``Trained.blobs``.
@@ -39,10 +41,16 @@ PROCEDURES: Registry[Procedure] = table("procedure", "evodevo.procedures")
 PROCEDURES.add("train", "evodevo.evaluation.bench:train_once")
 PROCEDURES.add("pretrained", "evodevo.evaluation.pretrained_procedure:train_pretrained")
 PROCEDURES.add("extend", "evodevo.evaluation.extend_procedure:extend")
+PROCEDURES.add("best_single", "evodevo.evaluation.best_single_procedure:train_best_single")
+PROCEDURES.add("random_pools", "evodevo.evaluation.random_pools_procedure:train_random_pools")
+PROCEDURES.add("darts", "evodevo.evaluation.darts_procedure:train_darts")
+PROCEDURES.add("enas", "evodevo.evaluation.enas_procedure:train_enas")
 
 CHECKS: Registry[Check] = table("check of a procedure", "evodevo.procedure_checks")
 """Procedure -> what looks at an arm before anything is trained, without torch; it raises a UsageError or none."""
 CHECKS.add("pretrained", "evodevo.evaluation.pretrained_settings:check_pretrained")
+for _name in ("best_single", "random_pools", "darts", "enas"):
+    CHECKS.add(_name, f"evodevo.evaluation.search_settings:check_{_name}")
 
 
 @dataclass(frozen=True)

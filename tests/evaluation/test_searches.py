@@ -1,0 +1,187 @@
+"""Searches over zoos: within one budget, blind to validation samples, resumable, and honest about what they came to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evodevo.errors import UsageError
+from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.darts_procedure import collapse
+from evodevo.evaluation.network import evaluate_network, load_network
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.spaces.arms import Arm
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import start_zoo
+from evodevo.spaces.zoo_structure import ExtractorStructure, ZooStructure
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.pointer import PointerTask
+from evodevo.testing.small_networks import problem, transformer
+
+WIDTH = 16
+STRUCTURE = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH)[:4], extractor=ExtractorStructure(blocks=0))
+IDS = [module.id for module in STRUCTURE.modules]
+SMALL: dict[str, Any] = {
+    "best_single": {"share": 0.5, "samples": 40},
+    "random_pools": {"candidates": 2, "modules": 2, "samples": 40},
+    "darts": {"top_k": 2, "samples": 40},
+    "enas": {"size": 2, "finalists": 3, "samples": 40},
+}
+
+
+class Killed(BaseException):
+    """As kill -9."""
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def searched(procedure: str, options: dict[str, Any] | None = None, **more: Any) -> Arm:
+    network = ModuleZooNetwork(structure=STRUCTURE)
+    values = {"name": procedure, "network": network, "learning_rate": 1e-2, "procedure": procedure}
+    return Arm(**{**values, "options": {**SMALL[procedure], **(options or {})}, **more})
+
+
+def given(blobs: Path | None = None, arms: tuple[Arm, ...] = (), **training: Any) -> NetworkProblem:
+    return problem({"training": {"budget": {"steps": 16}, **training}}, blobs, arms=arms)
+
+
+def evaluate(of: NetworkProblem, arm: Arm, *, resume: str | None = None, report: Any = None) -> Outcome:
+    return of.read(evaluate_network(of.payload(arm, 5, resume), report or (lambda message: None)))
+
+
+@pytest.mark.parametrize("procedure", SMALL)
+def test_a_search_stays_within_its_budget_and_keeps_what_it_found(tmp_path: Path, procedure: str) -> None:
+    arm = searched(procedure)
+    outcome = evaluate(given(tmp_path, (arm,)), arm)
+    assert outcome.reason is None, outcome.detail
+    assert outcome.extra["steps"] == 16, "search and training together"
+    facts = outcome.extra["search"]
+    assert facts["steps"] == 8
+    assert facts["tried"] == {"best_single": 4, "random_pools": 2, "darts": 1}.get(procedure, facts["tried"])
+    network, _ = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
+    assert isinstance(network, ModuleZoo)
+    assert sorted(module.id for module in network.structure.modules) == sorted(facts["chosen"])
+    assert len(facts["chosen"]) == {"best_single": 1}.get(procedure, 2)
+    assert network.structure.router == STRUCTURE.router
+    steps = [step for step, _ in outcome.series["validation_loss"]]
+    assert min(steps) > 8, "the search is not watched on validation samples"
+
+
+@pytest.mark.parametrize("procedure", SMALL)
+def test_no_search_sees_validation_or_test_samples(monkeypatch: pytest.MonkeyPatch, procedure: str) -> None:
+    whole = evaluate(given(), searched(procedure)).extra["search"]
+    fetch = PointerTask.fetch
+
+    def lying(self: PointerTask, split: Any, chosen: Any) -> Any:
+        batch = fetch(self, split, chosen)
+        return batch if split == "train" else {**batch, "answer/target": np.zeros_like(batch["answer/target"])}
+
+    monkeypatch.setattr(PointerTask, "fetch", lying)
+    blind = evaluate(given(), searched(procedure)).extra["search"]
+    assert blind == whole
+
+
+@pytest.mark.parametrize("procedure", SMALL)
+@pytest.mark.parametrize("die_at", [1, 3])
+def test_an_interruption_leaves_no_trace(tmp_path: Path, procedure: str, die_at: int) -> None:
+    of, arm = given(tmp_path, checkpoint_every=2 if procedure != "best_single" else 1), searched(procedure)
+    whole = evaluate(of, arm)
+    found: list[str] = []
+
+    def die(message: dict[str, Any]) -> None:
+        if "checkpoint" in message:
+            found.append(message["checkpoint"])
+            if len(found) == die_at:
+                raise Killed
+
+    with pytest.raises(Killed):
+        evaluate(of, arm, report=die)
+    resumed = evaluate(of, arm, resume=found[-1])
+    assert resumed.blobs["weights"] == whole.blobs["weights"]
+    assert resumed.extra["search"] == whole.extra["search"]
+    assert resumed.scores == whole.scores
+
+
+@pytest.mark.parametrize("procedure", SMALL)
+def test_a_budget_may_be_samples_or_seconds(procedure: str) -> None:
+    samples = evaluate(given(), searched(procedure, training={"budget": {"tokens": 128}}))
+    assert samples.extra["samples"] == 128
+    seconds = evaluate(given(), searched(procedure, training={"budget": {"seconds": 0.4}}))
+    assert seconds.reason is None, seconds.detail
+    assert seconds.extra["search"]["steps"] < seconds.extra["steps"]
+
+
+def test_the_best_is_the_best() -> None:
+    for procedure in ("best_single", "random_pools"):
+        facts = evaluate(given(), searched(procedure)).extra["search"]
+        assert facts["values"][facts["best"]] == max(facts["values"].values())
+    facts = evaluate(given(), searched("enas")).extra["search"]
+    best = max(facts["values"], key=lambda one: one["value"])
+    assert facts["chosen"] == best["modules"]
+    assert facts["drawn"] == 8
+
+
+def test_darts_cuts_down_to_the_heaviest_and_moves_both_sides() -> None:
+    facts = evaluate(given(), searched("darts")).extra["search"]
+    weights = facts["weights"]
+    assert sum(weights.values()) == pytest.approx(1)
+    assert facts["chosen"] == sorted(weights, key=lambda name: -weights[name])[:2]
+    assert len(set(facts["logits"].values())) > 1, "the architecture has learned"
+    assert sum(facts["kinds"].values()) == 2
+    assert facts["moved"] > 0
+    still = evaluate(given(), searched("darts", {"factor": 1e-6})).extra["search"]
+    spread = [max(one["logits"].values()) - min(one["logits"].values()) for one in (facts, still)]
+    assert spread[1] < 1e-3 * spread[0], "its learning rate is its own"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "weights", "moved", "words"),
+    [
+        ({"mlp": 1, "lstm": 1}, {"a": 0.5, "b": 0.5}, 0.5, ""),
+        ({"mlp": 2}, {"a": 0.5, "b": 0.5}, 0.5, "one kind: mlp"),
+        ({"mlp": 1}, {"a": 0.5, "b": 0.5}, 0.5, ""),
+        ({"mlp": 1, "lstm": 1}, {"a": 0.95, "b": 0.05}, 0.5, "one module: a"),
+        ({"mlp": 1, "lstm": 1}, {"a": 0.5, "b": 0.5}, 0.01, "skip"),
+    ],
+)
+def test_a_collapse_is_said(kinds: dict[str, int], weights: dict[str, float], moved: float, words: str) -> None:
+    found = collapse(kinds, weights, moved)
+    assert words in found
+    assert bool(words) == bool(found)
+
+
+def test_terms_of_the_loss_have_curves() -> None:
+    arm = Arm(name="zoo", network=ModuleZooNetwork(structure=STRUCTURE), learning_rate=1e-2)
+    outcome = evaluate(given(), arm)
+    assert outcome.reason is None, outcome.detail
+    task = outcome.series["loss/task"]
+    assert [step for step, _ in task] == [step for step, _ in outcome.series["validation_loss"]]
+    names = [name for name in outcome.series if name.startswith("loss/")]
+    assert {"loss/task", "loss/load", "loss/z"} <= set(names)
+    totals = [sum(values) for values in zip(*([y for _, y in outcome.series[name]] for name in names), strict=False)]
+    losses = [loss for _, loss in outcome.series["train_loss"]]
+    assert totals[0] == pytest.approx(np.mean(losses[:4]), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        (searched("darts", {"top_k": 4}), "top_k is 4, and the zoo has 4 live modules"),
+        (searched("enas", {"size": 9}), "size is 9"),
+        (searched("enas", {"finalist": 9}), "did you mean 'finalists'"),
+        (searched("best_single", network=transformer().network), "searches a zoo; best_single is a stack"),
+        (searched("random_pools", {"candidates": 100}), "too few to try 100 networks"),
+        (searched("darts", {"share": 1.5}), "share"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_before_anything_is_trained(arm: Arm, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        given(None, (arm,))
