@@ -236,9 +236,12 @@ class ModuleZoo(Network):
         terms = {"task": self.answers_loss(passage.answers, batch)}
         if self.training:
             terms |= self._routing_terms(passage) | self._align_term(passage, batch)
-            self._used = (passage.ids, passage.decision.weights.detach().float().mean(0))
+            self._used = (passage.ids, passage.decision.weights.detach().mean(0))
         self.terms = {name: value.detach() for name, value in terms.items()}
-        return torch.stack([value.float() for value in terms.values()]).sum()
+        total = terms.pop("task")
+        for value in terms.values():
+            total = total + value
+        return total
 
     def observe(self) -> None:
         """See ``Network``: contributions learn who was used in the last step."""
