@@ -2,29 +2,70 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from evodevo.settings import merge, validate
 from evodevo.spaces.layers import ConvolutionLayer, TransformerLayer
 from evodevo.spaces.networks import (
     EnsembleNetwork,
     EnsembleStructure,
     HModelNetwork,
+    ModuleEnsembleNetwork,
+    ModuleZooNetwork,
     StackNetwork,
     StackStructure,
 )
-from evodevo.testing.network_suite import NetworkCase, NetworkTests
+from evodevo.spaces.zoo_archetypes import start_zoo
+from evodevo.spaces.zoo_structure import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.testing.network_suite import TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import small_structure
 
 STACK = StackStructure(width=8, layers=(TransformerLayer(heads=2), ConvolutionLayer()), missing=True)
 H_MODEL = small_structure(missing=True)
 SILENT_AT_THE_START = ("core.routers", "core.input_routers")
 """Routers whose last layer starts at 0."""
+ZOO = ZooStructure(
+    width=8,
+    modules=start_zoo(8),
+    fusion=FusionStructure(heads=2),
+    router=ZooRouterStructure(heads=2),
+    extractor=ExtractorStructure(blocks=1),
+    dropout=0.0,
+)
+PAIR = ZOO.model_copy(update={"modules": ZOO.modules[:2]})
+
+
+def zoo(**changes: Any) -> ZooStructure:
+    """A small zoo with changes as nested plain data."""
+    values = ZOO.model_dump(mode="json")
+    return validate(ZooStructure, merge(values, changes), what="a small zoo")
+
+
 CASES = {
     "h_model": NetworkCase(HModelNetwork(structure=H_MODEL), silent=SILENT_AT_THE_START, counted="elsewhere"),
     "stack": NetworkCase(StackNetwork(structure=STACK), counted="elsewhere"),
     "ensemble": NetworkCase(
         EnsembleNetwork(structure=EnsembleStructure(members=(STACK, STACK))), counted="elsewhere", joint=False
     ),
+    "module_zoo": NetworkCase(ModuleZooNetwork(structure=ZOO), counted="most"),
+    "module_zoo of genotype keys": NetworkCase(
+        ModuleZooNetwork(structure=zoo(router={"keys": "genotype", "top_k": 2})), counted="elsewhere"
+    ),
+    "module_zoo with a predictor": NetworkCase(
+        ModuleZooNetwork(structure=zoo(router={"keys": "predictor", "top_k": 2})),
+        silent=("predictor.inner",),  # its last layer starts at 0
+        counted="elsewhere",
+    ),
+    "module_zoo of one vector": NetworkCase(ModuleZooNetwork(structure=zoo(mode="vector", chunks=4)), counted="most"),
+    "module_zoo without a choice": NetworkCase(
+        ModuleZooNetwork(structure=zoo(router={"kind": "mean"})), counted="most"
+    ),
+    "module_zoo of a text": NetworkCase(
+        ModuleZooNetwork(structure=ZOO), inputs=TASKS["text"], silent=("senses.statistics",), counted="most"
+    ),
+    "module_ensemble": NetworkCase(ModuleEnsembleNetwork(structure=PAIR), counted="most", joint=False),
 }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from evodevo.errors import UsageError
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch, Network, Representation
+from evodevo.spaces.zoo_cost import ensemble_members
 from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.tasks.base import InputSpec, OutputSpec
 
@@ -23,19 +23,14 @@ class ModuleEnsemble(Network):
         ids: of the modules, in the order of ``members``.
 
     Raises:
-        UsageError: see ``ModuleZoo``.
+        UsageError: no live module; see also ``ModuleZoo``.
     """
 
     def __init__(self, structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
         super().__init__(inputs, outputs)
-        if not structure.live:
-            raise UsageError("an ensemble needs at least one module that is not disabled.")
         self.structure = structure
         self.ids = tuple(module.id for module in structure.live)
-        self.members = nn.ModuleList(
-            ModuleZoo(structure.model_copy(update={"modules": (module,), "disabled": ()}), inputs, outputs)
-            for module in structure.live
-        )
+        self.members = nn.ModuleList(ModuleZoo(member, inputs, outputs) for member in ensemble_members(structure))
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """See ``Network``."""

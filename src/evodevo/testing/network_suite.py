@@ -189,13 +189,13 @@ class NetworkTests:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             before = float(network.eval().loss(batch).detach())
-            for step in range(60):
-                network.train().set_progress(step / 60)
+            for step in range(40):
+                network.train().set_progress(step / 40)
                 optimizer.zero_grad()
                 network.loss(batch).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
                 network.observe()
-        assert float(network.eval().loss(batch).detach()) < 0.6 * before
+        assert float(network.eval().loss(batch).detach()) < 0.7 * before
 
     def test_equal_seeds_give_equal_networks_and_leave_the_stream_alone(self, case: NetworkCase) -> None:
         state = torch.get_rng_state()
