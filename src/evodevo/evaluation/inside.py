@@ -17,13 +17,17 @@ from evodevo.evaluation.routing.histograms import input_histograms
 from evodevo.evaluation.routing.measures import HARD, depth_used, hard_paths, route_entropy, self_loops
 from evodevo.evaluation.routing.probe import route_probe
 from evodevo.evaluation.traces import record_trace, with_random_routers
+from evodevo.evaluation.zoo_routing import zoo_routing
 from evodevo.models.h_model import HModel
+from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch, Network
 from evodevo.tasks.base import SampleTask
 from evodevo.training.precision import Precision
 
 PROBED = 300
 """Samples whose routes are probed."""
+ROUTED = 1000
+"""Samples of which it is told whom the router of a zoo listened to."""
 _LOOKED_AT = 32
 
 
@@ -38,18 +42,28 @@ def look_inside(
         task, settings, precision: of the evaluation.
 
     Returns:
-        ``inside``: name -> number; ``gradient_norms``: "before" and "after" -> part -> norm, on one validation batch.
+        ``inside``: name -> number; ``gradient_norms``: "before" and "after" -> part -> norm, on one validation batch;
+        of a zoo ``routing``, see ``zoo_routing``.
     """
     chosen = places(task, "validation", _LOOKED_AT)
     batch = precision.place(task.fetch("validation", chosen))
     assert isinstance(batch, dict), "the batch is a mapping"
     found: dict[str, float] = {}
+    more: dict[str, Any] = {}
     if any(spec.kind == "tokens" for spec in network.output_specs):
         found["leak"] = leak(network, batch)
     if isinstance(network, HModel) and isinstance(before, HModel):
         found |= _routes(network, before, task, settings, precision)
+    if isinstance(network, ModuleZoo):
+        routing = zoo_routing(network, task, "validation", places(task, "validation", ROUTED), precision)
+        more["routing"] = routing
+        found |= {
+            "effective modules": routing["effective"],
+            "modules heard": routing["support"],
+            "modules run": routing["run"],
+        }
     norms = {"before": _norms(before, batch), "after": _norms(network, batch)}
-    return {"inside": {k: v for k, v in found.items() if math.isfinite(v)}, "gradient_norms": norms}
+    return {"inside": {k: v for k, v in found.items() if math.isfinite(v)}, "gradient_norms": norms, **more}
 
 
 def leak(network: Network, batch: Batch) -> float:

@@ -11,6 +11,7 @@ from evodevo.report.experiment_report import experiment_report
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.comparison import Row, Spread, Table, compare_arms
 from evodevo.runs.reporting import facts
+from evodevo.runs.zoo_reporting import router_shares, zoo_pictures
 
 UNITS = {"steps": "", "flops": "flops", "seconds": "seconds"}
 MOST_VALUES = 16
@@ -38,6 +39,8 @@ def report_data(run: Run) -> ExperimentReport:
         curves=_curves(table),
         sweeps=sweeps(table),
         groups=_groups(table),
+        shares=router_shares(table),
+        pictures=zoo_pictures(table),
         printed=[PrintedTable(one.source, Words(one.columns, one.rows), one.caveats) for one in comparison.paper],
         trainings=[_training(one) for one in run.individuals()],
         notes=[*comparison.caveats, *(f"Missing: {words}." for row in table.rows for words in row.missing)],
