@@ -67,8 +67,9 @@ class FeatureCache:
 
     def get(self, key: str) -> dict[Split, SplitFeatures] | None:
         """The entry, or None where it is absent or not what was written."""
+        place = self._place(key)
         try:
-            return _read(self._place(key), key)
+            return _read(place, key)
         except (OSError, ValueError):  # UsageError and numpy's complaints about a file are ValueErrors
             return None
 
