@@ -89,6 +89,7 @@ def test_no_search_sees_validation_or_test_samples(monkeypatch: pytest.MonkeyPat
     assert blind == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("procedure", SMALL)
 @pytest.mark.parametrize("die_at", [1, 3])
 def test_an_interruption_leaves_no_trace(tmp_path: Path, procedure: str, die_at: int) -> None:
