@@ -25,7 +25,7 @@ class BaselineStructure(Settings):
             tokens of all modalities: ``switch`` (top-1, balance and z loss: Fedus et al. 2022), ``st_moe`` (top-2,
             Zoph et al. 2022), ``soft_moe`` (slots, Puigcerver et al. 2024), ``dyn_moe`` (as many experts as a learned
             threshold lets through, Guo et al. 2025).
-        width, extractors, extractor, dropout, missing: as in ``ZooStructure``.
+        width, extractors, extractor, missing: as in ``ZooStructure``.
         layers: blocks of ``two_stream``, ``cross_modality`` and the mixtures; hidden layers of the MLPs.
         heads: of attention.
         hidden: units of MLPs, feed-forward parts and each expert.
@@ -34,8 +34,10 @@ class BaselineStructure(Settings):
         slots: of each expert of ``soft_moe``.
         capacity: tokens that an expert of ``switch`` and ``st_moe`` takes, as a factor of its even share while
             training; in evaluation none is dropped.
-        balance, z: weights of the losses on routing.
-        modality_loss: weight of each modality's own loss (``late_fusion``).
+        balance, z: weights of the losses on routing, per block; of ``dyn_moe`` the first weighs how alike and how long
+            its gates are, ``soft_moe`` has neither.
+        modality_loss: weight of the mean of the modalities' own losses (``late_fusion``).
+        dropout: on the embeddings of each modality, and on what layers say.
     """
 
     style: FusionStyle | MixtureStyle = "concat_mlp"
