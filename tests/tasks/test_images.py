@@ -29,8 +29,15 @@ class TestImages(SampleTaskTests):
         ImagesSettings(size=(6, 6)),
         ImagesSettings(colour="rgb"),
         ImagesSettings(held_out=0.2),
+        ImagesSettings(architecture=0.2),
         ImagesSettings(domains=(DRAWN[0],)),
     )
+
+
+class TestFourSplits(SampleTaskTests):
+    task_class = ImagesTask
+    settings = ImagesSettings(architecture=0.1)
+    decisive = (ImagesSettings(architecture=0.2),)
 
 
 class TestDomains(SampleTaskTests):
@@ -55,6 +62,17 @@ def _folder(root: Path, labels: str = "abc", each: int = 12, side: int = 5) -> P
 
 def _open(tmp_path: Path, **settings: Any) -> ImagesTask:
     return ImagesTask.open(ImagesSettings(**settings), tmp_path / "cache")
+
+
+def test_the_fourth_split_is_a_part_of_training(tmp_path: Path) -> None:
+    three, four = _open(tmp_path), _open(tmp_path, architecture=0.1)
+    for split in ("validation", "test"):
+        places = np.arange(three.count(split))
+        np.testing.assert_array_equal(three.fetch(split, places)["image"], four.fetch(split, places)["image"])
+    assert four.count("train") + four.count("architecture") == three.count("train")
+    assert abs(four.count("architecture") / three.count("train") - 0.1) < 0.01
+    classes = four.fetch("architecture", np.arange(four.count("architecture")))["class/target"]
+    assert np.bincount(classes).min() > 0.08 * three.count("train") / 10
 
 
 def test_digits_are_scikit_learns(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -63,8 +63,8 @@ class TableTests(SampleTaskTests):
     """The laws, over a table that is written first."""
 
     task_class = TableTask
-    columns: dict[str, Any]
-    changes: tuple[dict[str, Any], ...] = ()
+    columns: ClassVar[dict[str, Any]]
+    changes: ClassVar[tuple[dict[str, Any], ...]] = ()
 
     @pytest.fixture(scope="class", autouse=True)
     @classmethod
@@ -78,7 +78,7 @@ class TableTests(SampleTaskTests):
 
 
 class TestImageTextAndNumbers(TableTests):
-    columns = {"image": "image", "text": "text", "vectors": ("age", "price"), "label": "kind"}
+    columns: ClassVar = {"image": "image", "text": "text", "vectors": ("age", "price"), "label": "kind"}
     changes = (
         {"label": "tags", "separator": "|"},
         {"group": "author"},
@@ -91,7 +91,7 @@ class TestImageTextAndNumbers(TableTests):
 
 class TestTextAndImageForLabels(TableTests):
     # Bytes, since words that training lacks are all the same to a model.
-    columns = {
+    columns: ClassVar = {
         "image": "image",
         "text": "text",
         "label": "tags",
@@ -103,7 +103,7 @@ class TestTextAndImageForLabels(TableTests):
 
 
 class TestNumbersAlone(TableTests):
-    columns = {"vectors": "age,price", "label": "kind"}
+    columns: ClassVar = {"vectors": "age,price", "label": "kind"}
     changes = ({"vectors": "price"},)
 
 
@@ -280,7 +280,13 @@ def test_boxes_are_cut_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tokenizer", ["words", "bytes", "bpe"])
 def test_what_is_written_down_is_read_as_in_the_table(tmp_path: Path, tokenizer: str) -> None:
     path = _posts(tmp_path)
-    columns = {"image": "image", "text": "text", "vectors": "age,price", "label": "kind", "tokenizer": tokenizer}
+    columns: ClassVar = {
+        "image": "image",
+        "text": "text",
+        "vectors": "age,price",
+        "label": "kind",
+        "tokenizer": tokenizer,
+    }
     task = _open(tmp_path, data=str(path), length=20, **columns)
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -308,7 +314,7 @@ def test_what_is_written_down_is_read_as_in_the_table(tmp_path: Path, tokenizer:
                 for name in ("image/present", "text/present", "vectors/present"):
                     assert sample[name][0] == everything[name][number]
                     assert sample[name][0] == learned[split].get(name, np.ones(999, bool))[place]
-    some = list(task.read_rows(_write(tmp_path / "texts.csv", [("text",), ("a cat",), ("",)])))[0]
+    some = next(task.read_rows(_write(tmp_path / "texts.csv", [("text",), ("a cat",), ("",)])))
     assert some["text/present"].tolist() == [True, False]
     assert not some["image/present"].any()
     assert some["vectors"].shape == (2, 2)
@@ -322,6 +328,9 @@ def test_samples_that_cannot_be_read_say_why(tmp_path: Path) -> None:
         task.read_sample({"vectors": "1,2,3"})
     with pytest.raises(UsageError, match="numbers with commas"):
         task.read_sample({"vectors": "1,two"})
+    for beyond in ("1,1e99", "1,nan"):
+        with pytest.raises(UsageError, match="finite numbers"):
+            task.read_sample({"vectors": beyond})
     with pytest.raises(DataError, match=r"no column 'image'\. .*There: text"):
         list(task.read_rows(_write(tmp_path / "b.csv", [("text",), ("x",)])))
     with pytest.raises(DataError, match=r"no column 'price'"):

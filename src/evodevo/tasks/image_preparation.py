@@ -14,8 +14,9 @@ from pydantic import Field, model_validator
 from evodevo.errors import DataError, quoted_list
 from evodevo.settings import Settings
 from evodevo.tasks import drawn_images, image_files
-from evodevo.tasks.base import SPLITS
+from evodevo.tasks.base import Split
 from evodevo.tasks.drawn_images import Builtin
+from evodevo.tasks.group_splits import Shares, divide
 from evodevo.tasks.image_files import Labelled, Part
 from evodevo.tasks.pixels import Colour, uniform
 from evodevo.tasks.sample_splits import Pool, assign, fingerprint
@@ -100,6 +101,7 @@ def prepare(
     size: tuple[int, int] | None,
     colour: Colour,
     held_out: float,
+    architecture: float,
     images: str,
     labels: str,
     skip_corrupt: bool,
@@ -137,8 +139,15 @@ def prepare(
         held_out=held_out,
     )
     arrays: dict[str, NDArray[Any]] = {}
-    rows = {split: kept[division.places[split]] for split in SPLITS}
-    for split in SPLITS:
+    places = division.places
+    if architecture:
+        learning = kept[places["train"]]
+        shares = Shares(train=1 - architecture, architecture=architecture)
+        wanted: tuple[Split, ...] = ("train", "architecture")
+        found = divide([contents[row] for row in learning], every_class[learning].tolist(), shares, wanted)
+        places = places | {split: places["train"][chosen] for split, chosen in found.items()}
+    rows = {split: kept[chosen] for split, chosen in places.items()}
+    for split in rows:
         arrays |= {
             f"pixels_{split}": pixels[rows[split]].reshape(-1),
             f"labels_{split}": label[rows[split]],
@@ -150,7 +159,7 @@ def prepare(
         "sources": {item.name: item.source for item in domains},
         "shape": list(pixels.shape[1:]),
         "classes": {name: list(found) for name, found in classes.items()},
-        "split_rule": division.rule,
+        "split_rule": division.rule + (f"; {architecture:.0%} of train is architecture" if architecture else ""),
         "repeated": division.repeated,
         "dropped_as_held_out": division.dropped,
         "skipped": len(skipped),
@@ -201,7 +210,7 @@ def _check_seen(
     rows: dict[Any, NDArray[np.int64]],
 ) -> None:
     seen = np.unique(every_class[rows["train"]])
-    for split in SPLITS[1:]:
+    for split in (name for name in rows if name != "train"):
         unseen = Counter(every_class[rows[split]].tolist())
         for known in seen.tolist():
             unseen.pop(known, None)

@@ -17,7 +17,7 @@ from evodevo import canonical
 from evodevo.errors import DataError, quoted_list, unknown_name
 from evodevo.settings import Settings
 from evodevo.tasks import sample_baselines
-from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.base import ALL_SPLITS, NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.drawn_images import Builtin
 from evodevo.tasks.image_preparation import Domain, identity, prepare
 from evodevo.tasks.pixels import Colour
@@ -46,6 +46,9 @@ class ImagesSettings(Settings):
     colour: Colour = Field(default="auto", description="'grey', 'rgb', or what the images have")
     held_out: float = Field(
         default=0.1, gt=0, le=0.4, description="share of validation, and of test where none is given"
+    )
+    architecture: float = Field(
+        default=0.0, ge=0, le=0.5, description="share of the training images that a strategist looks at instead"
     )
     images: str = Field(default="x", min_length=1, description="the npz's array of images")
     labels: str = Field(default="y", min_length=1, description="the npz's array of labels")
@@ -98,10 +101,13 @@ class ImagesTask(SampleTask):
         self.digest = canonical.digest(
             {"task": self.name, "key": key, "answers": settings.answers, "active": list(settings.active)}
         )
-        self._pixels = {split: entry.arrays[f"pixels_{split}"].reshape(-1, height, width, channels) for split in SPLITS}
-        self._labels = {split: entry.arrays[f"labels_{split}"] for split in SPLITS}
-        self._domains = {split: entry.arrays[f"domains_{split}"] for split in SPLITS}
-        self._rows = {split: self._active_rows(split) for split in SPLITS}
+        self.splits = ALL_SPLITS if settings.architecture else SPLITS
+        self._pixels = {
+            split: entry.arrays[f"pixels_{split}"].reshape(-1, height, width, channels) for split in self.splits
+        }
+        self._labels = {split: entry.arrays[f"labels_{split}"] for split in self.splits}
+        self._domains = {split: entry.arrays[f"domains_{split}"] for split in self.splits}
+        self._rows = {split: self._active_rows(split) for split in self.splits}
 
     @classmethod
     def open(cls, settings: ImagesSettings, cache_folder: Path | None = None, key: str | None = None) -> ImagesTask:
@@ -109,7 +115,11 @@ class ImagesTask(SampleTask):
         entry = cache.get(key) if key is not None else None
         if entry is not None and key is not None:
             return cls(settings, key, entry)
-        options = settings.model_dump(exclude={"data", "test", "domains", "answers", "active"}, mode="json")
+        # Without the fourth split the key is what it was before there was one.
+        unused = {"data", "test", "domains", "answers", "active"} | (
+            set() if settings.architecture else {"architecture"}
+        )
+        options = settings.model_dump(exclude=unused, mode="json")
         found = canonical.digest({"task": cls.name, "sources": identity(settings.sources()), "options": options})
         check_key(found, key, quoted_list(domain.source for domain in settings.sources()))
         entry = cache.get(found)
@@ -158,14 +168,14 @@ class ImagesTask(SampleTask):
             "task": self.name,
             "digest": self.digest,
             "key": self.key,
-            "samples": {split: self.count(split) for split in SPLITS},
+            "samples": {split: self.count(split) for split in self.splits},
             "outputs": {output.name: list(output.names) for output in self.outputs},
             **self._info,
         }
 
     @cached_property
     def _all_targets(self) -> dict[Split, dict[str, NDArray[np.int64]]]:
-        return {split: self._targets(split, self._rows[split]) for split in SPLITS}
+        return {split: self._targets(split, self._rows[split]) for split in self.splits}
 
     def _features(self, split: Split) -> NDArray[np.float32]:
         return self._pixels[split][self._rows[split]].reshape(self.count(split), -1).astype(np.float32) / np.float32(
@@ -190,7 +200,7 @@ class ImagesTask(SampleTask):
 
 
 def _arguments(settings: ImagesSettings) -> dict[str, Any]:
-    names = ("size", "colour", "held_out", "images", "labels", "skip_corrupt")
+    names = ("size", "colour", "held_out", "architecture", "images", "labels", "skip_corrupt")
     return {name: getattr(settings, name) for name in names}
 
 

@@ -17,6 +17,8 @@ from evodevo.tasks.base import Batch, InputSpec
 from evodevo.tasks.image_arrays import read_bytes
 from evodevo.tasks.pixels import Pixels, decode, uniform
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 Encode = Callable[[str, str], NDArray[np.int64]]
 Crop = Callable[[Pixels], Pixels]
 
@@ -65,12 +67,12 @@ def numbers(text: str, name: str) -> NDArray[np.float32]:
     """
     pieces = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
     try:
-        found = np.asarray([float(piece) for piece in pieces], np.float32)
+        found = np.asarray([float(piece) for piece in pieces], np.float64)
     except ValueError:
         raise UsageError(f"{name} wants numbers with commas between them, got {text[:80]!r}.") from None
-    if not np.isfinite(found).all():
+    if not (np.abs(found) <= _LARGEST).all():
         raise UsageError(f"{name} wants finite numbers, got {text[:80]!r}.")
-    return found
+    return found.astype(np.float32)
 
 
 def padded(spec: InputSpec, texts: Sequence[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:

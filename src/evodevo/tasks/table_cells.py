@@ -6,9 +6,8 @@ Shapes: N rows, F numbers of a vector.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +15,11 @@ from numpy.typing import NDArray
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, quoted_list
 
-T = TypeVar("T")
 Box = tuple[int, int, int, int]
 """x, y, width and height in pixels, from the upper left corner."""
 
 _NAMED = 3
+_LARGEST = float(np.finfo(np.float32).max)
 _NO_NUMBER = frozenset({"", "na", "n/a", "nan", "null", "none", "inf", "-inf", "infinity", "-infinity"})
 
 
@@ -45,17 +44,6 @@ def refuse(troubles: Sequence[Trouble], source: str, what: str, advice: str) -> 
         raise DataError(f"{source}: {rows} with {what} ({named}{more}). {advice}")
 
 
-def each(cells: Sequence[T], read: Callable[[T], object]) -> list[Trouble]:
-    """Read every cell and collect what cannot be read."""
-    troubles: list[Trouble] = []
-    for row, cell in enumerate(cells, start=1):
-        try:
-            read(cell)
-        except DataError as error:
-            troubles.append(Trouble(row, str(error)))
-    return troubles
-
-
 def number(text: str) -> float:
     """A number; NaN where a cell is empty or says that there is none.
 
@@ -70,7 +58,7 @@ def number(text: str) -> float:
     except ValueError:
         raise DataError(f"{stripped[:40]!r} is no number") from None
     # Beyond what single precision holds is no measurement.
-    return found if abs(found) <= np.finfo(np.float32).max else math.nan
+    return found if abs(found) <= _LARGEST else math.nan
 
 
 def numbers(text: str) -> list[float]:

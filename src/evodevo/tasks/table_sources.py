@@ -6,7 +6,7 @@ Shapes: N rows, M distinct images, F numbers of a vector.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Part:
 
     path: Path
     given: Split | None
-    table: Table
+    table: Mapping[str, list[str]]
     images: Named | None
 
     def __len__(self) -> int:
@@ -175,7 +175,7 @@ def _refuse(
         start += len(one)
 
 
-def _digest(table: Table) -> str:
+def _digest(table: Mapping[str, list[str]]) -> str:
     whole = hashlib.sha256()
     for name, values in table.items():
         whole.update(fingerprint(name.encode(), *(value.encode() for value in values)))
