@@ -161,6 +161,17 @@ class SensesTests:
                 loss = loss + sense.vector.square().sum()
         _assert_influence(senses, loss, case.untouched)
 
+    def test_half_precision_in_autocast_is_near(self, case: SensesCase) -> None:
+        senses, batch = case.build().float(), _with_missing(case, case.batch(padded=True))
+        with torch.no_grad():
+            wanted = senses(batch)
+            with torch.autocast("cpu", torch.bfloat16):
+                found = senses(batch)
+        for half, full in zip(found, wanted, strict=True):
+            if half is not None and full is not None:
+                for one, two in ((_real(half), _real(full)), (half.vector, full.vector)):
+                    assert float((one.float() - two).norm() / two.norm()) < 0.1
+
     def test_the_same_seed_gives_the_same_parameters(self, case: SensesCase) -> None:
         first, again = (dict(case.build(seed).named_parameters()) for seed in (0, 0))
         assert all(torch.equal(first[name], again[name]) for name in first)
@@ -245,6 +256,16 @@ class FusionTests:
         loss = fused.tokens.square().sum() + fused.vector.square().sum()
         for gradient in torch.autograd.grad(loss, [first.tokens, *fusion.parameters()], allow_unused=True):
             assert gradient is None or bool(gradient.isfinite().all())
+
+    def test_half_precision_in_autocast_is_near(self, structure: FusionStructure) -> None:
+        fusion = build_fusion(structure).float()
+        sides = [replace(one, tokens=one.tokens.float(), vector=one.vector.float()) for one in both_sides(masked=True)]
+        with torch.no_grad():
+            wanted = fusion(*sides)
+            with torch.autocast("cpu", torch.bfloat16):
+                found = fusion(*sides)
+        for half, full in ((_real(found), _real(wanted)), (found.vector, wanted.vector)):
+            assert float((half.float() - full).norm() / full.norm()) < 0.05
 
     def test_every_parameter_has_an_influence(self, structure: FusionStructure) -> None:
         fusion = build_fusion(structure)
