@@ -114,3 +114,18 @@ def test_an_h_model_costs_its_layers_as_often_as_they_run(capsys: pytest.Capture
     assert "every layer run" in capsys.readouterr().out
     assert run(["cost", "T4 a1 r1 sum dense | nonsense"]) == ExitCode.USAGE
     assert "nonsense" in capsys.readouterr().err
+
+
+def test_a_zoo_costs_what_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pool = "4*mlp lstm"
+    dense = cost(capsys, f"k2 output | {pool}", "--width", "64", "--length", "32")
+    chosen = cost(capsys, f"k2 predictor | {pool}", "--width", "64", "--length", "32")
+    assert chosen["flops"] > chosen["executed_flops"]
+    assert dense["flops"] == dense["executed_flops"]
+    assert (
+        dense["genome"] == f"asym_residual sparsemax similar h4 k2 output | {pool.replace('4*mlp', 'mlp mlp mlp mlp')}"
+    )
+    assert run(["cost", f"k2 output | {pool}"]) == ExitCode.SUCCESS
+    assert "modules that are not chosen" in capsys.readouterr().out
+    assert run(["cost", "k2 output | nonsense"]) == ExitCode.USAGE
+    assert "unknown archetype 'nonsense'" in capsys.readouterr().err

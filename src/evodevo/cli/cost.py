@@ -15,8 +15,10 @@ from evodevo.errors import GenomeError
 if TYPE_CHECKING:
     from evodevo.spaces.backbone import BackboneSpace
     from evodevo.spaces.backbone_genome import BackboneGenome
+    from evodevo.spaces.cost import Cost
 
 DEFAULT_DEPTH = 24
+_ITERATIONS = re.compile(r"[^|]*\bT[0-9]", re.ASCII)
 _SIX_INTEGERS = re.compile(r"\s*(?:[0-9]{6}|[0-9]{1,6}(?:\.[0-9]{1,6}){5})(?![0-9.])", re.ASCII)
 
 
@@ -37,7 +39,10 @@ class Mode(StrEnum):
 
 def cost(
     genome: Annotated[
-        str, typer.Argument(help="A genome (11111 91111 …; T4 … | tr mlp) or a named backbone (transformer++).")
+        str,
+        typer.Argument(
+            help="A genome (11111 91111 …; T4 … | tr mlp; k3 … | mlp lstm) or a named backbone (transformer++)."
+        ),
     ],
     depth: Annotated[int | None, typer.Option(help="LIVs of a named backbone.  [default: 24]")] = None,
     width: Annotated[int, typer.Option(help="Channels of the residual stream.")] = 768,
@@ -53,10 +58,12 @@ def cost(
 ) -> None:
     """Say what an architecture costs: parameters, cache, FLOPs, bytes read. Nothing is built.
 
-    An H-Model is written as in "T4 a1 r1 sum dense | tr tr mlp"; its cost is that of all but inputs and outputs.
+    An H-Model is written as in "T4 a1 r1 sum dense | tr tr mlp", a zoo as in "k3 predictor | mlp lstm cnn"; their
+    cost is that of all but inputs and outputs, of a zoo without its senses and its fusion.
     """
     if "|" in genome:
-        _h_model(genome, width, length, batch, mode, json)
+        ask = _h_model if _ITERATIONS.match(genome) else _zoo
+        _networks(*ask(genome, width, length, batch, mode), (width, length, batch, mode), json)
         return
     space, backbone = _read(genome, depth, width, head_size)
     record = space.cost(
@@ -94,7 +101,7 @@ def cost(
     output.table(("cost", "value", "meaning"), rows, right=("value",))
 
 
-def _h_model(text: str, width: int, length: int, batch: int, mode: Mode, json: bool) -> None:
+def _h_model(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[str, Cost]:
     from evodevo.settings import validate
     from evodevo.spaces.h_model import HModelSpace
     from evodevo.spaces.h_model_settings import HModelSpaceSettings
@@ -102,15 +109,29 @@ def _h_model(text: str, width: int, length: int, batch: int, mode: Mode, json: b
     values = {"structure": {"width": width}, "hidden_range": [1, 64], "iterations_range": [1, 256]}
     space = HModelSpace(validate(HModelSpaceSettings, values, what="cost"))
     genome = space.parse(text)
-    record = space.cost(genome, length=length, batch=batch, mode=mode.value)
+    return space.print(genome), space.cost(genome, length=length, batch=batch, mode=mode.value)
+
+
+def _zoo(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[str, Cost]:
+    from evodevo.spaces.module_zoo import any_zoo
+
+    space = any_zoo(width)
+    genome = space.parse(text)
+    return space.print(genome), space.cost(genome, length=length, batch=batch, mode=mode.value)
+
+
+def _networks(genome: str, record: Cost, given: tuple[int, int, int, Mode], json: bool) -> None:
+    """What a network of samples costs between its inputs and its outputs."""
+    width, length, batch, mode = given
     if json:
-        given = {"genome": space.print(genome), "width": width, "length": length, "batch": batch, "mode": mode.value}
-        output.document("evodevo.cost/1", {**record.to_json(), **given})
+        asked = {"genome": genome, "width": width, "length": length, "batch": batch, "mode": mode.value}
+        output.document("evodevo.cost/1", {**record.to_json(), **asked})
         return
+    executed = "with masked and padded work, without modules that are not chosen"
     rows = [
         ("parameters", f"{record.parameters:,}", "without inputs and outputs"),
         ("FLOPs", f"{record.flops:,}", f"of one {mode.value} pass over {length:,} positions, every layer run"),
-        ("executed FLOPs", f"{record.executed_flops:,}", "with masked and padded work"),
+        ("executed FLOPs", f"{record.executed_flops:,}", executed),
         ("bytes read", f"{record.bytes_read:,}", "by that pass"),
     ]
     output.table(("cost", "value", "meaning"), rows, right=("value",))

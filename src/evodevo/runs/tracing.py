@@ -66,11 +66,17 @@ class Tracer:
     def __init__(self, individual: Individual, cache_folder: Path | None = None) -> None:
         from evodevo.evaluation.network import load_network
         from evodevo.models.h_model import HModel
+        from evodevo.models.module_zoo import ModuleZoo
         from evodevo.training.precision import decide
 
         if individual.run.slice.name == "backbone":
             raise UsageError(f"{individual.id} is a backbone: its layers have a fixed order. Trace an H-Model.")
         network, self._specification = load_network(individual.run.archive.store.blobs, individual.weights())
+        if isinstance(network, ModuleZoo):
+            raise UsageError(
+                f"{individual.id} is a zoo of modules, whose modules do not hear each other. See whom its router "
+                f"listens to: evodevo show {individual.id} --svg zoo.svg"
+            )
         if not isinstance(network, HModel):
             raise UsageError(f"{individual.id} ({individual.title}) is no H-Model: its layers have a fixed order.")
         self.individual = individual

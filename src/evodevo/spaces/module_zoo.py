@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.errors import GenomeError, UsageError, quoted_list
+from evodevo.settings import validate
 from evodevo.spaces import zoo_archetypes
 from evodevo.spaces.base import SPACES, Space
 from evodevo.spaces.canvas import OutputSizes
@@ -23,6 +24,7 @@ from evodevo.spaces.module_zoo_genome import (
     ALL,
     GENES,
     MAX_MODULES,
+    WORDS,
     ZooGenome,
     genes_of,
     genome_of,
@@ -285,6 +287,26 @@ class ModuleZooSpace(Space[ZooGenome]):
     ) -> Cost:
         """Cost without building a model; see ``zoo_cost``."""
         return zoo_cost(self.structure(genome), inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
+
+
+def any_zoo(width: int) -> ModuleZooSpace:
+    """The space of every zoo of a width that can be written.
+
+    Raises:
+        UsageError: a width that no zoo has.
+    """
+    heads = [count for count in range(1, 65) if width % count == 0]
+    fixed: dict[str, Any] = {
+        "structure": {"width": width, "fusion": {"heads": 1}, "router": {"heads": 1}},
+        "modules_range": [1, MAX_MODULES],
+        "archetypes": zoo_archetypes.ARCHETYPES.names(),
+        "hybrids": True,
+        "heads": heads,
+        "top_ks": list(range(MAX_MODULES + 1)),
+    }
+    words = {"fusions": "fusion", "gates": "gate", "synergies": "synergy", "keys": "keys"}
+    values = {**fixed, **{setting: list(WORDS[gene]) for setting, gene in words.items()}}
+    return ModuleZooSpace(validate(ModuleZooSpaceSettings, values, what="zoos"))
 
 
 def _named(modules: Sequence[ModuleGenotype]) -> tuple[ZooModule, ...]:
