@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evodevo.estimators import ZooClassifier
     from evodevo.runs.archive import Archive as open
     from evodevo.runs.archive import Individual, Run
     from evodevo.runs.evolve import evolve, resume
@@ -21,13 +22,14 @@ _HOMES = {
     "Individual": "evodevo.runs:Individual",
     "Run": "evodevo.runs:Run",
     "Study": "evodevo.study:Study",
+    "ZooClassifier": "evodevo.estimators:ZooClassifier",
     "evolve": "evodevo.runs:evolve",
     "open": "evodevo.runs:Archive",
     "resume": "evodevo.runs:resume",
     "train": "evodevo.runs:train",
 }
 
-__all__ = ["Individual", "Run", "Study", "__version__", "evolve", "open", "resume", "train"]
+__all__ = ["Individual", "Run", "Study", "ZooClassifier", "__version__", "evolve", "open", "resume", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -183,3 +183,15 @@ def test_gumbel_noise_has_its_mean_and_spread() -> None:
     assert float(noise.mean()) == pytest.approx(0.5772, abs=0.01)
     assert float(noise.var()) == pytest.approx(math.pi**2 / 6, abs=0.03)
     assert noise.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_lost_logits_give_lost_weights_and_no_exception(kind: Gate) -> None:
+    """A training that is lost is seen by its loss; nothing may raise before."""
+    logits = drawn(0, 4)
+    logits[1, 0, 2] = math.nan
+    weights = ModuleGate(kind).eval()(logits)
+    assert weights[1, 0].isnan().any()
+    lost = torch.zeros(3, 2, dtype=torch.bool)
+    lost[1, 0] = True
+    torch.testing.assert_close(weights[~lost], ModuleGate(kind).eval()(drawn(0, 4)[~lost]))

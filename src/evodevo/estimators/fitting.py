@@ -30,7 +30,7 @@ from evodevo.tasks.group_splits import Shares, divide
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.training.loop import Progress, TrainingResult, train
 from evodevo.training.precision import Precision, decide
-from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+from evodevo.training.settings import TrainingSettings
 
 FEWEST = 20
 """Below so many samples none are kept aside: a handful says nothing about an epoch."""
@@ -87,7 +87,7 @@ def divided(answers: NDArray[Any], groups: Any, fraction: float) -> tuple[NDArra
         raise UsageError(f"groups want one value for each of {count} samples; they have the shape {names.shape}.")
     if fraction == 0 or count < FEWEST or len(np.unique(names)) < 2:
         return np.arange(count), np.zeros(0, np.int64)
-    shares = Shares(train=1 - fraction, architecture=0, validation=fraction, test=0)
+    shares = Shares(train=1 - fraction, validation=fraction)
     classes = [row.tobytes() for row in np.ascontiguousarray(answers)]
     found = divide([str(one).encode() for one in names.tolist()], classes, shares, SPLITS)
     return found["train"], found["validation"]
@@ -102,14 +102,17 @@ def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course
     count = task.count("train")
     size = min(_positive("batch_size", plan.batch_size), count)
     steps = -(-count // size)
-    settings = TrainingSettings(
-        budget=Budget(steps=_positive("epochs", plan.epochs) * steps, seconds=plan.seconds),
-        optimizer=validate(OptimizerSettings, {"learning_rate": plan.learning_rate}, what="ZooClassifier"),
-        batch_size=size,
-        device=plan.device,
-        report_every=steps,
-    )
+    values = {
+        "budget": {"steps": _positive("epochs", plan.epochs) * steps, "seconds": plan.seconds},
+        "optimizer": {"learning_rate": plan.learning_rate},
+        "batch_size": size,
+        "device": plan.device,
+        "report_every": steps,
+    }
+    settings = validate(TrainingSettings, values, what="ZooClassifier")
     precision = decide(plan.device)
+    if plan.patience is not None:
+        _positive("patience", plan.patience)
     choice = _Choice(network, task, plan, precision)
 
     def batch_at(step: int) -> Batch:
@@ -147,7 +150,7 @@ class _Choice:
         self.output = network.output_specs[0]
         self.samples: Batch | None = None
         self.course = Course("none")
-        self._best = -math.inf
+        self._best = (-math.inf, -math.inf)
         self._weights: dict[str, Tensor] | None = None
         if "validation" in task.splits:
             self.samples = task.fetch("validation", np.arange(task.count("validation")))
@@ -163,7 +166,8 @@ class _Choice:
             found = logits(self.network, self.samples, self.output, self.precision)
             metrics = judge(kind_of(self.output), found, self.samples[f"{ANSWER}/target"]).metrics
             known |= {"loss": metrics["log_loss"], "auc": metrics["auc"]}
-            value = metrics["auc"] if course.metric == "auc" else -metrics["log_loss"]
+            # Few samples often have the same AUC; then the loss decides.
+            value = (metrics["auc"] if course.metric == "auc" else 0.0, -metrics["log_loss"])
             if value > self._best:
                 self._best, course.best_epoch = value, epoch
                 self._weights = {name: one.detach().clone() for name, one in self.network.state_dict().items()}

@@ -50,7 +50,11 @@ def save(classifier: ZooClassifier, folder: Path) -> None:
     network = classifier.network_
     given = classifier.get_params(deep=False)
     # A generator or modules of one's own belong to the fit; what was made of them is in the structure.
-    plain = {name: one for name, one in given.items() if one is None or isinstance(one, (str, int, float, bool))}
+    plain: dict[str, Any] = {
+        name: one for name, one in given.items() if one is None or isinstance(one, (str, int, float, bool))
+    }
+    if not isinstance(given["modules"], str) and all(isinstance(one, str) for one in given["modules"]):
+        plain["modules"] = list(given["modules"])
     kept = Kept(
         format="evodevo.zoo_classifier/1",
         parameters=plain,
@@ -87,7 +91,9 @@ def load(cls: type[C], folder: Path) -> C:
         kept = validate(
             Kept, canonical.loads(text, what=str(folder / ABOUT), max_bytes=MOST_BYTES), what="a classifier"
         )
-        classifier = cls(**kept.parameters)
+        names = kept.parameters.get("modules", ())
+        listed = {"modules": tuple(names)} if isinstance(names, list) else {}
+        classifier = cls(**{**kept.parameters, **listed})
         targets = restored(kept.kind, np.array(kept.classes))
         network = build(kept.structure, kept.reading.inputs, (targets.output,), seed=0)
         network.load_state_dict(tensors)

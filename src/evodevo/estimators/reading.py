@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_array
 
 from evodevo.errors import UsageError, quoted_list, unknown_name
@@ -37,6 +38,8 @@ def columns_of(X: Any) -> Columns | None:
     Raises:
         UsageError: a column of another name, or no column.
     """
+    if issparse(X):  # some of them are mappings, too
+        return None
     if isinstance(X, Mapping):
         for name in X:
             if name not in COLUMNS:

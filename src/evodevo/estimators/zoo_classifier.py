@@ -138,7 +138,8 @@ class ZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Probabilities: of classes (n, classes), each row sums to 1; of labels (n, labels), each for itself."""
         from evodevo.estimators.answering import probabilities
 
-        return probabilities(self.network_, self._batch(X), self._targets.output, self.device)
+        batch = self._batch(X)
+        return probabilities(self.network_, batch, self._targets.output, self.device)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class (n,), or the labels with a probability above one half, as an indicator (n, labels)."""
@@ -152,7 +153,8 @@ class ZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """How much each module counts for each sample: id -> weights (n,)."""
         from evodevo.estimators.answering import weights
 
-        return weights(self.network_, self._batch(X), self.device)
+        batch = self._batch(X)
+        return weights(self.network_, batch, self.device)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted classifier: ``zoo.json`` and ``weights.safetensors``; nothing in them is code.
@@ -192,7 +194,8 @@ class ZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _batch(self, X: Any) -> Any:
         check_is_fitted(self)
-        return self._reading.read(self._columns(X)[0])
+        reading: Reading = self._reading
+        return reading.read(self._columns(X)[0])
 
     def _structure(self, seed: int) -> ZooStructure:
         from evodevo.estimators.zoos import zoo

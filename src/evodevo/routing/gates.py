@@ -6,6 +6,7 @@ them. Everything is computed in float32 at least.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -32,8 +33,17 @@ def sparsemax(logits: Tensor, axis: int = -1) -> Tensor:
 
     # What lies more than 1 below the largest has weight 0 anyway; cut off there, nothing is lost in rounding.
     clipped = (logits - logits.detach().amax(axis, keepdim=True)).clamp(min=-2.0)
-    weights: Tensor = projection(clipped.transpose(axis, -1).contiguous(), dim=-1)
-    return weights.transpose(axis, -1)
+    rows = clipped.transpose(axis, -1).contiguous()
+    return of_finite(lambda x: projection(x, dim=-1), rows).transpose(axis, -1)
+
+
+def of_finite(weigh: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
+    """Weights over the last axis where all logits are finite, NaN elsewhere: so a training that is lost is seen to be.
+
+    Exact projections find no threshold among NaN, and raise.
+    """
+    lost = ~logits.isfinite().all(-1, keepdim=True)
+    return weigh(logits.masked_fill(lost, 0.0)).masked_fill(lost, math.nan)
 
 
 def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = None, *, noise: bool = False) -> Tensor:

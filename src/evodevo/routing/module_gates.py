@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evodevo.routing.gates import FAR, sparsemax, widened
+from evodevo.routing.gates import FAR, of_finite, sparsemax, widened
 from evodevo.spaces.zoo_structure import Gate
 
 SIMPLEX: frozenset[Gate] = frozenset({"softmax", "sparsemax", "entmax15", "entmax", "gumbel"})
@@ -79,16 +79,15 @@ def gumbel_noise(like: Tensor) -> Tensor:
 def _entmax15(logits: Tensor) -> Tensor:
     from entmax import entmax15
 
-    weights: Tensor = entmax15(_near(logits, 2.0), dim=-1)
-    return weights
+    return of_finite(lambda x: entmax15(x, dim=-1), _near(logits, 2.0))
 
 
 def _entmax(logits: Tensor, alpha: Tensor) -> Tensor:
     from entmax import entmax_bisect
 
     rounds = 24 if logits.dtype == torch.float32 else 53  # one bit each
-    weights: Tensor = entmax_bisect(_near(logits, 1 / (alpha.detach() - 1)), alpha, dim=-1, n_iter=rounds)
-    return weights
+    near = _near(logits, 1 / (alpha.detach() - 1))
+    return of_finite(lambda x: entmax_bisect(x, alpha, dim=-1, n_iter=rounds), near)
 
 
 def _near(logits: Tensor, support: float | Tensor) -> Tensor:

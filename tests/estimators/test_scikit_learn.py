@@ -1,0 +1,28 @@
+"""scikit-learn's own checks of estimators; what is expected to fail says why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from evodevo.estimators import ZooClassifier
+
+SMALL = ZooClassifier(width=8, modules=("mlp", "transformer"), epochs=12, dropout=0.0, learning_rate=1e-2, device="cpu")
+
+
+def expected(estimator: Any) -> dict[str, str]:
+    """Check -> why it cannot pass."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@parametrize_with_checks([SMALL], expected_failed_checks=expected)  # type: ignore[untyped-decorator]
+def test_a_classifier_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
