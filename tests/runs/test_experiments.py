@@ -106,6 +106,25 @@ def test_the_table_is_that_of_the_trainings(run: Run) -> None:
     assert set(table.baselines) == {"validation", "test"}
 
 
+def test_arms_are_compared_with_the_reference_on_the_same_samples(run: Run) -> None:
+    table = compare_arms(run)
+    assert table.reference == "H-Model"
+    first, second, twin, _ = table.rows
+    assert first.difference is None
+    assert second.difference is not None
+    assert (second.difference.seeds, second.difference.samples) == (2, 40)
+    assert second.difference.mean == pytest.approx(second.test.mean - first.test.mean)  # type: ignore[union-attr]
+    assert second.difference.low <= second.difference.mean <= second.difference.high
+    assert twin.difference is not None
+    assert (twin.difference.mean, twin.difference.low, twin.difference.high) == (0, 0, 0)
+    assert first.peak_memory_bytes is not None
+    assert first.epochs is not None
+    assert first.epochs.mean == 64 / 400
+    assert table.headlines == tuple(
+        f"answer {metric}" for metric in ("accuracy", "auc", "f1_macro", "log_loss", "calibration_error")
+    )
+
+
 def test_a_trained_arm_loads_and_is_trained_again(store: Path, run: Run) -> None:
     one = run.individuals()[0]
     assert sum(parameter.numel() for parameter in one.load().parameters()) == one.fact["parameters"]
@@ -161,7 +180,8 @@ def test_what_cannot_be_leaves_no_store(overrides: dict[str, Any], words: str, t
 def test_the_report_shows_everything_and_no_markup_of_others(run: Run) -> None:
     data = report_data(run)
     page = report(run)
-    for words in ("tiny", "It is tiny.", "somewhere", "It was another time.", "Tr(I+H+O)", "alpha 2", "evodevo trace "):
+    for words in ("tiny", "It is tiny.", "somewhere", "It was another time.", "Tr(I+H+O)", "alpha 2", "evodevo trace ",
+                  "in points more than H-Model", "answer log_loss", "peak memory"):  # fmt: skip
         assert words in page
     assert "<b>1</b>" not in page
     assert [chart.over for chart in data.curves] == ["steps", "flops", "seconds", "steps"]
@@ -179,6 +199,9 @@ def test_the_commands_say_it(store: Path, run: Run, tmp_path: Path, capsys: pyte
         (["status", run.id], "finished"),
         (["show", run.id], "H-Model, lr 0.001, seed 0"),
         (["show", run.id], "test accuracy in percent by hops"),
+        (["show", run.id], "in points more than H-Model"),
+        (["show", run.id], "answer auc"),
+        (["show", run.id], "peak memory"),
         (["show", one.id], "Hidden layers of width 16: 2 transformer, run 2 times"),
         (["front", run.id], "lr 0."),
         (["diff", one.id, other.id], "network.structure.alpha"),
@@ -195,6 +218,8 @@ def test_the_commands_say_it(store: Path, run: Run, tmp_path: Path, capsys: pyte
     assert command(["show", run.id, "--json", *where]) == 0
     rows = json.loads(capsys.readouterr().out)["comparison"]["rows"]
     assert [row["arm"] for row in rows] == ["H-Model", "Tr(I+H+O)", "alpha", "alpha"]
+    assert rows[0]["difference"] is None
+    assert set(rows[1]["difference"]) == {"mean", "low", "high", "seeds", "samples"}
     for reading in (["show", run.id], ["show", one.id], ["front", run.id], ["diff", one.id, other.id], ["status"]):
         assert command([*reading, "--json", *where]) == 0
         assert json.loads(capsys.readouterr().out)

@@ -37,6 +37,8 @@ def show_comparison(run: Run) -> None:
     )
     output.table(headings, [_cells(row, show, with_train=bool(trained)) for row in table.rows], right=headings[1:])
     _show_metrics(table)
+    _show_differences(table)
+    _show_needs(table, show)
     _show_groups(table)
     _show_probes(table, show)
     _show_inside(table)
@@ -54,6 +56,7 @@ def comparison_record(run: Run) -> dict[str, Any]:
         "budgets": dict(table.budgets),
         "baselines": table.baselines,
         "facts": table.facts,
+        "reference": table.reference,
         "paper": [one.model_dump(mode="json") for one in comparison.paper],
         "caveats": list(comparison.caveats),
     }
@@ -87,12 +90,46 @@ def _cells(row: Row, show: Any, *, with_train: bool) -> tuple[object, ...]:
 
 
 def _show_metrics(table: Table) -> None:
-    names = dict.fromkeys(name for row in table.rows for name in row.metrics)
+    names = table.headlines
     if not names:
         return
     output.line("\ntest, each output:")
     rows = [(row.group, *(_plain(row.metrics.get(name)) for name in names)) for row in table.rows if row.metrics]
     output.table(("arm", *names), rows, right=tuple(names))
+
+
+def _show_differences(table: Table) -> None:
+    if not any(row.difference is not None for row in table.rows):
+        return
+    output.line(f"\ntest samples answered rightly, in points more than {table.reference} on the same ones:")
+    rows = [
+        (row.group, signed(d.mean), f"{signed(d.low)} to {signed(d.high)}", d.seeds, d.samples)
+        for row in table.rows
+        if (d := row.difference) is not None
+    ]
+    columns = ("difference", "95 % interval", "seeds", "samples")
+    output.table(("arm", *columns), rows, right=columns)
+    output.words("the intervals are paired bootstraps over seeds and samples; with few seeds they are too narrow.")
+
+
+def _show_needs(table: Table, show: Any) -> None:
+    rows = [
+        (
+            row.group,
+            _plain(row.epochs),
+            "–" if row.peak_memory_bytes is None else show(row.peak_memory_bytes.mean, "bytes"),
+        )
+        for row in table.rows
+        if row.epochs is not None
+    ]
+    if rows:
+        output.line("\neach training:")
+        output.table(("arm", "epochs", "peak memory"), rows, right=("epochs", "peak memory"))
+
+
+def signed(share: float) -> str:
+    """``+1.3``: a difference of shares in points."""
+    return f"{100 * share:+.1f}"
 
 
 def _show_groups(table: Table) -> None:
@@ -153,6 +190,9 @@ def _show_remarks(run: Run, table: Table, show: Any) -> None:
     for caveat in comparison.caveats:
         output.words(f"note: {caveat}")
     for row in table.rows:
+        for sentence in row.remarks:
+            output.words(f"{row.group}: {sentence}")
+    for row in table.rows:
         for sentence in row.missing:
             output.words(f"missing: {sentence}")
 
@@ -187,5 +227,9 @@ def _record(row: Row) -> dict[str, Any]:
         "steps": plain(row.steps),
         "training_flops": plain(row.training_flops),
         "training_seconds": plain(row.training_seconds),
+        "epochs": plain(row.epochs),
+        "peak_memory_bytes": plain(row.peak_memory_bytes),
+        "difference": None if row.difference is None else row.difference.to_json(),
+        "remarks": list(row.remarks),
         "at": {name: plain(spread) for name, spread in row.at.items()},
     }

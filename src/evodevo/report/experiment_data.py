@@ -85,6 +85,8 @@ class ExperimentReport:
         run: what was run, where and when.
         cards: (number, what it is).
         arms: the main table.
+        headlines: the metrics that matter most, on the test split.
+        differences: to a reference, on the same samples.
         metrics, probes, inside: further tables; None where there is nothing.
         baselines: words on simple opponents.
         budgets: words on what equal steps, FLOPs and time mean here.
@@ -102,6 +104,8 @@ class ExperimentReport:
     run: RunFacts
     arms: Words
     cards: Sequence[tuple[str, str]] = ()
+    headlines: Words | None = None
+    differences: Words | None = None
     metrics: Words | None = None
     probes: Words | None = None
     inside: Words | None = None

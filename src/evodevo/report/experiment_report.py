@@ -62,6 +62,7 @@ def _arms(data: ExperimentReport) -> Element:
     content = [_words(data.arms)]
     if data.budgets:
         content.append(paragraph(cut(data.budgets, 600), classes="muted"))
+    content += [_words(one) for one in (data.headlines, data.differences) if one is not None]
     if data.metrics is not None:
         content.append(details("Every output and metric on the test split", _words(data.metrics)))
     return section("arms", "Arms", *content)

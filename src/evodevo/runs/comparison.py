@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Any
 
+from evodevo.errors import UnsafeFileError
+from evodevo.evaluation.right_answers import unpack
 from evodevo.runs.archive import Individual, Run
+from evodevo.runs.courses import Points, accuracy_at, mean_curves
+from evodevo.runs.paired import Difference, Numbers, paired_difference
+from evodevo.runs.training_words import remarks
 from evodevo.spaces.arms import Arm
-
-Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,10 @@ class Row:
         probes: name -> validation accuracy and executed FLOPs of the trained network under other circumstances.
         inside: what is seen inside the trained network (``evaluation.inside``).
         parameters, executed_flops: of the network, of an answer to one sample.
-        steps, training_flops, training_seconds: of the whole training.
+        steps, epochs, training_flops, training_seconds: of the whole training.
+        peak_memory_bytes: the most that a whole evaluation held, of the device or the process.
+        difference: of the test samples answered rightly, to the reference on the same samples and seeds.
+        remarks: what trainings have to say in words.
         curves: name -> mean points over seeds: loss and error over steps, over FLOPs, over seconds.
         at: "steps", "flops", "seconds" -> validation accuracy when the common budget is used up.
     """
@@ -78,6 +84,10 @@ class Row:
     steps: Spread | None = None
     training_flops: Spread | None = None
     training_seconds: Spread | None = None
+    epochs: Spread | None = None
+    peak_memory_bytes: Spread | None = None
+    difference: Difference | None = None
+    remarks: tuple[str, ...] = ()
     curves: Mapping[str, Points] = field(default_factory=dict)
     at: Mapping[str, Spread | None] = field(default_factory=dict)
 
@@ -97,14 +107,48 @@ class Table:
             smallest total of any arm.
         baselines: split -> simple opponent -> its number.
         facts: of finished trainings that belong to no column, by title.
+        reference: the arm to which paired differences are taken.
     """
 
     rows: tuple[Row, ...]
     budgets: Mapping[str, float]
     baselines: Mapping[str, Mapping[str, float]]
     facts: Mapping[str, Mapping[str, Any]]
+    reference: str = ""
+
+    @property
+    def headlines(self) -> tuple[str, ...]:
+        """The metrics that a table has room for, by "output metric"."""
+        names = dict.fromkeys(name for row in self.rows for name in row.metrics)
+        rank = {metric: place for place, metric in enumerate(HEADLINES)}
+        outputs = dict.fromkeys(name.rpartition(" ")[0] for name in names)
+        found = [
+            name
+            for output in outputs
+            for name in sorted(
+                (one for one in names if one.rpartition(" ")[0] == output and one.rpartition(" ")[2] in rank),
+                key=lambda one: rank[one.rpartition(" ")[2]],
+            )
+        ]
+        # Of classes and labels the loss is the log-loss.
+        return tuple(
+            one for one in found if not (one.endswith(" loss") and f"{one.removesuffix(' loss')} log_loss" in names)
+        )
 
 
+HEADLINES = (
+    "accuracy",
+    "answer",
+    "exact",
+    "f1_micro",
+    "auc",
+    "f1_macro",
+    "log_loss",
+    "calibration_error",
+    "bits_per_byte",
+    "loss",
+)
+"""Metrics in the order of a table's columns; the report and ``--json`` have all."""
 TOTALS = {"steps": "steps", "flops": "training_flops", "seconds": "training_seconds"}
 """Budget -> fact of an evaluation."""
 
@@ -118,9 +162,11 @@ def compare_arms(run: Run) -> Table:
     chosen = {group: _chosen(members) for group, members in by_arm.items()}
     budgets = _budgets(chosen, comparison.reference)
     rows = tuple(_row(by_arm[group], members, budgets) for group, members in chosen.items())
+    name = comparison.reference or comparison.arms[0].name
+    rows = tuple(replace(row, difference=_difference(row, _reference(row, rows, name))) for row in rows)
     described = [event.payload for event in run.events() if event.type == "task"]
     facts = {one.title: one.fact["facts"] for row in rows for one in row.trainings if one.fact.get("facts")}
-    return Table(rows, budgets, described[0].get("baselines", {}) if described else {}, facts)
+    return Table(rows, budgets, described[0].get("baselines", {}) if described else {}, facts, name)
 
 
 def _group(name: str, cell: Mapping[str, Any]) -> str:
@@ -185,10 +231,43 @@ def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: M
         inside=_nested(chosen, lambda one: one.fact.get("inside", {})),
         parameters=Spread.of(one.fact.get("parameters") for one in chosen),
         executed_flops=Spread.of(one.fact.get("executed_flops") for one in chosen),
-        curves=_mean_curves(series),
-        at={name: Spread.of(_accuracy_at(one, name, budgets[name]) for one in series) for name in budgets},
-        **{fact: Spread.of(one.fact.get(fact) for one in chosen) for fact in TOTALS.values()},
+        epochs=Spread.of(one.fact.get("epochs") for one in chosen),
+        peak_memory_bytes=Spread.of(one.fact.get("peak_memory_bytes") for one in chosen),
+        remarks=remarks([one.fact for one in chosen]),
+        curves=mean_curves(series),
+        at={name: Spread.of(accuracy_at(one, name, budgets[name]) for one in series) for name in budgets},
+        steps=Spread.of(one.fact.get("steps") for one in chosen),
+        training_flops=Spread.of(one.fact.get("training_flops") for one in chosen),
+        training_seconds=Spread.of(one.fact.get("training_seconds") for one in chosen),
     )
+
+
+def _reference(row: Row, rows: Sequence[Row], name: str) -> Row | None:
+    """The reference in the same cell, or the only one; None for itself."""
+    named = [one for one in rows if one.name == name]
+    fitting = [one for one in named if one.cell == row.cell] or (named if len(named) == 1 else [])
+    return fitting[0] if fitting and fitting[0] is not row else None
+
+
+def _difference(row: Row, reference: Row | None) -> Difference | None:
+    """On seeds that both have; None where they were not tested on the same samples."""
+    if reference is None:
+        return None
+    ours, theirs = ({one.genome.seed: one for one in each.trainings} for each in (row, reference))
+    pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+    if any(a.genome.task != b.genome.task for a, b in pairs):
+        return None
+    answers = [(_right(a), _right(b)) for a, b in pairs]
+    known = [(a, b) for a, b in answers if a is not None and b is not None]
+    return paired_difference([a for a, _ in known], [b for _, b in known])
+
+
+def _right(one: Individual) -> Numbers | None:
+    packed = one.fact.get("test", {}).get("right")
+    try:
+        return None if packed is None else unpack(packed)
+    except UnsafeFileError:
+        return None
 
 
 def _flat(outputs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -234,43 +313,3 @@ def _series(one: Individual) -> dict[str, Points]:
     if evaluation is None:
         return {}
     return {name: tuple(points) for name, points in one.run.archive.store.series(evaluation.id).items()}
-
-
-def _x(series: Mapping[str, Points], budget: str) -> dict[float, float]:
-    """Step -> steps, FLOPs or seconds used up at it."""
-    if budget == "steps":
-        return {step: step for step, _ in series.get("validation_error", ())}
-    return dict(series.get(budget, ()))
-
-
-def _over(series: Mapping[str, Points], name: str, budget: str) -> Points:
-    places = _x(series, budget)
-    return tuple((places[step], value) for step, value in series.get(name, ()) if step in places)
-
-
-def _accuracy_at(series: Mapping[str, Points], budget: str, amount: float) -> float | None:
-    """Validation accuracy when so much is used up, on the line between the measurements; None before the first."""
-    before: tuple[float, float] | None = None
-    for x, error in _over(series, "validation_error", budget):
-        if x >= amount * (1 - 1e-9):
-            if before is None or x <= amount * (1 + 1e-9):
-                return 1.0 - error if before is not None or x <= amount * (1 + 1e-9) else None
-            share = (amount - before[0]) / (x - before[0])
-            return 1.0 - (before[1] + share * (error - before[1]))
-        before = (x, error)
-    return None if before is None else 1.0 - before[1]
-
-
-def _mean_curves(series: Sequence[Mapping[str, Points]]) -> dict[str, Points]:
-    """Over steps, FLOPs and seconds: point by point the mean over seeds, which are measured at equal shares."""
-    found: dict[str, Points] = {"train_loss": _mean_points([one.get("train_loss", ()) for one in series])}
-    for name in ("validation_error", "validation_loss"):
-        for budget in TOTALS:
-            found[f"{name} over {budget}"] = _mean_points([_over(one, name, budget) for one in series])
-    return {name: points for name, points in found.items() if points}
-
-
-def _mean_points(each: Sequence[Points]) -> Points:
-    return tuple(
-        (fmean(x for x, _ in together), fmean(y for _, y in together)) for together in zip(*each, strict=False)
-    )

@@ -31,6 +31,8 @@ def report_data(run: Run) -> ExperimentReport:
         run=facts(run, f"evodevo train {run.recipe} --set study.seed={run.settings.study.seed}"),
         cards=_cards(run, table),
         arms=_arms(table),
+        headlines=_headlines(table),
+        differences=_differences(table),
         metrics=_of_rows(table, "metrics", lambda row: {name: _plain(one) for name, one in row.metrics.items()}),
         probes=_of_rows(table, "probes", lambda row: {n: _probed(*pair) for n, pair in row.probes.items()}),
         inside=_of_rows(table, "inside", lambda row: {name: _plain(one) for name, one in row.inside.items()}),
@@ -43,7 +45,11 @@ def report_data(run: Run) -> ExperimentReport:
         pictures=zoo_pictures(table),
         printed=[PrintedTable(one.source, Words(one.columns, one.rows), one.caveats) for one in comparison.paper],
         trainings=[_training(one) for one in run.individuals()],
-        notes=[*comparison.caveats, *(f"Missing: {words}." for row in table.rows for words in row.missing)],
+        notes=[
+            *comparison.caveats,
+            *_remarks(table),
+            *(f"Missing: {words}." for row in table.rows for words in row.missing),
+        ],
     )
 
 
@@ -114,7 +120,8 @@ def _cards(run: Run, table: Table) -> list[tuple[str, str]]:
 def _arms(table: Table) -> Words:
     trained = ("train %",) if any(row.train is not None for row in table.rows) else ()
     columns = ("arm", "learning rate", "seeds", *trained, "validation %", "test %", "at equal steps", "at equal FLOPs",
-               "at equal time", "parameters", "FLOPs/sample", "training FLOPs", "training s")  # fmt: skip
+               "at equal time", "parameters", "FLOPs/sample", "training FLOPs", "training s", "epochs",
+               "peak memory")  # fmt: skip
     rows = [
         (
             row.group,
@@ -128,6 +135,8 @@ def _arms(table: Table) -> Words:
             _amount(row.executed_flops, "flops"),
             _amount(row.training_flops, "flops"),
             "–" if row.training_seconds is None else f"{row.training_seconds.mean:.1f}",
+            "–" if row.epochs is None else _plain(row.epochs),
+            _amount(row.peak_memory_bytes, "bytes"),
         )
         for row in table.rows
     ]
@@ -136,6 +145,42 @@ def _arms(table: Table) -> Words:
         "was best on validation. FLOPs are counted, as they were really computed."
     )
     return Words(columns, rows, caption)
+
+
+def _headlines(table: Table) -> Words | None:
+    if not table.headlines:
+        return None
+    rows = [
+        (row.group, *(_plain(row.metrics[name]) if name in row.metrics else "–" for name in table.headlines))
+        for row in table.rows
+        if row.metrics
+    ]
+    return Words(("arm", *table.headlines), rows, "Test split, mean ± standard deviation over seeds.")
+
+
+def _differences(table: Table) -> Words | None:
+    rows = [
+        (row.group, signed(d.mean), f"{signed(d.low)} to {signed(d.high)}", str(d.seeds), f"{d.samples:,}")
+        for row in table.rows
+        if (d := row.difference) is not None
+    ]
+    if not rows:
+        return None
+    caption = (
+        f"Test samples answered rightly, in points more than {table.reference} on the same ones. The intervals are "
+        "paired bootstraps over seeds and samples; with few seeds they are too narrow, with one they speak of samples "
+        "alone."
+    )
+    return Words(("arm", "difference", "95 % interval", "seeds", "samples"), rows, caption)
+
+
+def _remarks(table: Table) -> list[str]:
+    return [f"{row.group}: {sentence}." for row in table.rows for sentence in row.remarks]
+
+
+def signed(share: float) -> str:
+    """``+1.3``: a difference of shares in points."""
+    return f"{100 * share:+.1f}"
 
 
 def _amount(spread: Spread | None, unit: str) -> str:
@@ -175,6 +220,31 @@ def _curves(table: Table) -> list[Chart]:
     losses = [Series(row.group, row.curves["train_loss"]) for row in table.rows if "train_loss" in row.curves]
     if losses:
         charts.append(Chart("training loss", "nats", "steps", "", losses, "lower", "Training loss over steps."))
+    return [*charts, *_selected(table), *_terms(table)]
+
+
+def _selected(table: Table) -> list[Chart]:
+    """Metrics by which weights were selected."""
+    names = dict.fromkeys(
+        name for row in table.rows for name in row.curves if name.startswith("validation_") and " over " not in name
+    )
+    charts = []
+    for name in names:
+        series = [Series(row.group, row.curves[name]) for row in table.rows if name in row.curves]
+        metric = name.removeprefix("validation_")
+        caption = f"By {metric} on validation samples the kept weights were chosen."
+        charts.append(Chart(f"validation {metric}", "", "steps", "", series, "higher", caption))
+    return charts
+
+
+def _terms(table: Table) -> list[Chart]:
+    """Terms of the loss of arms that have several."""
+    charts = []
+    for row in table.rows:
+        terms = {name.removeprefix("loss/"): row.curves[name] for name in row.curves if name.startswith("loss/")}
+        if len(terms) > 1:
+            series = [Series(name, points) for name, points in terms.items()]
+            charts.append(Chart("loss", "nats", "steps", "", series, "lower", f"Terms of the loss of {row.group}."))
     return charts
 
 
