@@ -43,7 +43,7 @@ class Small:
 
 
 # Their own test files inherit the laws, with settings of their own.
-ELSEWHERE = frozenset({"images", "image_text"})
+ELSEWHERE = frozenset({"images", "image_text", "table", "digits_questions"})
 
 # A task without an entry is tested with its own defaults.
 SMALL = {

@@ -21,7 +21,7 @@ from pydantic import Field
 from evodevo import canonical
 from evodevo.randomness import generator
 from evodevo.settings import Settings
-from evodevo.tasks import digit_questions, drawn_images, own_samples, sample_baselines
+from evodevo.tasks import digit_questions, drawn_images, sample_baselines
 from evodevo.tasks.base import ALL_SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.digit_questions import ANSWERS, DIGITS, QUESTIONS, SUMS
 from evodevo.tasks.group_splits import Shares, divide
@@ -136,10 +136,6 @@ class DigitsQuestionsTask(SampleTask):
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         ids: NDArray[np.int64] = self.vocabulary.encode([cut(text)], self.inputs[1].length)[0]
         return ids[: np.count_nonzero(ids != PADDING)]
-
-    def read_sample(self, columns: Mapping[str, str]) -> Batch:
-        """One's own image (of any size; ink is bright) and text; see ``own_samples.read``."""
-        return own_samples.read(self.inputs, columns, self.encode)
 
     def baselines(self, split: Split) -> dict[str, float]:
         """Accuracy of a constant answer, and of logistic regression on pixels, on words, and on both."""
