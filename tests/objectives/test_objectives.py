@@ -65,7 +65,7 @@ def test_each_row_of_the_table_is_what_it_is_called(name: str) -> None:
     assert row.name == name
     assert row.unit
     assert row.summary
-    assert row.direction == ("maximise" if name == "accuracy" else "minimise")
+    assert row.direction == ("maximise" if name in ("accuracy", "auc", "f1") else "minimise")
     assert row.timed == name.endswith("latency")
 
 
