@@ -65,6 +65,17 @@ def test_the_best_comes_back(metric: Any, values: list[float], best: int) -> Non
     assert (watch.standing.best, watch.standing.step) == (values[best], best + 1)
 
 
+def test_of_equal_values_the_lower_loss_is_better() -> None:
+    watch = BestWeights(AUC)
+    for number, loss in enumerate([0.9, 0.5, 0.5, math.nan, 0.7]):
+        watch.look(measured(auc=1.0, loss=loss), numbered(number), number + 1, 0.5)
+    network = numbered(-1)
+    watch.restore(network)
+    assert network.weight.item() == 1  # type: ignore[operator]
+    assert watch.standing is not None
+    assert (watch.standing.step, watch.standing.since) == (2, 3)
+
+
 def test_what_is_not_defined_is_replaced_and_said() -> None:
     assert settle(measured(0.7), "auc") == ("auc", "")
     metric, why = settle(measured(), "auc")

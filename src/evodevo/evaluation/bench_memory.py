@@ -34,6 +34,7 @@ class Standing(Settings):
         metric: that is compared.
         instead: why it is not the metric that was wanted; empty where it is.
         best: its best value so far; None before the first.
+        loss: when that was measured; where values are equal, the lower loss is better.
         step: of the stage, at which that was measured.
         since: measurements after it.
         weights: blob of the weights of that step; None where they are in memory alone.
@@ -43,6 +44,7 @@ class Standing(Settings):
     metric: str
     instead: str = ""
     best: float | None = None
+    loss: float | None = None
     step: int = 0
     since: int = 0
     weights: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")

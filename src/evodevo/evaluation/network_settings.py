@@ -44,7 +44,7 @@ class Selection(Settings):
 
     Attributes:
         metric: of ``curve_samples`` validation samples. Where it is not defined on them, accuracy takes its place,
-            where that is not either the loss; the evaluation's facts say so.
+            where that is not either the loss; the evaluation's facts say so. Of equal values the lower loss is better.
         patience: measurements in a row that are no better than the best, after which the training stops; None trains
             to the end of the budget.
         min_share: share of the budget that is trained in any case.

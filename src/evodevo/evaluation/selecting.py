@@ -62,8 +62,15 @@ class BestWeights:
             self.standing = Standing(metric=metric, instead=instead)
         standing = self.standing
         value = value_of(measured, standing.metric)
-        if self._is_better(value):
-            changes = {"best": value, "step": step, "since": 0, "weights": None}
+        loss = measured.loss if math.isfinite(measured.loss) else math.inf
+        if self._is_better(value, loss):
+            changes = {
+                "best": value,
+                "loss": None if math.isinf(loss) else loss,
+                "step": step,
+                "since": 0,
+                "weights": None,
+            }
             self._weights, self._kept_as = _changing(network), None
         else:
             changes = {"since": standing.since + 1}
@@ -103,13 +110,16 @@ class BestWeights:
         for name, tensor in self._weights.items():
             state[name].copy_(tensor)
 
-    def _is_better(self, value: float) -> bool:
+    def _is_better(self, value: float, loss: float) -> bool:
+        """Few samples, or easy ones, often have equal values; then the loss decides."""
         assert self.standing is not None, "looked at"
         if not math.isfinite(value):
             return False
         best = self.standing.best
         if best is None:
             return True
+        if value == best:
+            return loss < (math.inf if self.standing.loss is None else self.standing.loss)
         return value < best if self.standing.metric in LOWER_IS_BETTER else value > best
 
 
