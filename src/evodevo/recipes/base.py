@@ -26,6 +26,8 @@ RECIPES.add("backbone.small", "evodevo.recipes.backbone:SMALL")
 for _name in ("alpha", "depth", "extend", "image_text", "languages", "mixed", "pointer", "pretrained", "proofs"):
     RECIPES.add(f"h_model.{_name}", f"evodevo.recipes.h_model.{_name}:{_name.upper()}")
 RECIPES.add("h_model.small", "evodevo.recipes.h_model.search:SMALL")
+for _name in ("classifier", "paper"):
+    RECIPES.add(f"module_zoo.{_name}", f"evodevo.recipes.module_zoo.{_name}:{_name.upper()}")
 RECIPES.add("module_zoo.small", "evodevo.recipes.module_zoo.search:SMALL")
 
 

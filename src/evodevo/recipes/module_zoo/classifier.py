@@ -1,0 +1,82 @@
+"""A classifier of images, texts, numbers, or all of them, compared with honest opponents under the same budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Probe, Selection
+from evodevo.recipes.base import Baselines, Recipe, Size
+from evodevo.recipes.experiments import Comparison, ExperimentSettings
+from evodevo.recipes.module_zoo.opponents import opponents
+from evodevo.spaces.arms import ArmPlan
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_named import zoo_structure
+from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+ZOO = "zoo"
+"""Name of the arm in question, and of what ``--set`` changes of it: ``--set zoo.width=128``."""
+QUICK_SECONDS, FULL_SECONDS = 120.0, 900.0
+SHORT: Mapping[str, str] = {
+    "batch_size": "evaluation.training.batch_size",
+    "learning_rates": "experiment.learning_rates",
+    "metric": "evaluation.select.metric",
+    "patience": "evaluation.select.patience",
+}
+
+
+def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Comparison:
+    """A zoo and its opponents, which have the same extractors and width.
+
+    Args:
+        structure: of the zoo.
+        which: opponents.
+        more: further fields of the comparison.
+    """
+    arm = ArmPlan(name=ZOO, role="zoo", network=ModuleZooNetwork(structure=structure))
+    return Comparison(arms=(arm, *opponents(structure, which, 0)), reference=ZOO, **more)
+
+
+def classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> ExperimentSettings:
+    """One module of each of the six families; questions about images of digits unless ``--data`` is given."""
+    full = size == "full"
+    structure = zoo_structure(changes)
+    return ExperimentSettings(
+        experiment=comparison(
+            structure,
+            baselines or ("all" if full else "quick"),
+            title="a zoo of modules and its opponents, each with the same budget",
+            learning_rates=(2e-3,),
+            seeds=3 if full else 1,
+        ),
+        evaluation=NetworkEvaluationSettings(
+            task="digits_questions",
+            training=TrainingSettings(
+                budget=Budget(seconds=FULL_SECONDS if full else QUICK_SECONDS),
+                optimizer=OptimizerSettings(learning_rate=2e-3, weight_decay=0.01),
+                batch_size=64,
+                checkpoint_every=200,
+            ),
+            validation_samples=None,
+            test_samples=None,
+            curve_points=40 if full else 20,
+            curve_samples=512,
+            select=Selection(metric="auc", patience=10, min_share=0.5),
+            probes=(Probe(name="other image", shuffle=("image",)), Probe(name="other text", shuffle=("text",))),
+            seconds=24 * 3600.0,
+            memory_bytes=8 * 2**30,
+        ),
+    )
+
+
+CLASSIFIER = Recipe(
+    "module_zoo.classifier",
+    "images, texts, numbers: a zoo of modules against its opponents",
+    ("train",),
+    lambda size: classifier(size, None, {}),
+    classifier,
+    part=ZOO,
+    short=SHORT,
+    data_task="table",
+)
