@@ -34,5 +34,5 @@ def test_a_selection_says_where_it_stopped_and_what_it_compared() -> None:
 
 
 def test_missing_metrics_say_why_once() -> None:
-    reasons = {"reasons": {"answer": {"auc": "the split has one class", "f1_tuned": "never answered"}}}
+    reasons = {"reasons": {"answer": {"auc": "the split has one class", "precision_macro": "never answered"}}}
     assert remarks([{"test": reasons}] * 2) == ("test auc of answer: the split has one class",)

@@ -13,7 +13,7 @@ from evodevo.evaluation.right_answers import unpack
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.courses import Points, accuracy_at, mean_curves
 from evodevo.runs.paired import Difference, Numbers, paired_difference
-from evodevo.runs.training_words import remarks
+from evodevo.runs.training_words import HEADLINES, remarks
 from evodevo.spaces.arms import Arm
 
 
@@ -136,19 +136,6 @@ class Table:
         )
 
 
-HEADLINES = (
-    "accuracy",
-    "answer",
-    "exact",
-    "f1_micro",
-    "auc",
-    "f1_macro",
-    "log_loss",
-    "calibration_error",
-    "bits_per_byte",
-    "loss",
-)
-"""Metrics in the order of a table's columns; the report and ``--json`` have all."""
 TOTALS = {"steps": "steps", "flops": "training_flops", "seconds": "training_seconds"}
 """Budget -> fact of an evaluation."""
 

@@ -8,6 +8,20 @@ from typing import Any
 
 Facts = Mapping[str, Any]
 
+HEADLINES = (
+    "accuracy",
+    "answer",
+    "exact",
+    "f1_micro",
+    "auc",
+    "f1_macro",
+    "log_loss",
+    "calibration_error",
+    "bits_per_byte",
+    "loss",
+)
+"""Metrics in the order of a table's columns; the report and ``--json`` have all."""
+
 
 def remarks(trainings: Sequence[Facts]) -> tuple[str, ...]:
     """Sentences on the trainings of one arm.
@@ -51,13 +65,13 @@ def _selections(trainings: Sequence[Facts]) -> list[str]:
 
 
 def _reasons(trainings: Sequence[Facts]) -> list[str]:
-    """Metrics of the test split that are missing or leave something out; those at one half alone."""
+    """Metrics of a table that are missing on the test split, or leave something out."""
     found = [
         f"test {metric} of {output}: {reason}"
         for one in trainings
         for output, reasons in one.get("test", {}).get("reasons", {}).items()
         for metric, reason in reasons.items()
-        if not metric.endswith("_tuned")
+        if metric in HEADLINES
     ]
     return list(dict.fromkeys(found))
 
