@@ -29,7 +29,7 @@ class Counter:
 
     def __init__(self) -> None:
         self.recurrent = 0.0
-        self.mode = FlopCounterMode(display=False)
+        self.mode = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mv: _matrix_vector})
 
     @property
     def flops(self) -> float:
@@ -90,6 +90,11 @@ def part_of(name: str) -> str:
     pieces = name.split(".")
     number = next((place for place, piece in enumerate(pieces) if piece.isdigit()), 1)
     return ".".join(pieces[: number + 1])
+
+
+def _matrix_vector(matrix: Any, vector: Any, **_: Any) -> int:
+    """The scores of an attention pool, which PyTorch's counter forgets."""
+    return 2 * int(matrix[0]) * int(matrix[1])
 
 
 def _recurrent_flops(layer: nn.LSTM, x: Tensor | PackedSequence) -> float:

@@ -162,8 +162,7 @@ def zoo_work(
     pieces = Work()
     if structure.mode == "vector":
         length, pieces = structure.chunks, Work(2 * width**2)
-    # The scores are one vector of products, which PyTorch's counter does not see.
-    pooled = Work(2 * length * width, 2 * length * width) if structure.pool == "attention" else Work()
+    pooled = Work(4 * length * width) if structure.pool == "attention" else Work()
     return {
         "senses": senses_work(structure, structure.statistics, inputs),
         "fusion": fusion + pieces,

@@ -1,0 +1,214 @@
+"""What every module of a zoo promises, as tests to inherit.
+
+    class TestMine(ModuleTests):
+        @pytest.fixture
+        def genotype(self) -> ModuleGenotype:
+            return archetype("my_family", 16)
+
+Legend: B samples, L positions, d width.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from evodevo.evaluation.counting import counting
+from evodevo.models.zoo_modules import build_module
+from evodevo.operators.base import Operator
+from evodevo.randomness import generator
+from evodevo.spaces.zoo_archetypes import check_genotype, crossover, mutate, repair, with_lineage, words
+from evodevo.spaces.zoo_genotype import AttentionNode, ModuleGenotype
+from evodevo.spaces.zoo_graphs import genotype_hash, sources, widths
+from evodevo.spaces.zoo_module_cost import genotype_parameters, genotype_work
+from evodevo.spaces.zoo_repair import repair_graph
+from evodevo.spaces.zoo_vector import VECTOR_SIZE, genotype_distance, genotype_vector
+
+POSITIONS = 11
+TOLERANCE = 1e-9
+GARBAGE = 100.0
+CHILDREN = 12
+"""Mutants and pairs of children that each test looks at."""
+
+
+def module_of(genotype: ModuleGenotype, seed: int = 0) -> Operator:
+    """The module in float64 and evaluation mode; gates that start at 0 are moved, so that nothing is silent."""
+    module = build_module(genotype, seed=seed).to(torch.float64).eval()
+    source = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=source, dtype=parameter.dtype))
+    return module
+
+
+def inputs_of(genotype: ModuleGenotype, positions: int = POSITIONS, batch: int = 3, seed: int = 1) -> Tensor:
+    """(B, L, d) of unit size."""
+    source = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, positions, genotype.width, generator=source, dtype=torch.float64)
+
+
+def holes(x: Tensor) -> Tensor:
+    """(B, L) with about a third masked, anywhere, and something real in every sample."""
+    mask = torch.rand(x.shape[:2], generator=torch.Generator().manual_seed(7)) > 0.35
+    mask[:, 2] = True
+    mask[0, 0] = False
+    return mask
+
+
+def assert_runs(genotype: ModuleGenotype) -> None:
+    """Check 10 of the specification: it is valid, builds, runs forwards and backwards, and states its parameters."""
+    check_genotype(genotype)
+    module = build_module(genotype, seed=0).train()
+    x = inputs_of(genotype, 5, 2).float().requires_grad_()
+    mask = torch.ones(2, 5, dtype=torch.bool)
+    mask[0, 3:] = False
+    y = module(x, mask=mask).y
+    assert y.shape == x.shape
+    assert bool(y.isfinite().all())
+    wanted = [x, *module.parameters()]
+    for gradient in torch.autograd.grad(y[mask].square().sum(), wanted, allow_unused=True):
+        assert gradient is None or bool(gradient.isfinite().all())
+    assert sum(parameter.numel() for parameter in module.parameters()) == genotype_parameters(genotype)
+    channels = {"in": genotype.width, **widths(genotype.graph, genotype.width)}
+    inputs = sources(genotype.graph)
+    for node in genotype.graph.nodes:
+        if isinstance(node, AttentionNode):
+            assert channels[inputs[node.id][0]] % node.heads == 0
+    again = ModuleGenotype.model_validate_json(genotype.model_dump_json())
+    assert again == genotype
+    assert genotype_hash(again) == genotype_hash(genotype)
+
+
+class ModuleTests:
+    """Inherit, and give the fixture ``genotype``."""
+
+    @pytest.fixture
+    def genotype(self) -> ModuleGenotype:
+        """The module under test; a subclass overrides it, with ``params`` for a table of them."""
+        raise NotImplementedError
+
+    # Genotype
+
+    def test_it_is_valid_and_runs(self, genotype: ModuleGenotype) -> None:
+        assert_runs(genotype)
+        assert repair(genotype) is genotype
+        assert repair_graph(genotype.graph, genotype.width) is genotype.graph
+        assert words(genotype)
+
+    def test_mutation_is_closed(self, genotype: ModuleGenotype) -> None:
+        mutant = genotype
+        for seed in range(CHILDREN):
+            mutant = mutate(mutant, generator(seed, "mutation"))
+            assert mutant == mutate(mutant, generator(seed), scale=0)
+            assert mutant.archetype == genotype.archetype
+            assert mutant.width == genotype.width
+            check_genotype(mutant)
+        assert_runs(mutant)
+
+    def test_crossover_is_closed_and_keeps_equal_parents(self, genotype: ModuleGenotype) -> None:
+        other = mutate(mutate(genotype, generator(0), 2.0), generator(1), 2.0)
+        for seed in range(CHILDREN):
+            for child in crossover(genotype, other, generator(seed)):
+                check_genotype(child)
+        same = crossover(genotype, genotype, generator(3), share=0.5)
+        if not str(genotype.attributes.get("operator", "")).startswith("T"):  # children of equal H-Models may differ
+            assert [genotype_hash(child) for child in same] == [genotype_hash(genotype)] * 2
+
+    def test_children_keep_the_lineage_of_their_nodes(self, genotype: ModuleGenotype) -> None:
+        parent = with_lineage(genotype, "ancestor-1")
+        assert genotype_hash(parent) == genotype_hash(genotype)
+        lines = {node.id: node.lineage for node in parent.graph.nodes}
+        child = mutate(parent, generator(5))
+        for node in child.graph.nodes:
+            assert node.lineage == lines.get(node.id, "")
+
+    def test_the_vector_and_the_distance(self, genotype: ModuleGenotype) -> None:
+        vector = genotype_vector(genotype)
+        assert len(vector) == VECTOR_SIZE
+        assert all(0 <= number <= 1 for number in vector)
+        assert genotype_distance(genotype, genotype) == 0
+        other = mutate(genotype, generator(2), 2.0)
+        assert genotype_distance(genotype, other) == pytest.approx(genotype_distance(other, genotype))
+
+    # Module
+
+    def test_shape_and_type_stay(self, genotype: ModuleGenotype) -> None:
+        module = module_of(genotype)
+        assert not module.causal
+        assert not module.streamable
+        for positions in (1, 2, POSITIONS):
+            x = inputs_of(genotype, positions)
+            with torch.no_grad():
+                y = module(x).y
+            assert y.shape == x.shape
+            assert y.dtype == x.dtype
+
+    def test_half_precision_in_autocast_is_near(self, genotype: ModuleGenotype) -> None:
+        module, x = module_of(genotype).float(), inputs_of(genotype).float()
+        mask = holes(x)
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            y = module(x, mask=mask).y[mask].float()
+        wanted = module(x, mask=mask).y[mask].detach()
+        assert float((y - wanted).norm() / wanted.norm()) < 0.1
+
+    def test_a_sample_without_real_positions_is_finite(self, genotype: ModuleGenotype) -> None:
+        module, x = module_of(genotype), inputs_of(genotype).requires_grad_()
+        mask = torch.ones(x.shape[:2], dtype=torch.bool)
+        mask[1] = False
+        y = module(x, mask=mask).y
+        assert bool(y.isfinite().all())
+        for gradient in torch.autograd.grad(y.square().sum(), [x, *module.parameters()], allow_unused=True):
+            assert gradient is None or bool(gradient.isfinite().all())
+
+    def test_samples_do_not_meet(self, genotype: ModuleGenotype) -> None:
+        module, x = module_of(genotype), inputs_of(genotype, batch=4)
+        mask = holes(x)
+        with torch.no_grad():
+            together, masked = module(x).y, module(x, mask=mask).y
+            for row in range(4):
+                one = slice(row, row + 1)
+                torch.testing.assert_close(module(x[one]).y[0], together[row], rtol=0, atol=TOLERANCE)
+                alone = module(x[one], mask=mask[one]).y[0]
+                torch.testing.assert_close(alone[mask[row]], masked[row][mask[row]], rtol=0, atol=TOLERANCE)
+
+    def test_masked_positions_have_no_influence(self, genotype: ModuleGenotype) -> None:
+        module, x = module_of(genotype), inputs_of(genotype)
+        mask = holes(x)
+        other = torch.where(mask.unsqueeze(-1), x, GARBAGE * inputs_of(genotype, seed=2))
+        with torch.no_grad():
+            wanted = module(x, mask=mask).y[mask]
+            torch.testing.assert_close(module(other, mask=mask).y[mask], wanted, rtol=0, atol=TOLERANCE)
+
+    def test_padding_changes_nothing(self, genotype: ModuleGenotype) -> None:
+        module, x, short = module_of(genotype), inputs_of(genotype), POSITIONS - 4
+        mask = torch.ones(x.shape[:2], dtype=torch.bool)
+        mask[:, short:] = False
+        with torch.no_grad():
+            alone = module(x[:, :short]).y
+            torch.testing.assert_close(module(x, mask=mask).y[:, :short], alone, rtol=0, atol=TOLERANCE)
+            torch.testing.assert_close(module(x[:, :short], mask=mask[:, :short]).y, alone, rtol=0, atol=TOLERANCE)
+
+    def test_every_parameter_has_an_influence(self, genotype: ModuleGenotype) -> None:
+        module = module_of(genotype)
+        found = dict(module.named_parameters())
+        loss = module(inputs_of(genotype)).y.square().sum()
+        gradients = torch.autograd.grad(loss, list(found.values()), allow_unused=True)
+        silent = [name for name, one in zip(found, gradients, strict=True) if one is None or not float(one.abs().max())]
+        assert not silent
+
+    def test_the_seed_alone_decides_the_parameters(self, genotype: ModuleGenotype) -> None:
+        state = torch.random.get_rng_state()
+        first, again, other = (dict(build_module(genotype, seed=seed).named_parameters()) for seed in (0, 0, 1))
+        assert torch.equal(state, torch.random.get_rng_state())
+        assert all(torch.equal(first[name], again[name]) for name in first)
+        assert any(not torch.equal(first[name], other[name]) for name in first)
+
+    # Cost
+
+    def test_stated_work_is_counted(self, genotype: ModuleGenotype) -> None:
+        module = build_module(genotype, seed=0).eval()
+        for length in (1, POSITIONS):
+            with torch.no_grad(), counting(module) as counter:
+                module(torch.zeros(1, length, genotype.width))
+            assert genotype_work(genotype, length).products == counter.flops

@@ -1,0 +1,305 @@
+"""Modules of a zoo keep the laws of ``testing.zoo_modules`` and are what their equations say."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evodevo.errors import GenomeError, UsageError
+from evodevo.models.zoo_modules import GraphModule, build_module, build_node, part_name
+from evodevo.randomness import generator
+from evodevo.spaces.layers import LIVLayer
+from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype, crossover, mutate, random_zoo, sample, table_3_zoo
+from evodevo.spaces.zoo_genotype import (
+    HYBRID,
+    AttentionNode,
+    ConcatNode,
+    ConvolutionNode,
+    FeedForwardNode,
+    GateNode,
+    LayerNode,
+    LSTMNode,
+    ModuleGenotype,
+    ModuleGraph,
+    NormNode,
+    ProjectionNode,
+    SqueezeExciteNode,
+    SumNode,
+)
+from evodevo.testing.zoo_modules import ModuleTests, assert_runs, holes, inputs_of, module_of
+
+WIDTH = 16
+
+
+def hybrid() -> ModuleGenotype:
+    """Every type of node, at three widths."""
+    graph = ModuleGraph(
+        nodes=(
+            NormNode(id="norm"),
+            AttentionNode(id="attention", heads=2),
+            ConvolutionNode(id="narrow", width=8, kernel=5, activation="silu", dropout=0.2),
+            LSTMNode(id="pop", hidden=6, layers=2, dropout=0.1),
+            SqueezeExciteNode(id="keys", reduction=2),
+            ConcatNode(id="both"),
+            FeedForwardNode(id="feed.forward", hidden=20, outer="sigmoid", dropout=0.1),
+            ProjectionNode(id="back", width=WIDTH),
+            GateNode(id="type"),
+            LayerNode(id="liv", layer=LIVLayer(operator="Rec-1", head_size=4)),
+            SumNode(id="sum"),
+        ),
+        edges=(
+            ("in", "norm"),
+            ("norm", "attention"),
+            ("norm", "narrow"),
+            ("narrow", "pop"),
+            ("attention", "keys"),
+            ("keys", "both"),
+            ("pop", "both"),
+            ("both", "feed.forward"),
+            ("feed.forward", "back"),
+            ("back", "type"),
+            ("type", "liv"),
+            ("in", "sum"),
+            ("liv", "sum"),
+            ("attention", "sum"),
+            ("sum", "out"),
+        ),
+    )
+    return ModuleGenotype(archetype=HYBRID, width=WIDTH, graph=graph)
+
+
+GENOTYPES = {
+    **{name: archetype(name, WIDTH) for name in ARCHETYPES},
+    "transformer-sequential": archetype("transformer", WIDTH, form="sequential", depth=2, activation="relu"),
+    "transformer-paper": archetype("transformer", WIDTH, form="paper", heads=16),
+    "mlp-sigmoid": archetype("mlp", WIDTH, outer="sigmoid", depth=3, activation="silu"),
+    "lstm-one-way": archetype("lstm", WIDTH, both_ways=False, layers=2),
+    "cnn-one-kernel": archetype("cnn", WIDTH, kernels=(1,)),
+    "operator-genome": archetype("operator", WIDTH, operator="3.2.1.2.1"),
+    "operator-h-model": archetype("operator", WIDTH, operator="T2 a1 r1 sum dense | tr mlp conv"),
+    "hybrid": hybrid(),
+}
+
+
+class TestEveryModule(ModuleTests):
+    @pytest.fixture(params=sorted(GENOTYPES))
+    def genotype(self, request: pytest.FixtureRequest) -> ModuleGenotype:
+        return GENOTYPES[request.param]
+
+
+# Against the equations
+
+
+def layer_norm(x: Tensor, module: GraphModule, name: str) -> Tensor:
+    norm = module.part(name).norm
+    return F.layer_norm(x, (x.shape[-1],), norm.weight, norm.bias)
+
+
+def attention(x: Tensor, mask: Tensor, module: GraphModule, name: str, heads: int) -> Tensor:
+    """PyTorch's own, with the same weights."""
+    part = module.part(name)
+    reference = nn.MultiheadAttention(WIDTH, heads, batch_first=True, dtype=x.dtype)
+    with torch.no_grad():
+        reference.in_proj_weight.copy_(part.project.weight)
+        reference.in_proj_bias.copy_(part.project.bias)
+        reference.out_proj.weight.copy_(part.out.weight)
+        reference.out_proj.bias.copy_(part.out.bias)
+    return reference(x, x, x, key_padding_mask=~mask, need_weights=False)[0]
+
+
+def feed_forward(x: Tensor, module: GraphModule, name: str) -> Tensor:
+    part = module.part(name)
+    return F.gelu(x @ part.inner.weight.T + part.inner.bias) @ part.outer.weight.T + part.outer.bias
+
+
+@pytest.mark.parametrize("form", ["parallel", "sequential", "paper"])
+def test_a_transformer_is_attention_and_feed_forward(form: str) -> None:
+    genotype = archetype("transformer", WIDTH, form=form, heads=4)
+    module, x = module_of(genotype), inputs_of(genotype)
+    assert isinstance(module, GraphModule)
+    mask = holes(x)
+    with torch.no_grad():
+        if form == "paper":  # eq. 46, no residual and no norm
+            wanted = attention(x, mask, module, "block1.attention", 4) + feed_forward(x, module, "block1.feed_forward")
+        elif form == "parallel":
+            z = layer_norm(x, module, "block1.norm")
+            mixed = attention(z, mask, module, "block1.attention", 4)
+            wanted = x + mixed + feed_forward(z, module, "block1.feed_forward")
+        else:
+            z = layer_norm(x, module, "block1.attention_norm")
+            middle = x + attention(z, mask, module, "block1.attention", 4)
+            z = layer_norm(middle, module, "block1.feed_forward_norm")
+            wanted = middle + feed_forward(z, module, "block1.feed_forward")
+        torch.testing.assert_close(module(x, mask=mask).y[mask], wanted[mask], rtol=0, atol=1e-9)
+
+
+def test_an_mlp_is_equation_45() -> None:
+    genotype = archetype("mlp", WIDTH, outer="sigmoid")
+    module, x = module_of(genotype), inputs_of(genotype)
+    part = module.part("block1.feed_forward").inside
+    reference = nn.Sequential(part.inner, nn.GELU(), part.outer, nn.Sigmoid())
+    torch.testing.assert_close(module(x).y, reference(x), rtol=0, atol=1e-12)
+    plain = module_of(archetype("mlp", WIDTH))
+    torch.testing.assert_close(plain(x).y, feed_forward(x, plain, "block1.feed_forward"), rtol=0, atol=1e-12)
+
+
+def test_an_lstm_reads_real_positions_as_if_alone() -> None:
+    genotype = archetype("lstm", WIDTH, layers=2)
+    module, x = module_of(genotype), inputs_of(genotype)
+    part, mask = module.part("lstm"), holes(x)
+    with torch.no_grad():
+        y = module(x, mask=mask).y
+        for row in range(len(x)):
+            states, _ = part.lstm(x[row][mask[row]].unsqueeze(0))
+            torch.testing.assert_close(y[row][mask[row]], part.out(states)[0], rtol=0, atol=1e-9)
+
+
+def convolved(x: Tensor, mask: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """One sample (L, w), tap by tap."""
+    kernel, length = weight.shape[-1], len(x)
+    y = bias.expand(length, -1).clone()
+    for here, tap in itertools.product(range(length), range(kernel)):
+        there = here + tap - kernel // 2
+        if 0 <= there < length and bool(mask[there]):
+            y[here] += weight[:, :, tap] @ x[there]
+    return y
+
+
+def test_a_cnn_puts_kernels_side_by_side() -> None:
+    genotype = archetype("cnn", WIDTH, kernels=(1, 5, 9))
+    module, x = module_of(genotype), inputs_of(genotype)
+    mask = holes(x)
+    with torch.no_grad():
+        y = module(x, mask=mask).y
+        for row in range(len(x)):
+            parts = [module.part(f"kernel{kernel}").convolution for kernel in (1, 5, 9)]
+            found = [F.gelu(convolved(x[row], mask[row], one.weight, one.bias)) for one in parts]
+            wanted = x[row] + module.part("projection").map(torch.cat(found, -1))
+            torch.testing.assert_close(y[row][mask[row]], wanted[mask[row]], rtol=0, atol=1e-9)
+
+
+def test_a_resnet_silences_masked_positions_after_every_convolution() -> None:
+    genotype = archetype("resnet1d", WIDTH, depth=1, width_factor=0.5)
+    module, x = module_of(genotype), inputs_of(genotype)
+    mask = holes(x)
+    first, second = (module.part(f"block1.{name}").convolution for name in ("first", "second"))
+    with torch.no_grad():
+        y, z = module(x, mask=mask).y, layer_norm(x, module, "block1.norm")
+        for row in range(len(x)):
+            inner = F.gelu(convolved(z[row], mask[row], first.weight, first.bias))
+            wanted = x[row] + convolved(inner, mask[row], second.weight, second.bias)
+            torch.testing.assert_close(y[row][mask[row]], wanted[mask[row]], rtol=0, atol=1e-9)
+
+
+def test_squeeze_and_excite_weighs_channels_by_the_mean_over_real_positions() -> None:
+    genotype = archetype("squeeze_excite", WIDTH)
+    module, x = module_of(genotype), inputs_of(genotype)
+    part, mask = module.part("squeeze_excite"), holes(x)
+    with torch.no_grad():
+        y = module(x, mask=mask).y
+        for row in range(len(x)):
+            mean = x[row][mask[row]].mean(0)
+            weights = torch.sigmoid(part.excite(torch.relu(part.squeeze(mean))))
+            torch.testing.assert_close(y[row][mask[row]], (x[row] * weights)[mask[row]], rtol=0, atol=1e-9)
+
+
+# Graphs
+
+
+def test_the_empty_graph_answers_what_it_was_asked() -> None:
+    module = build_module(ModuleGenotype(archetype=HYBRID, width=4, graph=ModuleGraph()))
+    x = torch.randn(2, 3, 4)
+    assert torch.equal(module(x).y, x)
+    assert not list(module.parameters())
+
+
+def test_a_gate_at_zero_silences_what_was_inserted() -> None:
+    graph = ModuleGraph(
+        nodes=(FeedForwardNode(id="new"), GateNode(id="gate"), SumNode(id="sum")),
+        edges=(("in", "sum"), ("in", "new"), ("new", "gate"), ("gate", "sum"), ("sum", "out")),
+    )
+    module = build_module(ModuleGenotype(archetype=HYBRID, width=8, graph=graph), seed=0)
+    x = torch.randn(2, 3, 8)
+    assert torch.equal(module(x).y, x)
+    module(x).y.square().sum().backward()
+    assert module.part("gate").weight.grad.abs().min() > 0
+
+
+def test_concat_reads_in_the_order_of_its_edges() -> None:
+    graph = ModuleGraph(
+        nodes=(GateNode(id="a", start=2.0), ConcatNode(id="both"), ProjectionNode(id="back", width=4)),
+        edges=(("in", "a"), ("a", "both"), ("in", "both"), ("both", "back"), ("back", "out")),
+    )
+    module, x = build_module(ModuleGenotype(archetype=HYBRID, width=4, graph=graph), seed=0), torch.randn(1, 2, 4)
+    torch.testing.assert_close(module(x).y, module.part("back").map(torch.cat([2 * x, x], -1)))
+
+
+def test_dropout_is_on_while_training_alone() -> None:
+    x = torch.randn(4, 6, WIDTH)
+    for name in ("transformer", "mlp", "resnet1d", "lstm", "cnn"):
+        for more in ({"layers": 2}, {"layers": 1}) if name == "lstm" else ({},):
+            module = build_module(archetype(name, WIDTH, dropout=0.5, **more), seed=0)
+            assert not torch.equal(module.train()(x).y, module(x).y), name
+            assert torch.equal(module.eval()(x).y, module(x).y), name
+
+
+def test_names_of_parts_are_unique_whatever_the_ids_are() -> None:
+    assert len({part_name(name) for name in ("a.b", "a-b", "a_b", "pop", "forward")}) == 5
+    assert [name for name, _ in module_of(hybrid()).named_parameters() if "/pop." in name]
+
+
+def test_modules_that_cannot_be_are_refused() -> None:
+    broken = ModuleGenotype(archetype=HYBRID, width=8, graph=ModuleGraph(edges=()))
+    with pytest.raises(GenomeError, match="'out' has 0 edges"):
+        build_module(broken)
+    wide = ProjectionNode(id="wide", width=1 << 16)
+    big = ModuleGraph(
+        nodes=(wide, wide.model_copy(update={"id": "wider"}), ProjectionNode(id="back", width=8)),
+        edges=(("in", "wide"), ("wide", "wider"), ("wider", "back"), ("back", "out")),
+    )
+    with pytest.raises(UsageError, match="4,296,146,952 parameters"):
+        build_module(ModuleGenotype(archetype=HYBRID, width=8, graph=big))
+    with pytest.raises(UsageError, match="has no parameters"):
+        build_node(SumNode(id="sum"), 8)
+    with pytest.raises(UsageError, match="whole sequences"):
+        build_module(archetype("mlp", 8)).initial_state(1, 1, torch.float32, torch.device("cpu"))
+
+
+# Check 10
+
+
+@given(seed=st.integers(0, 2**32), name=st.sampled_from(ARCHETYPES.names()), width=st.sampled_from([8, 12, 16, 24]))
+@settings(max_examples=40, deadline=None)
+def test_random_members_of_every_family_run(seed: int, name: str, width: int) -> None:
+    assert_runs(sample(name, width, generator(seed)))
+
+
+@pytest.mark.slow
+def test_500_mutants_run() -> None:
+    starts = [*(archetype(name, WIDTH) for name in ARCHETYPES), hybrid()]
+    for number in range(500):
+        starts[number % len(starts)] = mutate(starts[number % len(starts)], generator(number, "mutation"))
+        assert_runs(starts[number % len(starts)])
+
+
+@pytest.mark.slow
+def test_500_children_of_any_two_families_run() -> None:
+    pairs = list(itertools.product([*ARCHETYPES, HYBRID], repeat=2))
+    for number in range(250):
+        rng = generator(number, "crossover")
+        left, right = pairs[number % len(pairs)]
+        parents = [hybrid() if name == HYBRID else sample(name, WIDTH, rng) for name in (left, right)]
+        for child, parent in zip(crossover(parents[0], parents[1], rng), parents, strict=True):
+            assert child.archetype == parent.archetype
+            assert_runs(child)
+
+
+def test_zoos_run() -> None:
+    for module in (*table_3_zoo(WIDTH), *random_zoo(WIDTH, 6, generator(0), ARCHETYPES.names())):
+        assert_runs(module.genotype)
