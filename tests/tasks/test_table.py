@@ -17,6 +17,7 @@ from evodevo.settings import validate
 from evodevo.tasks.base import ALL_SPLITS, NO_TARGET, Split
 from evodevo.tasks.group_splits import Shares
 from evodevo.tasks.table import TableSettings, TableTask
+from evodevo.tasks.tokenizers import train_bpe
 from evodevo.testing.tasks import SampleTaskTests
 
 HEADER = ("image", "text", "age", "price", "kind", "tags", "same", "author")
@@ -277,9 +278,14 @@ def test_boxes_are_cut_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(mine["image"][0], whole[4:10, 3:11])
 
 
-@pytest.mark.parametrize("tokenizer", ["words", "bytes", "bpe"])
+@pytest.mark.parametrize("tokenizer", ["words", "bytes", "bpe", "file"])
 def test_what_is_written_down_is_read_as_in_the_table(tmp_path: Path, tokenizer: str) -> None:
     path = _posts(tmp_path)
+    if tokenizer == "file":
+        own = train_bpe([b"A cat, number 1.", b"A cow, number 2."], 300)
+        (tmp_path / "tower").mkdir()
+        (tmp_path / "tower" / "tokenizer.json").write_text(own.json_text)
+        tokenizer = str(tmp_path / "tower")
     columns: ClassVar = {
         "image": "image",
         "text": "text",

@@ -18,6 +18,7 @@ Pixels = NDArray[np.uint8]
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
 # Larger than any photo that is worth training on, smaller than what a decompression bomb promises.
 MAX_PIXELS = 2**26
+ADVICE = " Remove or replace it, or set skip_corrupt."
 MAX_BYTES = 2 * 2**30
 """All images of a task together, as uint8."""
 
@@ -54,10 +55,7 @@ def decode(data: bytes, place: str) -> Pixels:
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(
-            f"the image {place} cannot be read: {str(error) or type(error).__name__}. Remove or replace it, or set"
-            " skip_corrupt."
-        ) from None
+        raise DataError(f"the image {place} cannot be read: {str(error) or type(error).__name__}.{ADVICE}") from None
 
 
 def decode_all(
