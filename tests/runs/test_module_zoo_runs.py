@@ -1,0 +1,214 @@
+"""Searches of zoos and experiments with zoos: words, drawings, reports; what cannot be done says so."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo.cli.application import run as command
+from evodevo.errors import ExitCode
+from evodevo.recipes.base import RECIPES, Recipe
+from evodevo.recipes.experiments import Comparison, ExperimentSettings
+from evodevo.runs import Archive, Run, evolve, experiment
+from evodevo.runs.experiment_reporting import report_data
+from evodevo.runs.module_zoo_drawing import (
+    baseline_words,
+    ensemble_words,
+    family,
+    module_drawing,
+    routing_drawings,
+    zoo_drawing,
+    zoo_words,
+)
+from evodevo.runs.network_drawing import network_words
+from evodevo.runs.reporting import report
+from evodevo.spaces.arms import ArmPlan
+from evodevo.spaces.networks import BaselineNetwork, HModelNetwork, ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import archetype, start_zoo
+from evodevo.spaces.zoo_baselines import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.spaces.zoo_genotype import GateNode, ModuleGenotype, ModuleGraph, ProjectionNode, SumNode
+from evodevo.spaces.zoo_structure import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
+
+WIDTH = 16
+SMALL: dict[str, Any] = {
+    "space": {"modules_range": [1, 3], "structure": {"width": WIDTH, "extractor": {"blocks": 0}}},
+    "evaluation": {**SETTINGS, "seconds": None},
+    "study": {"population": 2, "generations": 2, "confirmations": 0},
+    "execution": {"executor": "serial"},
+}
+ZOO = ZooStructure(
+    width=WIDTH,
+    extractor=ExtractorStructure(blocks=0),
+    modules=start_zoo(WIDTH)[:3],
+    router=ZooRouterStructure(keys="predictor", top_k=1),
+)
+
+
+def texts(svg: str) -> str:
+    return " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
+
+
+# Searches
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoos") / "runs"
+    evolve("module_zoo.small", overrides=SMALL, store=folder).archive.close()
+    return folder
+
+
+@pytest.fixture
+def run(search: Path) -> Iterator[Run]:
+    with Archive(search) as archive:
+        yield archive.runs()[0]
+
+
+def test_nsga2_evolves_zoos_and_keeps_what_routers_did(run: Run) -> None:
+    individuals = run.individuals()
+    assert (run.state, len(individuals)) == ("finished", 4)
+    assert individuals[0].operation == "initial"
+    assert [goal.name for goal in run.goals] == ["error", "network_parameters", "executed_flops"]
+    assert run.front()
+    for one in individuals:
+        routing = one.fact["routing"]
+        assert set(routing["ids"]) == {module.id for module in run.space.structure(one.genome).modules}
+        assert sum(routing["weights"]) == pytest.approx(1, abs=1e-3)
+        assert one.fact["inside"]["modules run"] == routing["run"]
+    assert "<main>" in report(run)
+
+
+def test_an_individual_is_shown_drawn_loaded_and_not_traced(
+    run: Run, search: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = run.individuals()[0]
+    where = ["--store", str(search)]
+    assert command(["show", one.id, "--svg", str(tmp_path / "zoo.svg"), *where]) == ExitCode.SUCCESS
+    said = capsys.readouterr().out
+    assert one.text in said
+    assert f"A zoo of width {WIDTH}" in said
+    drawn = texts((tmp_path / "zoo.svg").read_text())
+    assert one.id in drawn
+    assert "effective modules per sample" in drawn
+    assert " %" in drawn
+    network = one.load()
+    assert network.structure == run.space.structure(one.genome)
+    assert command(["trace", one.id, *where]) == ExitCode.USAGE
+    assert "is a zoo of modules" in capsys.readouterr().err
+
+
+def test_a_zoo_is_trained_again(run: Run, search: Path) -> None:
+    one = run.individuals()[0]
+    budget = {"tokens": None, "steps": 2, "seconds": None}
+    values = run.slice.retraining(run.settings, one, budget, 2)
+    assert values["evaluation"]["training"]["budget"] == budget
+    assert run.space.parse(one.text) == one.genome
+
+
+# Experiments
+
+
+def made(size: Any) -> ExperimentSettings:
+    baseline = BaselineStructure(width=WIDTH, extractor=ExtractorStructure(blocks=0), hidden=8)
+    arms = (
+        ArmPlan(name="zoo", network=ModuleZooNetwork(structure=ZOO)),
+        ArmPlan(name="mlp", network=BaselineNetwork(structure=baseline)),
+        ArmPlan(name="H-Model", network=HModelNetwork(structure=STRUCTURE)),
+    )
+    return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms, seeds=2), evaluation=settings())
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    RECIPES.add("module_zoo.testing", Recipe("module_zoo.testing", "for tests", ("train",), made))
+    folder = tmp_path_factory.mktemp("compared") / "runs"
+    experiment("module_zoo.testing", overrides={"execution": {"executor": "serial"}}, store=folder).archive.close()
+    with Archive(folder) as archive:
+        yield archive.runs()[0]
+    del RECIPES._rows["module_zoo.testing"]
+
+
+def test_the_report_shows_zoos(compared: Run) -> None:
+    data = report_data(compared)
+    assert data.shares is not None
+    assert list(data.shares.columns[4:]) == [module.id for module in ZOO.modules]
+    ((name, *numbers),) = data.shares.rows
+    assert name == "zoo"
+    assert float(numbers[2]) == 2, "a predictor with K = 1 runs two"
+    assert sum(map(float, numbers[3:])) == pytest.approx(100, abs=0.2)
+    assert list(data.pictures) == ["zoo"]
+    drawn = [texts(picture.svg) for picture in data.pictures["zoo"]]
+    assert "modules, side by side" in drawn[0]
+    assert any("mean router weight by" in text for text in drawn)
+    assert [p.folded for p in data.pictures["zoo"] if p.folded] == [f"The graph of {one.id}" for one in ZOO.modules]
+    page = report(compared)
+    assert 'id="zoos"' in page
+    assert "The graph of" in page
+
+
+def test_every_arm_has_words_and_zoos_have_a_drawing(compared: Run) -> None:
+    for one in compared.individuals():
+        words = compared.slice.words(one)
+        assert len(words) >= 3
+        if one.genome.name == "zoo":
+            assert one.id in texts(compared.slice.drawing(one))
+
+
+# Words and drawings
+
+
+def test_words_say_what_is_not_as_usual() -> None:
+    structure = ZOO.model_copy(
+        update={
+            "disabled": (ZOO.modules[0].id,),
+            "fusion": FusionStructure(kind="gmu", gate="half", heads=2),
+            "router": ZooRouterStructure(kind="mean"),
+            "extractors": {"image": ExtractorStructure(kind="hugging_face", path="/models/clip", train="last", last=2)},
+        }
+    )
+    words = " ".join(zoo_words(structure))
+    assert f"switched off: {ZOO.modules[0].id}" in words
+    assert f"{ZOO.modules[0].id}:" not in words
+    assert "gmu: a gated multimodal unit, heads 2, gate half" in words
+    assert "all modules count alike" in words
+    assert "image by clip (last 2 layers trained); other inputs by 0 blocks of our own" in words
+    assert "2 networks" in " ".join(ensemble_words(structure))
+    drawn = texts(zoo_drawing(structure, title="mine"))
+    assert "off" in drawn.split()
+    assert network_words(ModuleZooNetwork(structure=structure)) == zoo_words(structure)
+
+
+def test_every_style_of_opponent_has_words() -> None:
+    styles = (*FusionStyle.__args__, *MixtureStyle.__args__)  # type: ignore[attr-defined]
+    said = {style: baseline_words(BaselineStructure(style=style, layers=7, experts=5)) for style in styles}
+    assert len({" ".join(words) for words in said.values()}) == len(styles)
+    assert "one of 5 experts" in said["switch"][0]
+
+
+def test_graphs_are_drawn_with_their_nodes() -> None:
+    drawn = texts(module_drawing(archetype("transformer", WIDTH, depth=2), title="t", subtitle="s"))
+    assert drawn.split().count("attention") == 3, "twice, and in the legend"
+    for module in start_zoo(WIDTH):
+        assert f"width {WIDTH}" in texts(module_drawing(module.genotype, title=module.id))
+    graph = ModuleGraph(
+        nodes=(GateNode(id="g"), ProjectionNode(id="p", width=WIDTH, lineage="cnn-1/p"), SumNode(id="s")),
+        edges=(("in", "g"), ("in", "p"), ("g", "s"), ("p", "s"), ("s", "out")),
+    )
+    hybrid = ModuleGenotype(archetype="hybrid", width=WIDTH, graph=graph)
+    assert "from cnn-1/p" in module_drawing(hybrid, title="h")
+    assert family(hybrid) == "memoryless"
+
+
+def test_routing_is_drawn_per_fact_and_calls_only_where_some_are_saved() -> None:
+    table = {"values": ["no", "yes"], "counts": [3, 2], "weights": [[0.5, 0.5], [0.5, 0.5]]}
+    dense = {**table, "executed": [[1.0, 1.0], [1.0, 1.0]]}
+    sparse = {**table, "executed": [[1.0, 0.5], [1.0, 1.0]]}
+    drawn = routing_drawings({"ids": ["a", "b"], "by": {"dense": dense, "sparse": sparse}})
+    assert "a module is run on" not in texts(drawn["dense"])
+    assert "a module is run on" in texts(drawn["sparse"])
+    assert routing_drawings({}) == {}
