@@ -286,7 +286,7 @@ def test_what_is_written_down_is_read_as_in_the_table(tmp_path: Path, tokenizer:
         (tmp_path / "tower").mkdir()
         (tmp_path / "tower" / "tokenizer.json").write_text(own.json_text)
         tokenizer = str(tmp_path / "tower")
-    columns: ClassVar = {
+    columns = {
         "image": "image",
         "text": "text",
         "vectors": "age,price",
