@@ -1,0 +1,228 @@
+"""Any graph at all: a clear error, and a valid module near it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from evodevo import canonical
+from evodevo.errors import GenomeError, UsageError
+from evodevo.models.zoo_modules import MAX_PARAMETERS, build_module
+from evodevo.randomness import generator
+from evodevo.settings import validate
+from evodevo.spaces.layers import ConvolutionLayer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+from evodevo.spaces.zoo_archetypes import ARCHETYPES, check_genotype, mutate, repair, sample
+from evodevo.spaces.zoo_genotype import (
+    HYBRID,
+    MAX_NODES,
+    AttentionNode,
+    ConcatNode,
+    ConvolutionNode,
+    FeedForwardNode,
+    GateNode,
+    LayerNode,
+    LSTMNode,
+    ModuleGenotype,
+    ModuleGraph,
+    NormNode,
+    ProjectionNode,
+    SqueezeExciteNode,
+    SumNode,
+)
+from evodevo.spaces.zoo_graphs import check_graph, graph_hash, order, widths
+from evodevo.spaces.zoo_module_cost import genotype_parameters, genotype_work
+from evodevo.spaces.zoo_repair import repair_graph
+from evodevo.spaces.zoo_vector import genotype_vector
+
+WIDTH = 12
+IDS = st.sampled_from([*"abcdefgh", "in", "out", "fit-1"])
+SIZES = st.integers(1, 24) | st.sampled_from([1 << 10, 1 << 16])
+LAYERS = st.one_of(
+    st.builds(TransformerLayer, heads=st.integers(1, 9), width=st.none() | st.integers(1, 20)),
+    st.builds(LIVLayer, operator=st.sampled_from(["Rec-1", "SA-3", "GMemless", "Rec-99", "1.2.3", "5.4.1.1.1"])),
+    st.builds(LIVLayer, operator=st.just("GConv-1"), head_size=st.sampled_from([2, 3, 4])),
+    st.builds(ConvolutionLayer, kernel=st.integers(1, 6)),
+    st.just(MLPLayer(hidden=5)) | st.just(LSTMLayer()),
+)
+NODES = st.one_of(
+    st.builds(AttentionNode, id=IDS, heads=st.integers(1, 64)),
+    st.builds(FeedForwardNode, id=IDS, hidden=SIZES, outer=st.sampled_from(["none", "sigmoid"])),
+    st.builds(ConvolutionNode, id=IDS, width=SIZES, kernel=st.sampled_from([1, 3, 9])),
+    st.builds(LSTMNode, id=IDS, hidden=SIZES, layers=st.integers(1, 3), both_ways=st.booleans()),
+    st.builds(SqueezeExciteNode, id=IDS, reduction=st.sampled_from([2, 16])),
+    st.builds(NormNode, id=IDS),
+    st.builds(GateNode, id=IDS),
+    st.builds(ProjectionNode, id=IDS, width=SIZES),
+    st.builds(LayerNode, id=IDS, layer=LAYERS),
+    st.builds(SumNode, id=IDS),
+    st.builds(ConcatNode, id=IDS),
+)
+ENDS = IDS | st.sampled_from(["nobody", ""])
+GRAPHS = st.builds(
+    ModuleGraph,
+    nodes=st.lists(NODES, max_size=9).map(tuple),
+    edges=st.lists(st.tuples(ENDS, ENDS), max_size=24).map(tuple),
+)
+"""Cycles, unknown ends, ids that stand twice, widths that do not fit, heads that do not divide."""
+
+
+def assert_mended(graph: ModuleGraph, width: int) -> ModuleGraph:
+    """Refused by name or valid; after repair valid, and repaired once and for all."""
+    try:
+        check_graph(graph, width)
+        valid = True
+    except GenomeError:
+        valid = False
+    mended = repair_graph(graph, width)
+    assert (mended is graph) == valid
+    check_graph(mended, width)
+    assert repair_graph(mended, width) is mended
+    if not valid:
+        with pytest.raises(GenomeError):
+            check_genotype(ModuleGenotype(archetype=HYBRID, width=width, graph=graph))
+    return mended
+
+
+@given(graph=GRAPHS, width=st.integers(1, 20))
+@settings(max_examples=300, deadline=None)
+def test_absurd_graphs_are_refused_and_mended(graph: ModuleGraph, width: int) -> None:
+    assert_mended(graph, width)
+
+
+@pytest.mark.slow
+@given(graph=GRAPHS, width=st.integers(1, 20), built=st.integers(0, 19))
+@settings(max_examples=10_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_10000_absurd_graphs(graph: ModuleGraph, width: int, built: int) -> None:
+    mended = ModuleGenotype(archetype=HYBRID, width=width, graph=assert_mended(graph, width))
+    assert repair(mended) is mended
+    count, work = genotype_parameters(mended), genotype_work(mended, 3)
+    assert count >= 0
+    assert work.total >= 0
+    assert all(0 <= number <= 1 for number in genotype_vector(mended))
+    again = ModuleGenotype.model_validate_json(canonical.dumps(mended.model_dump(mode="json")))
+    assert graph_hash(again.graph) == graph_hash(mended.graph)
+    if built:
+        return
+    check_genotype(mutate(mended, generator(built)))
+    if count > MAX_PARAMETERS:
+        with pytest.raises(UsageError, match="parameters"):
+            build_module(mended)
+        return
+    with torch.device("meta"):
+        assert sum(parameter.numel() for parameter in build_module(mended).parameters()) == count
+    if count < 100_000:
+        x = torch.randn(2, 3, width)
+        y = build_module(mended, seed=0)(x).y
+        assert y.shape == x.shape
+        assert bool(y.isfinite().all())
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-3, 1 << 40) | st.floats() | st.text(max_size=8)
+JUNK = st.dictionaries(st.sampled_from(["id", "type", "heads", "hidden", "width", "kernel", "layer", "x"]), SCALARS)
+
+
+@given(
+    data=st.fixed_dictionaries(
+        {
+            "archetype": st.sampled_from([*ARCHETYPES, HYBRID, "", "golem"]),
+            "width": st.integers(-1, 20),
+            "attributes": st.dictionaries(
+                st.sampled_from(["depth", "heads", "dropout", "kernels", "operator"]), SCALARS
+            ),
+            "graph": st.fixed_dictionaries(
+                {"nodes": st.lists(JUNK, max_size=3), "edges": st.lists(st.lists(ENDS, max_size=3), max_size=3)}
+            ),
+        }
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_absurd_files_are_refused_or_mended(data: dict[str, Any]) -> None:
+    try:
+        genotype = validate(ModuleGenotype, data, what="a module")
+    except UsageError:
+        return
+    try:
+        check_genotype(genotype)
+    except UsageError:
+        try:
+            mended = repair(genotype)
+        except UsageError:  # a family that the width does not allow
+            assert genotype.archetype == "operator"
+            assert genotype.width < 8
+            return
+        assert mended is not genotype
+        genotype = mended
+    check_genotype(genotype)
+    assert repair(genotype) is genotype
+
+
+# What is done
+
+
+def edges(text: str) -> tuple[tuple[str, str], ...]:
+    return tuple((one.split(">")[0], one.split(">")[1]) for one in text.split())
+
+
+def test_what_reaches_nothing_goes_and_the_rest_stays() -> None:
+    nodes = (NormNode(id="a"), FeedForwardNode(id="b"), NormNode(id="dead"), GateNode(id="deaf"), SumNode(id="s"))
+    mended = repair_graph(ModuleGraph(nodes=nodes, edges=edges("in>a a>b in>dead deaf>s b>s a>s s>out")), WIDTH)
+    assert [node.id for node in mended.nodes] == ["a", "b", "s"]
+    assert set(mended.edges) == set(edges("in>a a>b b>s a>s s>out"))
+
+
+def test_an_answer_is_found_where_there_is_none() -> None:
+    mended = repair_graph(ModuleGraph(nodes=(NormNode(id="a"), NormNode(id="b")), edges=edges("in>a a>b")), WIDTH)
+    assert mended.edges == edges("in>a a>b b>out")
+    assert repair_graph(ModuleGraph(edges=()), WIDTH) == ModuleGraph()
+
+
+def test_the_edge_that_closes_a_cycle_goes() -> None:
+    nodes = (SumNode(id="a"), NormNode(id="b"))
+    mended = repair_graph(ModuleGraph(nodes=nodes, edges=edges("in>a a>b b>a b>out")), WIDTH)
+    assert set(mended.edges) == set(edges("in>a a>b b>out"))
+
+
+def test_projections_come_only_where_channels_differ() -> None:
+    nodes = (ProjectionNode(id="p", width=5), ConvolutionNode(id="c", width=7), NormNode(id="fit-1"), SumNode(id="s"))
+    graph = ModuleGraph(nodes=nodes, edges=edges("in>p in>c p>fit-1 c>s fit-1>s p>s s>out"))
+    mended = repair_graph(graph, WIDTH)
+    new = [node for node in mended.nodes if node.id not in {node.id for node in nodes}]
+    assert [(node.id, node.type, getattr(node, "width", 0)) for node in new] == [
+        ("fit-2", "projection", 7),
+        ("fit-3", "projection", 7),
+        ("fit-4", "projection", WIDTH),
+    ]
+    assert widths(mended, WIDTH)["s"] == 7
+
+
+def test_heads_become_a_divisor_and_layers_that_cannot_be_go() -> None:
+    nodes = (AttentionNode(id="a", heads=8), LayerNode(id="l", layer=LIVLayer(operator="Rec-1")))
+    mended = repair_graph(ModuleGraph(nodes=nodes, edges=edges("in>l l>a a>out")), WIDTH)
+    (node,) = mended.nodes
+    assert isinstance(node, AttentionNode)
+    assert node.heads == 6
+    assert mended.edges == edges("in>a a>out")
+
+
+def test_full_graphs_are_mended_within_the_limits() -> None:
+    """256 nodes of different widths that are all to be added up: not every one finds a projection."""
+    nodes = [ProjectionNode(id=f"p{number}", width=1 + number % 50) for number in range(MAX_NODES - 1)]
+    into = [("in", node.id) for node in nodes] + [(node.id, "s") for node in nodes]
+    graph = ModuleGraph(nodes=(SumNode(id="s"), *nodes), edges=(*into, ("s", "out")))
+    mended = repair_graph(graph, WIDTH)
+    check_graph(mended, WIDTH)
+    assert len(order(mended)) <= MAX_NODES
+    dense = [(a.id, b.id) for place, a in enumerate(nodes) for b in nodes[:place]][:1024]
+    check_graph(repair_graph(ModuleGraph(nodes=tuple(nodes), edges=tuple(dense)), WIDTH), WIDTH)
+
+
+def test_members_of_a_family_are_mended_by_their_attributes() -> None:
+    genotype = sample("transformer", 16, generator(0))
+    broken = genotype.model_copy(update={"attributes": {**genotype.attributes, "heads": 3, "depth": 9, "x": 1}})
+    mended = repair(broken)
+    assert mended.attributes == {**genotype.attributes, "heads": 2, "depth": 4}
+    assert repair(genotype.model_copy(update={"archetype": "golem"})).archetype == HYBRID
