@@ -103,7 +103,7 @@ class Factor(Kind):
     def difference(self, a: Attribute, b: Attribute) -> float:
         """See ``Kind``."""
         left, right = (cast("float", self.near(one, 0)) for one in (a, b))
-        return abs(math.log(left / right)) / math.log(self.high / self.low)
+        return abs(math.log(left) - math.log(right)) / math.log(self.high / self.low)
 
     def _rounded(self, number: float) -> float:
         return min(max(round(number, DIGITS), self.low), self.high)
@@ -134,6 +134,8 @@ class Share(Kind):
 
     def mutate(self, value: Attribute, rng: np.random.Generator, scale: float, width: int) -> Attribute:
         """Normal in the logit."""
+        if scale == 0:
+            return value
         share = min(max(cast("float", value) / self.high, 0.02), 0.98)
         logit = math.log(share / (1 - share)) + _limited(scale * SIGMA_SHARE * rng.standard_normal())
         moved = 1 / (1 + math.exp(-logit))

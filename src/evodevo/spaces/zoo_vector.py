@@ -69,7 +69,7 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
         vector += [float(bool(found)), sum(scaled) / max(len(scaled), 1)]
     hidden = [getattr(node, "hidden", getattr(node, "width", 0)) / width for node in nodes]
     sizes = [math.log2(one) for one in hidden if one > 0]
-    vector += [float(bool(sizes)), _scaled(sum(sizes) / max(len(sizes), 1), -4, 4, False)]
+    vector += [float(bool(sizes)), _scaled(sum(sizes) / len(sizes), -4, 4, False) if sizes else 0.0]
     deepest, shortest = _depths(genotype)
     vector += [_log(deepest, MOST_NODES), float(shortest == 0), _share(nodes, "outer", "sigmoid")]
     flops = genotype_work(genotype, LENGTH).total / LENGTH
