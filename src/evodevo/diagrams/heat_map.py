@@ -64,7 +64,8 @@ def heat_map(
         heads=heads,
     )
     words = shorten(one_line(name, 120), 500, 11)
-    width = max(grid.left + grid.cell * len(heads) + 14, text_width(words, 11) + 140, 260)
+    scale = text_width(show(grid.low, digits=3), 10.5) + text_width(show(grid.top, digits=3), 10.5) + 116
+    width = max(grid.left + grid.cell * len(heads) + 14, text_width(words, 11) + scale, 260)
     cut = drawn < rows or len(heads) < len(columns)
     height = 58 + sum(grid.tall * len(group.names) + _gap(group) for group in kept) + 16 * cut
     drawing = Drawing(width, height, f"Heat map: {name}")

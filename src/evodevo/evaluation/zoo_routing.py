@@ -94,7 +94,7 @@ def routing_table(
                 "executed": _means(executed.astype(np.float64), members),
             }
             for name, members in facts.items()
-            if 1 < members.shape[1] <= MOST_VALUES
+            if members.shape[1] <= MOST_VALUES and members.any(0).sum() > 1
         },
     }
 

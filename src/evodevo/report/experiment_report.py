@@ -109,7 +109,7 @@ def _zoos(data: ExperimentReport) -> Element | None:
     for name, pictures in data.pictures.items():
         content.append(element("h3", cut(name, 160)))
         for one in pictures:
-            drawn = figure(one.svg, cut(one.caption, 400))
+            drawn = figure(one.svg, cut(one.caption, 400), classes="fits")
             content.append(details(cut(one.folded, 160), drawn) if one.folded else drawn)
     return section("zoos", "Zoos", *content) if content else None
 

@@ -180,7 +180,7 @@ def words(genotype: ModuleGenotype) -> str:
         parts = [f"{count} {name}" if count > 1 else name for name, count in sorted(counts.items())]
         return ", ".join([HYBRID, *(part.replace("_", "-") for part in parts)])
     family = ARCHETYPES.get(genotype.archetype)
-    parts = [_word(key, value) for key, value in genotype.attributes.items() if key in family.attributes]
+    parts = [_word(key, genotype.attributes[key]) for key in family.attributes if key in genotype.attributes]
     return ", ".join([family.title, *(part for part in parts if part)])
 
 
