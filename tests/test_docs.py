@@ -29,6 +29,8 @@ from evodevo.settings import Settings
 from evodevo.spaces.base import SPACES
 from evodevo.spaces.classes import OPERATORS, liv_classes
 from evodevo.spaces.h_model_structure import HModelStructure
+from evodevo.spaces.zoo_archetypes import ARCHETYPES
+from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
@@ -49,9 +51,13 @@ SMALLER = {
     "--seeds": "2",
     "--size": "quick",
     "--samples": "64",
+    "--budget": "2steps",
+    "--baselines": "none",
 }
 # Pages whose RUN is an experiment and whose INDIVIDUAL is an H-Model.
 OF_NETWORKS = {"h-model", "experiments", "tasks"}
+# Pages whose RUN is an experiment and whose INDIVIDUAL is a zoo of modules.
+OF_ZOOS = {"module-zoo"}
 BRIEF = """
 [evaluation]
 training.budget.steps = 2
@@ -106,6 +112,10 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr[-3000:]
 
 
+def is_about_zoos(page: Path, words: Sequence[str]) -> bool:
+    return page.stem in OF_ZOOS or words[0] == "predict" or bool(words[1:2] and words[1].startswith("module_zoo."))
+
+
 CASES = [(page, words) for page in PAGES for words in commands(page) if words[0] not in ELSEWHERE]
 
 
@@ -123,9 +133,10 @@ class Brief:
         return self.folder / "runs"
 
     @property
-    def texts(self) -> Path:
-        """Two languages, one folder each."""
-        return self.folder / "texts"
+    def data(self) -> Path:
+        """Two languages, one folder each; of zoos a table."""
+        texts = self.folder / "texts"
+        return texts if texts.exists() else self.folder / "posts.csv"
 
     def config(self, driver: str) -> Path:
         return self.folder / f"{driver}.toml"
@@ -150,32 +161,70 @@ def brief(tmp_path_factory: pytest.TempPathFactory) -> Brief:
         return Brief(folder, found.id, of_role["h_model"], of_role["transformer"])
 
 
+@pytest.fixture(scope="session")
+def zoo_brief(brief: Brief, tmp_path_factory: pytest.TempPathFactory) -> Brief:
+    """As ``brief``, with a zoo that reads a table of images and texts."""
+    import csv
+
+    import numpy as np
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("zoo")
+    for driver in ("train", "evolve"):
+        shutil.copy(brief.config(driver), folder)
+    with (folder / "posts.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("path", "caption", "class"))
+        for number in range(40):
+            pixels = np.full((4, 4), 6 * number, np.uint8)
+            Image.fromarray(pixels).save(folder / f"{number}.png")
+            writer.writerow((f"{number}.png", f"number {number}", "odd" if number % 2 else "even"))
+    columns = ["--set", "image=path", "--set", "text=caption", "--set", "label=class"]
+    begin = ["train", "module_zoo.classifier", "--data", str(folder / "posts.csv"), *columns, "--baselines", "none"]
+    store = folder / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        assert run([*begin, "--config", str(folder / "train.toml"), "--store", str(store)]) == 0
+    from evodevo.runs import Archive
+
+    with Archive(store) as archive:
+        found = archive.run("last")
+        one = found.individuals()[0].id
+        return Brief(folder, found.id, one, one)
+
+
 @pytest.mark.parametrize(("page", "words"), CASES, ids=[f"{page.stem}: {' '.join(words)}" for page, words in CASES])
 def test_the_commands_of_a_page_run(
     page: Path,
     words: list[str],
     small: Small,
     brief: Brief,
+    zoo_brief: Brief,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    zoos = is_about_zoos(page, words)
     networks = page.stem in OF_NETWORKS or words[0] == "trace" or (words[1:2] and words[1].startswith("h_model."))
-    shutil.copytree(brief.store if networks else small.store, tmp_path / "runs")
+    of = zoo_brief if zoos else brief if networks else None
+    shutil.copytree(of.store if of else small.store, tmp_path / "runs")
+    shutil.copy(zoo_brief.folder / "0.png", tmp_path / "a.png")
     (tmp_path / "run.toml").write_text("")
-    done = network_stand_ins(words, brief) if networks else stand_ins(words, small)
+    done = network_stand_ins(words, of) if of else stand_ins(words, small)
     assert run(done) == ExitCode.SUCCESS, capsys.readouterr().err
 
 
 def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
     """As ``stand_ins``, for commands about networks of samples."""
     real = {"RUN": brief.run, "INDIVIDUAL": brief.h_model, "OTHER": brief.other}
-    done = replaced(words, real, brief.texts)
+    done = replaced(words, real, brief.data)
     if len(done) > 1 and done[0] in ("evolve", "train") and done[1] in RECIPES:
         done = [word for word in done if word not in ("--config", "run.toml")]
         done += ["--config", str(brief.config(done[0]))]
+    if done[1:2] == ["module_zoo.classifier"] and "--baselines" not in done:
+        done += ["--baselines", "none"]  # searches want more steps than a page's test has
     return done
 
 
@@ -255,6 +304,7 @@ def test_every_option_named_exists(page: Path) -> None:
     ("table", "page", "heading"),
     [
         (ALGORITHMS, "docs/evolve.md", "Algorithms"),
+        (ARCHETYPES, "docs/module-zoo.md", "Families"),
         (OBJECTIVES, "docs/evolve.md", "Objectives"),
         (LAYERS, "docs/h-model.md", "Layers"),
         (OPERATORS, "docs/genome.md", "Classes"),
@@ -281,9 +331,10 @@ def test_every_recipe_is_documented_where_its_command_is(driver: str, page: str,
 
 
 def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
-    documented = {"algorithms", "layers", "objectives", "operators", "procedures", "recipes", "spaces", "tasks"}
+    documented = {"algorithms", "archetypes", "layers", "objectives", "operators", "procedures", "recipes", "spaces"}
+    documented |= {"tasks"}
     # Chosen by settings, not by users' files.
-    internal = {"evaluators", "executors", "procedure_checks", "slices"}
+    internal = {"evaluators", "executors", "network_words", "networks", "procedure_checks", "slices"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
 
 
@@ -313,6 +364,13 @@ def test_every_setting_of_an_h_model_is_documented_with_its_default() -> None:
     found = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", text, re.MULTILINE))
     ours = {key: shown(value) for key, value in fields(HModelStructure())}
     assert found == ours
+
+
+def test_every_setting_of_a_zoo_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs" / "module-zoo.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Settings\n")[2].partition("\n## ")[0]
+    found = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", table, re.MULTILINE))
+    assert found == {key: "–" if value == {} else shown(value) for key, value in fields(ZooStructure())}
 
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task != "language"])

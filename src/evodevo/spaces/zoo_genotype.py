@@ -12,6 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+import evodevo.spaces.h_model_structure  # noqa: F401 - completes the layers, one of which is an H-Model
 from evodevo import canonical
 from evodevo.settings import Settings
 from evodevo.spaces.layers import Layer
