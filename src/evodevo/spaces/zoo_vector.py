@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from evodevo.spaces.zoo_families import ARCHETYPES
-from evodevo.spaces.zoo_genotype import HYBRID, INPUT, Activation, ModuleGenotype, Node
+from evodevo.spaces.zoo_genotype import HYBRID, INPUT, MAX_NODES, OUTPUT, Activation, ModuleGenotype, Node
 from evodevo.spaces.zoo_graphs import order, sources, widths
 from evodevo.spaces.zoo_module_cost import genotype_parameters, genotype_work, node_parameters
 
@@ -32,7 +32,6 @@ ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 LAYERS = ("transformer", "mlp", "convolution", "lstm", "liv", "pretrained", "span", "h_model")
 LENGTH = 64
 """Positions at which the work of a module stands in its vector."""
-MOST_NODES = 256
 
 # (of which attribute, its least and most, whether its logarithm counts)
 _NUMBERS: tuple[tuple[str, float, float, bool], ...] = (
@@ -58,7 +57,7 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
         GenomeError: the graph cannot be built.
     """
     nodes, width = genotype.graph.nodes, genotype.width
-    vector = [_log(sum(node.type == one for node in nodes), MOST_NODES) for one in TYPES]
+    vector = [_log(sum(node.type == one for node in nodes), MAX_NODES) for one in TYPES]
     vector += _shares_of_parameters(genotype)
     vector += [_share(nodes, "activation", one) for one in ACTIVATIONS]
     kinds: list[str] = [node.layer.kind for node in nodes if node.type == "layer"]
@@ -71,10 +70,10 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
     sizes = [math.log2(one) for one in hidden if one > 0]
     vector += [float(bool(sizes)), _scaled(sum(sizes) / len(sizes), -4, 4, False) if sizes else 0.0]
     deepest, shortest = _depths(genotype)
-    vector += [_log(deepest, MOST_NODES), float(shortest == 0), _share(nodes, "outer", "sigmoid")]
+    vector += [_log(deepest, MAX_NODES), float(shortest == 0), _share(nodes, "outer", "sigmoid")]
     flops = genotype_work(genotype, LENGTH).total / LENGTH
     vector += [_log(genotype_parameters(genotype) / width, 1 << 20), _log(flops / width, 1 << 20)]
-    vector += [_log(genotype_parameters(genotype), 1 << 36), _log(len(nodes), MOST_NODES)]
+    vector += [_log(genotype_parameters(genotype), 1 << 36), _log(len(nodes), MAX_NODES)]
     return tuple(vector)
 
 
@@ -94,7 +93,7 @@ def _depths(genotype: ModuleGenotype) -> tuple[int, int]:
         own = node.type not in ("sum", "concat")
         longest[node.id] = own + max(longest[one] for one in inputs[node.id])
         shortest[node.id] = own + min(shortest[one] for one in inputs[node.id])
-    (last,) = inputs["out"]
+    (last,) = inputs[OUTPUT]
     return longest[last], shortest[last]
 
 
