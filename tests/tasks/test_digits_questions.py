@@ -19,7 +19,7 @@ from evodevo.tasks.group_splits import Shares
 from evodevo.tasks.words import UNKNOWN
 from evodevo.testing.tasks import SampleTaskTests
 
-FORMS: tuple[Form, ...] = ("answer", "multiclass", "match")
+FORMS: tuple[Form, ...] = ("mixed", "answer", "sums", "match")
 
 
 class TestDigitsQuestions(SampleTaskTests):
@@ -28,7 +28,8 @@ class TestDigitsQuestions(SampleTaskTests):
     decisive = (
         DigitsQuestionsSettings(questions=4, seed=1),
         DigitsQuestionsSettings(questions=8),
-        DigitsQuestionsSettings(questions=4, form="multiclass"),
+        DigitsQuestionsSettings(questions=4, form="answer"),
+        DigitsQuestionsSettings(questions=4, form="sums"),
         DigitsQuestionsSettings(questions=4, form="match"),
         DigitsQuestionsSettings(questions=4, shares=Shares(architecture=0.3)),
     )
@@ -86,10 +87,29 @@ def test_no_side_alone_says_anything(tasks: dict[Form, DigitsQuestionsTask], for
 
 
 def test_a_number_is_told_by_no_side_alone_either(tasks: dict[Form, DigitsQuestionsTask]) -> None:
-    found = tasks["multiclass"].baselines("test")
+    found = tasks["sums"].baselines("test")
     # A text tells whether a digit or yes or no is asked for.
     assert found["logistic regression on image"] < 0.3
     assert found["logistic regression on text"] < 0.35
+
+
+def test_of_mixed_questions_a_quarter_asks_for_the_digit_and_no_side_suffices(
+    tasks: dict[Form, DigitsQuestionsTask],
+) -> None:
+    task = tasks["mixed"]
+    train, groups = _everything(task, "train")
+    test = _everything(task, "test")[0]
+    assert np.mean(groups["question"] == len(QUESTIONS)) == 0.25
+    others = train["answer/target"][groups["question"] < len(QUESTIONS)]
+    assert np.mean(others == 1) == 0.5
+    # The best that an image alone allows is one answer for all questions, a text alone half of yes and no.
+    most = {"image": 0.375, "text": 0.375 + 0.25 / 10}
+    for name, bound in most.items():
+        forest = RandomForestClassifier(50, min_samples_leaf=20, random_state=0, n_jobs=1)
+        forest.fit(task._features(train, name)[::2], train["answer/target"][::2])
+        assert forest.score(task._features(test, name), test["answer/target"]) < bound + 0.05, name
+    # A linear model of both names the digit, and guesses at yes and no.
+    assert max(task.baselines("test").values()) < 0.25 + 0.375 + 0.05
 
 
 def test_images_stand_in_one_split(tasks: dict[Form, DigitsQuestionsTask]) -> None:
@@ -137,7 +157,7 @@ def test_frequencies_are_even_for_uneven_digits() -> None:
 
 def test_hardly_any_images_are_enough_for_a_split() -> None:
     shares = Shares(train=0.99, architecture=0.002, validation=0.002, test=0.006)
-    task = DigitsQuestionsTask.open(DigitsQuestionsSettings(questions=4, shares=shares))
+    task = DigitsQuestionsTask.open(DigitsQuestionsSettings(questions=4, form="answer", shares=shares))
     for split in ALL_SPLITS:
         batch, _ = _everything(task, split)
         assert batch["answer/target"].mean() == 0.5

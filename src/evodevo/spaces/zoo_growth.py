@@ -102,8 +102,8 @@ class BirthSettings(Settings):
     """How a module comes to be (eqs. 12, 13, 21, 22, 73 to 78, 93; C12 to C15).
 
     Attributes:
-        inheritance: ``function_preserving`` (overlapping tensors are copied, new units are silent); ``split`` (parent and
-            child share the parent's weight); ``soft`` (75); ``copy_noise`` (H).
+        inheritance: ``function_preserving`` (overlapping tensors are copied, new units are silent); ``split`` (parent
+            and child share the parent's weight); ``soft`` (75); ``copy_noise`` (H).
         keep: gamma_inh of ``soft``.
         noise: sigma_w, spread of what is drawn anew, as a factor of a fresh module's.
         mutation: sigma_theta.
