@@ -43,3 +43,13 @@ def test_seconds_are_turned_into_samples(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "about 160 of 400 training samples, 0.4 epochs" in sentence
     with pytest.raises(UsageError, match=r"0\.05 s is less than one step of H-Model, which takes 0\.1 s"):
         foreseen(problem(), h_model(training={"budget": {"seconds": 0.05}}))
+
+
+def test_budgets_of_time_are_added_up_over_arms_and_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocked = {"training": {"budget": {"seconds": 600.0}}}
+    arms = [h_model(**clocked, seed=seed) for seed in range(3)]
+    foretold = foreseen(problem({"validation_samples": 1, "test_samples": 1, "curve_samples": 1}), *arms)
+    assert foretold.expected_seconds == pytest.approx(1800, abs=60)
+    monkeypatch.setattr(sys.modules[forecast.__module__], "_measure", lambda *given: {})
+    assert foreseen(problem(), *arms).expected_seconds == 1800
+    assert foreseen(problem(), *arms, h_model()).expected_seconds is None

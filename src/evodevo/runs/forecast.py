@@ -62,10 +62,17 @@ def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, s
     paces = _measure(kinds, problem, executor, seed)
     warnings = _too_short(different, problem, {name: step for name, (step, _) in paces.items()})
     if not paces:
-        return Forecast(len(different), None, executor.workers, warnings)
+        return Forecast(len(different), _of_budgets(different, problem, executor), executor.workers, warnings)
     typical = sum(step for step, _ in paces.values()) / len(paces), max(begin for _, begin in paces.values())
     total = math.fsum(_seconds(arm, problem, *paces.get(_kind(arm), typical)) for arm in different)
     return Forecast(len(different), total / min(executor.workers, len(different)), executor.workers, warnings)
+
+
+def _of_budgets(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor) -> float | None:
+    """What trainings take that the clock ends, measurements left out; None where one is ended by its steps."""
+    budgets = [training_settings(problem.settings, arm).budget.seconds for arm in arms]
+    known = [seconds for seconds in budgets if seconds is not None]
+    return math.fsum(known) / min(executor.workers, len(arms)) if len(known) == len(arms) else None
 
 
 def _kind(arm: Arm) -> str:

@@ -35,7 +35,7 @@ def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Compar
         more: further fields of the comparison.
     """
     arm = ArmPlan(name=ZOO, role="zoo", network=ModuleZooNetwork(structure=structure))
-    return Comparison(arms=(arm, *opponents(structure, which, 0)), reference=ZOO, **more)
+    return Comparison(arms=(arm, *opponents(structure, which, 0)), **more)
 
 
 def classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> ExperimentSettings:
