@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from evodevo.spaces.zoo_archetypes import start_zoo
 from torch import Tensor
 
 from evodevo.errors import UsageError
@@ -14,6 +13,7 @@ from evodevo.models.build import build_network
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.settings import merge, validate
 from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import start_zoo
 from evodevo.spaces.zoo_structure import ZooLosses, ZooStructure
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.testing.networks import CLASS, FACTS, IMAGE, LABELS, NEXT, TEXT, rows, small_batch
