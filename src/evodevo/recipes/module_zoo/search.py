@@ -36,7 +36,7 @@ def small(size: Size) -> ModuleZooSearchSettings:
             objectives=("error", "network_parameters", "executed_flops"),
             task="digits_questions",
             training=TrainingSettings(
-                budget=Budget(steps=3000 if full else 400),
+                budget=Budget(steps=4000 if full else 1200),
                 optimizer=OptimizerSettings(learning_rate=2e-3),
                 batch_size=64,
                 checkpoint_every=200,
