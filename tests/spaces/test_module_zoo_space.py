@@ -14,8 +14,9 @@ from evodevo.errors import GenomeError, UsageError
 from evodevo.randomness import generator
 from evodevo.spaces.base import Space
 from evodevo.spaces.module_zoo import ModuleZooSpace
-from evodevo.spaces.module_zoo_genome import ALL, ZooGenome, show_module
+from evodevo.spaces.module_zoo_genome import ALL, ZooGenome
 from evodevo.spaces.module_zoo_settings import STARTERS, ModuleZooSpaceSettings
+from evodevo.spaces.module_zoo_text import show_module
 from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype
 from evodevo.spaces.zoo_genotype import HYBRID, ModuleGenotype, ModuleGraph, NormNode, SumNode
 from evodevo.spaces.zoo_structure import FusionStructure, ZooRouterStructure, ZooStructure

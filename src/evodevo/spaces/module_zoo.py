@@ -29,18 +29,15 @@ from evodevo.spaces.module_zoo_genome import (
     genes_of,
     genome_of,
     make_module,
-    parse_genome,
-    print_genome,
-    show_gene,
-    show_module,
 )
+from evodevo.spaces.module_zoo_pools import matched, named
 from evodevo.spaces.module_zoo_settings import ModuleZooSpaceSettings
+from evodevo.spaces.module_zoo_text import parse_genome, print_genome, show_gene, show_module
 from evodevo.spaces.senses_cost import NamedInput
 from evodevo.spaces.zoo_cost import zoo_cost
-from evodevo.spaces.zoo_genotype import HYBRID, ModuleGenotype, ZooModule
+from evodevo.spaces.zoo_genotype import HYBRID, ModuleGenotype
 from evodevo.spaces.zoo_graphs import check_graph
 from evodevo.spaces.zoo_structure import ZooStructure
-from evodevo.spaces.zoo_vector import genotype_distance
 
 
 class ModuleZooSpace(Space[ZooGenome]):
@@ -218,7 +215,7 @@ class ModuleZooSpace(Space[ZooGenome]):
         """
         unequal = sum(getattr(a, gene) != getattr(b, gene) for gene in GENES)
         longest = max(len(a.modules), len(b.modules))
-        apart = abs(len(a.modules) - len(b.modules)) + _matched(a.modules, b.modules)
+        apart = abs(len(a.modules) - len(b.modules)) + matched(a.modules, b.modules)
         return round(float((unequal + apart) / (len(GENES) + longest)), 9)
 
     def canonical(self, genome: ZooGenome) -> ZooGenome:
@@ -271,7 +268,7 @@ class ModuleZooSpace(Space[ZooGenome]):
         values |= {
             "fusion": template.fusion.model_copy(update={"kind": genome.fusion}),
             "router": template.router.model_copy(update=router),
-            "modules": _named(self.canonical(genome).modules),
+            "modules": named(self.canonical(genome).modules),
         }
         return ZooStructure(**values)
 
@@ -307,25 +304,6 @@ def any_zoo(width: int) -> ModuleZooSpace:
     words = {"fusions": "fusion", "gates": "gate", "synergies": "synergy", "keys": "keys"}
     values = {**fixed, **{setting: list(WORDS[gene]) for setting, gene in words.items()}}
     return ModuleZooSpace(validate(ModuleZooSpaceSettings, values, what="zoos"))
-
-
-def _named(modules: Sequence[ModuleGenotype]) -> tuple[ZooModule, ...]:
-    """With ids, and seeds that tell equal genotypes apart."""
-    counts: Counter[str] = Counter()
-    named = []
-    for seed, module in enumerate(modules):
-        counts[module.archetype] += 1
-        named.append(ZooModule(id=f"{module.archetype}-{counts[module.archetype]}", genotype=module, seed=seed))
-    return tuple(named)
-
-
-def _matched(left: Sequence[ModuleGenotype], right: Sequence[ModuleGenotype]) -> float:
-    """The sum over pairs of half their distance, in the pairing where it is lowest."""
-    from scipy.optimize import linear_sum_assignment
-
-    apart = np.array([[genotype_distance(one, other) / 2 for other in right] for one in left])
-    rows, columns = linear_sum_assignment(apart)
-    return float(apart[rows, columns].clip(0, 1).sum())
 
 
 def _nearest(value: Any, allowed: tuple[Any, ...]) -> Any:
