@@ -61,7 +61,7 @@ def test_columns_of_a_table_need_no_room() -> None:
     columns = {"data": "posts.csv", "image": "path", "text": "caption", "label": "class"}
     assert (evaluation.task, evaluation.task_settings) == ("table", columns)
     assert evaluation.select.patience == 3
-    assert evaluation.probes == ()
+    assert evaluation.exchange
     with pytest.raises(UsageError, match="Did you mean 'label'"):
         made(data="posts.csv", lable="class")
 

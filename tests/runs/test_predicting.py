@@ -98,6 +98,11 @@ def test_the_best_seed_answers_for_a_run(archive: Archive, zoo: Run) -> None:
         best_trained(archive, "nobody")
 
 
+def test_each_input_was_given_to_the_wrong_samples_once(zoo: Run) -> None:
+    probes = zoo.individuals()[0].fact["probes"]
+    assert set(probes) == {"other image", "other text"}
+
+
 def test_a_sample_of_ones_own(archive: Archive, zoo: Run, folder: Path) -> None:
     one = best_trained(archive, zoo.id)
     both = one.predict({"image": str(folder / "0.png"), "text": "warm thing"})

@@ -198,13 +198,14 @@ class _Evaluation:
 
     def _probes(self, network: Network) -> dict[str, Any]:
         found = {}
-        for probe in self.settings.probes:
+        names = [spec.name for spec in self.task.inputs]
+        exchanged = names if self.settings.exchange and len(names) > 1 else []
+        for probe in (*self.settings.probes, *(Probe(name=f"other {name}", shuffle=(name,)) for name in exchanged)):
             if probe.of_routing and not isinstance(network, HModel):
                 continue
-            unknown = [name for name in probe.shuffle if name not in {spec.name for spec in self.task.inputs}]
+            unknown = [name for name in probe.shuffle if name not in names]
             if unknown:
-                names = ", ".join(spec.name for spec in self.task.inputs)
-                raise UsageError(f"the probe {probe.name!r} shuffles {unknown[0]!r}; inputs are {names}.")
+                raise UsageError(f"the probe {probe.name!r} shuffles {unknown[0]!r}; inputs are {', '.join(names)}.")
             task = self._open(probe.task) if probe.task else None
             with _changed(network, probe):
                 measured = self._measure(network, task=task, shuffle=probe.shuffle, count_flops=probe.of_routing)

@@ -75,6 +75,7 @@ class NetworkEvaluationSettings(Settings):
         curve_samples: on how many samples.
         select: which weights are kept; those of the last step if left out.
         probes: further measurements of the trained network.
+        exchange: a probe for each input, where there are several: it is given to the wrong samples.
         trace_samples: validation samples whose routing is kept; 0 keeps none.
         trace_course: the routing of these samples is kept at every point of the curve too.
         routes: a group of samples (a language) that a linear probe tells from the routes, with its controls.
@@ -95,6 +96,7 @@ class NetworkEvaluationSettings(Settings):
     curve_samples: int = Field(default=256, ge=1)
     select: Selection | None = None
     probes: tuple[Probe, ...] = ()
+    exchange: bool = False
     trace_samples: int = Field(default=64, ge=0, le=4096)
     trace_course: bool = False
     routes: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Probe, Selection
+from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Selection
 from evodevo.recipes.base import Baselines, Recipe, Size
 from evodevo.recipes.experiments import Comparison, ExperimentSettings
 from evodevo.recipes.module_zoo.opponents import opponents
@@ -63,7 +63,7 @@ def classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, An
             curve_points=40 if full else 20,
             curve_samples=512,
             select=Selection(metric="auc", patience=10, min_share=0.5),
-            probes=(Probe(name="other image", shuffle=("image",)), Probe(name="other text", shuffle=("text",))),
+            exchange=True,
             seconds=24 * 3600.0,
             memory_bytes=8 * 2**30,
         ),

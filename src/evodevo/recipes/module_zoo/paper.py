@@ -47,6 +47,7 @@ def paper_classifier(size: Size, baselines: Baselines | None, changes: Mapping[s
             curve_points=EPOCHS,
             curve_samples=4096,
             select=PAPER_SELECTION,
+            exchange=True,
             seconds=7 * 24 * 3600.0,
         ),
     )
