@@ -28,6 +28,7 @@ from evodevo.routing.graph_attention import Decision
 from evodevo.routing.losses import z_loss
 from evodevo.routing.module_choice import GenotypeKeys, Predictor, build_router, chosen
 from evodevo.routing.pools import masked_mean
+from evodevo.spaces.zoo_cost import zoo_reads
 from evodevo.spaces.zoo_module_cost import genotype_parameters
 from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.spaces.zoo_vector import genotype_vector
@@ -99,7 +100,13 @@ class ModuleZoo(Network):
         self.structure = structure
         router = structure.router
         ids = tuple(module.id for module in structure.modules)
-        self.senses = Senses(structure, structure.statistics, inputs, modality_dropout=structure.modality_dropout)
+        self.senses = Senses(
+            structure,
+            structure.statistics,
+            inputs,
+            modality_dropout=structure.modality_dropout,
+            reads=zoo_reads(structure, inputs),
+        )
         two_sided = all(self.senses.sides)
         self.fusion = Fusion(structure.width, structure.fusion) if two_sided else None
         losses = structure.losses
@@ -188,12 +195,12 @@ class ModuleZoo(Network):
         While training every module runs. In evaluation, keys from outputs need them all, too; keys from genotypes and
         the predictor decide first, and modules that were not chosen for a sample are not run on it (C5).
         """
-        tokens, mask = self._readable(heard.fused)
+        tokens, mask = self.readable(heard.fused)
         ids, f = self.live, heard.fused.vector
         legal = torch.ones(f.shape[0], len(ids), dtype=torch.bool, device=f.device)
         predicted = None
         if self.genotype_keys is not None:
-            decision = self._decide(f, self.genotype_keys(ids).unsqueeze(0), ids, legal)
+            decision = self.decide(f, self.genotype_keys(ids).unsqueeze(0), ids, legal)
             executed = legal if self.training else decision.weights > 0
             outputs = self.pool(ids, tokens, mask, None if self.training else executed)
         elif self.predictor is not None:
@@ -202,27 +209,41 @@ class ModuleZoo(Network):
             everybody = self.training or limit is None or limit + 1 >= len(ids)
             executed = legal if everybody or limit is None else chosen(predicted, limit + 1)
             outputs = self.pool(ids, tokens, mask, None if everybody else executed)
-            decision = self._decide(f, outputs, ids, executed)
+            decision = self.decide(f, outputs, ids, executed)
         else:
             executed = legal
             outputs = self.pool(ids, tokens, mask)
-            decision = self._decide(f, outputs, ids, legal)
+            decision = self.decide(f, outputs, ids, legal)
         mixed = self.router.mix(decision, outputs, f)
-        return Passage(heard, ids, outputs, decision, predicted, executed, mixed, self._answer(mixed))
+        return Passage(heard, ids, outputs, decision, predicted, executed, mixed, self.answer(mixed))
 
-    def _decide(self, f: Tensor, keys: Tensor, ids: tuple[str, ...], legal: Tensor) -> Decision:
+    # Parts of a pass, for probes that repeat some of them
+
+    def decide(
+        self, f: Tensor, keys: Tensor, ids: tuple[str, ...], legal: Tensor | None = None, *, dense: bool = False
+    ) -> Decision:
+        """What the router decides among these modules; the others are as if they were not there.
+
+        Args:
+            f: (B, d).
+            keys: see ``ModuleRouter.decide``; (B or 1, N, d).
+            ids: the N modules.
+            legal: (B, N).
+            dense: without top-K.
+        """
         contribution = self.statistics.contribution(ids)
-        return self.router.decide(f, keys, ids=ids, legal=legal, contribution=contribution)
+        return self.router.decide(f, keys, ids=ids, legal=legal, contribution=contribution, dense=dense)
 
-    def _answer(self, mixed: Tensor) -> dict[str, Tensor]:
+    def answer(self, mixed: Tensor) -> dict[str, Tensor]:
+        """z_r (B, d) -> output -> logits."""
         answers = {}
         for name, head in self.heads.items():
             assert isinstance(head, OutputLayer)
             answers[name] = head.score(mixed)
         return answers
 
-    def _readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:
-        """What modules read: F, or f in pieces (C4)."""
+    def readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:
+        """What modules read, with its mask: F, or f in pieces (C4)."""
         if self.chunk is None:
             return fused.tokens, fused.mask
         pieces = fused.vector.view(-1, self.structure.chunks, self.structure.width // self.structure.chunks)
@@ -318,7 +339,7 @@ def _fingerprint(batch: Batch, names: Sequence[str]) -> Tensor:
     for place, name in enumerate(names):
         if name not in batch:
             continue
-        raw = batch[name].flatten(1)
+        raw = batch.get(f"{name}/origin", batch[name]).flatten(1)
         numbers = raw.contiguous().view(torch.int32).long() if raw.is_floating_point() else raw.long()
         steps = torch.arange(1, numbers.shape[1] + 1, device=raw.device, dtype=torch.int64)
         factors = (steps + 7919 * place) * 6364136223846793005 + 1442695040888963407  # wraps around, as it should
