@@ -18,6 +18,7 @@ from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
 from evodevo.spaces.base import Space
 from evodevo.spaces.h_model import HModelSpace
 from evodevo.spaces.h_model_settings import HModelSpaceSettings
+from evodevo.spaces.module_zoo import any_zoo
 from evodevo.spaces.operator import Dimensions
 
 pytestmark = pytest.mark.slow
@@ -29,10 +30,12 @@ SPACES: list[Space[Any]] = [
         for residuals in (False, True)
     ),
     HModelSpace(),
+    any_zoo(16),
 ]
-WORDS = st.sampled_from(
-    ["T4", "T", "a0.3", "r1", "sum", "attention", "w1", "dense", "k2", "m1", "c0.1", "|", "tr", "3*mlp"]
-)
+H_MODEL_WORDS = ["T4", "T", "a0.3", "r1", "sum", "attention", "w1", "dense", "k2", "m1", "c0.1", "|", "tr", "3*mlp"]
+ZOO_WORDS = ["gmu", "h4", "kall", "bilinear", "|", "mlp(depth=2)", "cnn(kernels=[3])", "mlp(hidden_factor=1e400)"]
+ZOO_WORDS += ['hybrid({"edges":[["in","out"]]})', "hybrid({})", "(", ")", "operator(operator=", "heads=", "[[", '"']
+WORDS = st.sampled_from([*H_MODEL_WORDS, *ZOO_WORDS])
 GENES = st.integers(0, 22) | st.integers()
 SEGMENTS = st.lists(GENES, min_size=4, max_size=7)
 TEXTS = (
@@ -48,6 +51,12 @@ TEXTS = (
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 LISTS = st.lists(LEAVES, max_size=3)
 VALUES = LEAVES | LISTS | st.lists(LISTS, max_size=2) | st.dictionaries(st.text(max_size=4), LEAVES, max_size=2)
+MODULES = st.fixed_dictionaries(
+    {
+        "archetype": st.sampled_from(["mlp", "lstm", "hybrid"]) | LEAVES,
+        "attributes": st.dictionaries(st.sampled_from(["depth", "outer", "dropout"]) | st.text(max_size=4), LEAVES),
+    }
+) | st.fixed_dictionaries({"archetype": st.just("hybrid"), "graph": VALUES})
 
 
 @MANY
@@ -84,6 +93,23 @@ def test_genome_texts(text: str) -> None:
                     "mode": st.sampled_from(["dense", "target_topm"]) | LEAVES,
                     "amount": st.integers(0, 4) | LEAVES,
                     "layers": st.lists(st.sampled_from(["transformer", "mlp"]) | LEAVES, max_size=4) | LEAVES,
+                }
+            ),
+        }
+    )
+    | st.fixed_dictionaries(
+        {
+            "space": st.just("module_zoo"),
+            "version": st.just(1),
+            "genes": st.fixed_dictionaries(
+                {
+                    "fusion": st.just("gmu") | LEAVES,
+                    "gate": st.just("softmax") | LEAVES,
+                    "synergy": st.just("off") | LEAVES,
+                    "heads": st.sampled_from([0, 1, 3]) | LEAVES,
+                    "top_k": st.integers(-1, 3) | LEAVES,
+                    "keys": st.just("output") | LEAVES,
+                    "modules": st.lists(MODULES | VALUES, max_size=4) | LEAVES,
                 }
             ),
         }
