@@ -16,7 +16,7 @@ from evodevo.models.outputs import OutputLayer
 from evodevo.models.senses import Senses
 from evodevo.models.stream_baselines import CrossModalityTrunk, TwoStreamTrunk
 from evodevo.models.trunk import Thought, Trunk
-from evodevo.spaces.baseline_cost import STATISTICS
+from evodevo.spaces.baseline_cost import STATISTICS, baseline_reads
 from evodevo.spaces.zoo_baselines import BaselineStructure
 from evodevo.tasks.base import InputSpec, OutputSpec
 
@@ -51,7 +51,7 @@ class Baseline(Network):
         if any(spec.kind == "tokens" for spec in outputs):
             raise UsageError("an opponent of the zoo answers with classes and labels; it does not predict tokens.")
         self.structure = structure
-        self.senses = Senses(structure, STATISTICS, inputs)
+        self.senses = Senses(structure, STATISTICS, inputs, reads=baseline_reads(structure))
         modalities = sum(1 for side in self.senses.sides if side)
         self.trunk = TRUNKS[structure.style](structure, modalities)
         self.heads = self._heads()

@@ -16,8 +16,8 @@ from evodevo.errors import UsageError
 from evodevo.models.extractors import build_extractor
 from evodevo.models.inputs import POSITION_STD, batch_rows
 from evodevo.models.statistics import Statistics
-from evodevo.spaces.canvas import input_length
-from evodevo.spaces.senses import sides
+from evodevo.spaces.senses import EVERYTHING, Read, sides
+from evodevo.spaces.senses_cost import extracted_length
 from evodevo.spaces.zoo_structure import ExtractorStructure, StatisticsStructure
 from evodevo.tasks.base import InputSpec
 
@@ -41,9 +41,9 @@ class Sense:
     """One side.
 
     Attributes:
-        tokens: Z, (B, L, d) (eq. 37).
+        tokens: Z, (B, L, d) (eq. 37); (B, L, 0) where nobody reads them.
         mask: (B, L), true at real positions; None where all are.
-        vector: s, (B, d), what stands for the side as a whole (eqs. 31, 36).
+        vector: s, (B, d), what stands for the side as a whole (eqs. 31, 36); (B, 0) where nobody reads it.
         present: (B,), false where a sample lacks every input of the side, or lost them to modality dropout; None where
             all have one.
     """
@@ -65,6 +65,7 @@ class Senses(nn.Module):
         statistics: what stands for an input as a whole.
         inputs: of the task.
         modality_dropout: share of training samples that lose one side; never one that has no other.
+        reads: what is read of a side; what makes the rest is not built.
 
     Raises:
         UsageError: no inputs, modality dropout without the learned token, or extractors that do not fit.
@@ -76,6 +77,7 @@ class Senses(nn.Module):
         statistics: StatisticsStructure,
         inputs: tuple[InputSpec, ...],
         modality_dropout: float = 0.0,
+        reads: frozenset[Read] = EVERYTHING,
     ) -> None:
         super().__init__()
         if not inputs:
@@ -93,10 +95,13 @@ class Senses(nn.Module):
             channels = extractor.width
             assert isinstance(channels, int)
             self.extractors[spec.name] = extractor
-            self.projections[spec.name] = nn.Linear(channels, structure.width)
-            self.statistics[spec.name] = Statistics(channels, structure.width, statistics, input_length(spec))
+            if "tokens" in reads:
+                self.projections[spec.name] = nn.Linear(channels, structure.width)
+            if "vector" in reads:
+                length = extracted_length(spec, chosen)
+                self.statistics[spec.name] = Statistics(channels, structure.width, statistics, length)
             self._factors[spec.name] = chosen.learning_rate
-        several = [len(side) > 1 for side in self.sides]
+        several = [len(side) > 1 and "tokens" in reads for side in self.sides]
         self.segments = nn.ParameterList(
             nn.Parameter(torch.randn(len(side), structure.width) * POSITION_STD)
             for side, wanted in zip(self.sides, several, strict=True)
@@ -123,14 +128,16 @@ class Senses(nn.Module):
 
     def _side(self, number: int, batch: Mapping[str, Tensor], rows: int) -> Sense | None:
         parts = [self._sense(self.specs[place].name, batch, rows) for place in self.sides[number]]
-        segment = self._segment_of[number]
-        if segment is None:
+        if len(parts) < 2:
             return parts[0] if parts else None
         present = None
         if all(part.present is not None for part in parts):
             present = torch.stack([part.present for part in parts if part.present is not None]).any(0)
-        embeddings = self.segments[segment]
-        tokens = torch.cat([part.tokens + embeddings[place] for place, part in enumerate(parts)], 1)
+        segment = self._segment_of[number]
+        pieces = [part.tokens for part in parts]
+        if segment is not None:
+            pieces = [piece + embedding for piece, embedding in zip(pieces, self.segments[segment], strict=True)]
+        tokens = torch.cat(pieces, 1)
         vector = torch.stack([part.vector for part in parts]).mean(0)
         if all(part.mask is None for part in parts):
             return Sense(tokens, None, vector, present)
@@ -144,7 +151,8 @@ class Senses(nn.Module):
 
     def _sense(self, name: str, batch: Mapping[str, Tensor], rows: int) -> Sense:
         h, mask = self.extractors[name](batch, rows)
-        tokens, vector = self.projections[name](h), self.statistics[name](h, mask)
+        tokens = self.projections[name](h) if name in self.projections else h[..., :0]
+        vector = self.statistics[name](h, mask) if name in self.statistics else h[:, 0, :0]
         present = batch.get(f"{name}/present")
         if name not in batch:
             present = torch.zeros(rows, dtype=torch.bool, device=tokens.device)

@@ -74,7 +74,7 @@ def build_tower(spec: InputSpec, structure: ExtractorStructure, *, missing: bool
 
 
 class Core(nn.Module):
-    """The model itself, and which of it learns.
+    """The model itself, and which of it learns. The state of one that is frozen as a whole is empty.
 
     Args:
         model: of transformers.
@@ -95,6 +95,10 @@ class Core(nn.Module):
             part.requires_grad_(True)
         if not structure.positions:
             _forget_positions(model)
+        if structure.train == "none":
+            # Path and digest say what a frozen tower is; no checkpoint holds it once more.
+            self.register_state_dict_post_hook(_leave_out)  # type: ignore[no-untyped-call]
+            self.register_load_state_dict_pre_hook(_take_its_own)  # type: ignore[no-untyped-call]
         self.train()
 
     def train(self, mode: bool = True) -> Core:
@@ -210,3 +214,13 @@ def _forget_positions(model: nn.Module) -> None:
         if "position_embedding" in name:
             parameter.zero_()
             parameter.requires_grad_(False)
+
+
+def _leave_out(core: nn.Module, state: dict[str, Any], prefix: str, metadata: Mapping[str, Any]) -> None:
+    for name in [name for name in state if name.startswith(prefix)]:
+        del state[name]
+
+
+def _take_its_own(core: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    assert isinstance(core, Core), "registered there"
+    state.update(core.model.state_dict(prefix=f"{prefix}model."))

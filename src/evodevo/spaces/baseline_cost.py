@@ -15,12 +15,14 @@ from evodevo.spaces.cost import Cost, Mode
 from evodevo.spaces.h_model_cost import WEIGHT_BYTES, check_pass
 from evodevo.spaces.layer_cost import Work, layer_parameters, layer_work
 from evodevo.spaces.layers import TransformerLayer
+from evodevo.spaces.senses import Read
 from evodevo.spaces.senses_cost import NamedInput, senses_parameters, senses_work, side_lengths
 from evodevo.spaces.zoo_baselines import BaselineStructure
 from evodevo.spaces.zoo_structure import StatisticsStructure
 
 STATISTICS = StatisticsStructure(kind="mean")
 """What stands for a modality where an opponent reads one vector of it."""
+_OF_VECTORS = ("concat_mlp", "late_fusion", "gated_unit")
 _EXPERTS_PER_TOKEN = {"switch": 1, "st_moe": 2}
 
 
@@ -53,10 +55,11 @@ def baseline_cost(
     heads = sum((structure.width + 1) * spec.size for spec in outputs)
     norms = structure.width * len(outputs)
     copies = 1 + (len(lengths) if structure.style == "late_fusion" and structure.modality_loss else 0)
-    senses = senses_parameters(structure, STATISTICS, inputs)
+    reads = baseline_reads(structure)
+    senses = senses_parameters(structure, STATISTICS, inputs, reads)
     embeddings = senses.pop("embeddings")
     own = sum(senses.values()) + trunk_parameters(structure, len(lengths)) + copies * norms
-    work = senses_work(structure, STATISTICS, inputs) + trunk_work(structure, lengths)
+    work = senses_work(structure, STATISTICS, inputs, reads) + trunk_work(structure, lengths)
     work += Work(sum(2 * structure.width * spec.size for spec in outputs))
     flops = batch * work.total * (3 if mode == "train" else 1)
     return Cost(
@@ -67,6 +70,11 @@ def baseline_cost(
         executed_flops=flops,
         bytes_read=WEIGHT_BYTES * (own + heads),
     )
+
+
+def baseline_reads(structure: BaselineStructure) -> frozenset[Read]:
+    """What an opponent reads of each modality: one vector, or its tokens."""
+    return frozenset({"vector" if structure.style in _OF_VECTORS else "tokens"})
 
 
 def trunk_parameters(structure: BaselineStructure, modalities: int) -> int:

@@ -16,6 +16,10 @@ BUCKETS = 32
 FARTHEST = 128
 """Positions from which on all distances share a bucket."""
 
+Read = Literal["tokens", "vector"]
+"""What a network may read of a side: its tokens Z, and the vector s that stands for it as a whole."""
+EVERYTHING: frozenset[Read] = frozenset({"tokens", "vector"})
+
 
 class Sides(NamedTuple):
     """Places of inputs among all inputs, in order.

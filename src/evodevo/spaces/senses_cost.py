@@ -13,7 +13,7 @@ from typing import Protocol
 from evodevo.spaces.canvas import InputSizes, fitting_heads, input_length, patch_size
 from evodevo.spaces.layer_cost import Work, layer_parameters, layer_work, total_work
 from evodevo.spaces.layers import Layer, MLPLayer, TransformerLayer
-from evodevo.spaces.senses import BUCKETS, sides, statistics_rank
+from evodevo.spaces.senses import BUCKETS, EVERYTHING, Read, sides, statistics_rank
 from evodevo.spaces.tower_sizes import TowerSizes, tower_sizes
 from evodevo.spaces.zoo_structure import ExtractorStructure, FusionStructure, StatisticsStructure
 
@@ -41,9 +41,12 @@ class SensesSizes(Protocol):
 
 
 def senses_parameters(
-    structure: SensesSizes, statistics: StatisticsStructure, inputs: Sequence[NamedInput]
+    structure: SensesSizes,
+    statistics: StatisticsStructure,
+    inputs: Sequence[NamedInput],
+    reads: frozenset[Read] = EVERYTHING,
 ) -> dict[str, int]:
-    """Parameters of each part, frozen ones included.
+    """Parameters of each part, frozen ones included; ``reads`` is what the network reads of a side.
 
     Returns:
         ``embeddings`` (of tokens, patches, positions, segments, missing inputs), ``extractors`` (their blocks, and
@@ -63,9 +66,10 @@ def senses_parameters(
         elif _is_built_in(spec):
             embeddings += _embedding(spec, width) + (input_length(spec) * width if chosen.positions else 0)
             extractors += chosen.blocks * layer_parameters(_block(chosen, width), width, causal=False)
-        projections += (channels + 1) * width
-        summaries += _statistics_parameters(statistics, channels, spec, width)
-    embeddings += sum(len(side) * width for side in sides(inputs) if len(side) > 1)
+        projections += (channels + 1) * width if "tokens" in reads else 0
+        if "vector" in reads:
+            summaries += _statistics_parameters(statistics, channels, extracted_length(spec, chosen), width)
+    embeddings += sum(len(side) * width for side in sides(inputs) if len(side) > 1 and "tokens" in reads)
     return {
         "embeddings": embeddings,
         "extractors": extractors,
@@ -74,13 +78,18 @@ def senses_parameters(
     }
 
 
-def senses_work(structure: SensesSizes, statistics: StatisticsStructure, inputs: Sequence[NamedInput]) -> Work:
-    """Of one sample that has every input at its full length.
+def senses_work(
+    structure: SensesSizes,
+    statistics: StatisticsStructure,
+    inputs: Sequence[NamedInput],
+    reads: frozenset[Read] = EVERYTHING,
+) -> Work:
+    """Of one sample that has every input at its full length; ``reads`` is what the network reads of a side.
 
     Raises:
         UsageError, NotFoundError, DataError: a tower that is not there or does not fit.
     """
-    return total_work(_sense_work(spec, structure, statistics) for spec in inputs)
+    return total_work(_sense_work(spec, structure, statistics, reads) for spec in inputs)
 
 
 def side_lengths(structure: SensesSizes, inputs: Sequence[NamedInput]) -> tuple[int | None, int | None]:
@@ -95,23 +104,27 @@ def extracted_length(spec: NamedInput, chosen: ExtractorStructure) -> int:
     return _tower(spec, chosen).length(spec) if _is_tower(spec, chosen) else input_length(spec)
 
 
-def _sense_work(spec: NamedInput, structure: SensesSizes, statistics: StatisticsStructure) -> Work:
+def _sense_work(
+    spec: NamedInput, structure: SensesSizes, statistics: StatisticsStructure, reads: frozenset[Read]
+) -> Work:
     width, chosen = structure.width, structure.extractor_of(spec.name)
     channels, length = _channels(spec, chosen, width), extracted_length(spec, chosen)
-    work = Work(2 * length * channels * width)
+    work = Work(2 * length * channels * width) if "tokens" in reads else Work()
     if _is_tower(spec, chosen):
         work += _tower(spec, chosen).work(length)
     elif _is_built_in(spec):
         if spec.modality == "image":
             work += Work(2 * length * _pixels(spec) * width)
         work += layer_work(_block(chosen, width), width, length, causal=False).times(chosen.blocks)
-    rank = statistics_rank(statistics, channels, input_length(spec))
+    if "vector" not in reads:
+        return work
+    rank = statistics_rank(statistics, channels, length)
     summary = channels + rank * (rank + 1) // 2
     return work + Work(2 * length * channels * rank + 2 * length * rank**2 + 2 * summary * width)
 
 
-def _statistics_parameters(statistics: StatisticsStructure, channels: int, spec: InputSizes, width: int) -> int:
-    rank = statistics_rank(statistics, channels, input_length(spec))
+def _statistics_parameters(statistics: StatisticsStructure, channels: int, length: int, width: int) -> int:
+    rank = statistics_rank(statistics, channels, length)
     numbers = rank * (rank + 1) // 2
     norm = 2 * numbers if statistics.root else 0
     return channels * rank + norm + (channels + numbers + 1) * width

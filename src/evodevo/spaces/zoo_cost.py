@@ -16,7 +16,7 @@ from evodevo.spaces.cost import Cost, Mode
 from evodevo.spaces.ends_cost import Ends
 from evodevo.spaces.h_model_cost import WEIGHT_BYTES, check_pass
 from evodevo.spaces.layer_cost import Work, total_work
-from evodevo.spaces.senses import fused_length
+from evodevo.spaces.senses import EVERYTHING, Read, fused_length, sides
 from evodevo.spaces.senses_cost import (
     NamedInput,
     fusion_parameters,
@@ -119,12 +119,18 @@ def executed_share(structure: ZooStructure) -> Fraction:
     return Fraction(chosen, count)
 
 
+def zoo_reads(structure: ZooStructure, inputs: Sequence[NamedInput]) -> frozenset[Read]:
+    """What a zoo reads of each modality: its tokens, and for the alignment of two sides what stands for each."""
+    aligned = bool(structure.losses.align) and all(sides(inputs))
+    return EVERYTHING if aligned else frozenset({"tokens"})
+
+
 def zoo_parameters(
     structure: ZooStructure, inputs: Sequence[NamedInput] = (), outputs: Sequence[OutputSizes] = ()
 ) -> dict[str, int]:
     """Parameters by part: those of the senses, fusion, alignment, modules, pool, router, outputs, heads."""
     width, ends = structure.width, _ends(structure, outputs)
-    senses = senses_parameters(structure, structure.statistics, inputs)
+    senses = senses_parameters(structure, structure.statistics, inputs, zoo_reads(structure, inputs))
     two_sided = _two_sided(structure, inputs)
     chunk = (width // structure.chunks + 1) * width if structure.mode == "vector" else 0
     return {
@@ -164,7 +170,7 @@ def zoo_work(
         length, pieces = structure.chunks, Work(2 * width**2)
     pooled = Work(4 * length * width) if structure.pool == "attention" else Work()
     return {
-        "senses": senses_work(structure, structure.statistics, inputs),
+        "senses": senses_work(structure, structure.statistics, inputs, zoo_reads(structure, inputs)),
         "fusion": fusion + pieces,
         "modules": total_work(genotype_work(module.genotype, length) + pooled for module in live),
         "router": router_work(structure.router, width, len(live), VECTOR_SIZE),

@@ -84,6 +84,7 @@ Batch = Mapping[str, NDArray[Any]]
   features (B, L, size) float32, what an extractor made of a sample before.
 - ``NAME/mask`` of an input of tokens or features: (B, L), true at real ones; absent where all are.
 - ``NAME/present`` of an input: (B,), false where a sample lacks that modality; absent where all have it.
+- ``NAME/origin`` of an input of features: (B,) integers, equal where what the features were made from is equal.
 - ``NAME/target`` of an output: class (B,) integers; labels (B, size) float32 of 0 and 1; tokens (B, L) integers.
   -1 (for labels NaN) is no target: that entry counts in no loss and no metric.
 - ``NAME/position`` of an output of tokens: (B,), where the one answer that is asked for is predicted; absent where all
