@@ -88,7 +88,7 @@ def answer_loss(spec: OutputSpec, logits: Tensor, target: Tensor) -> Tensor:
     class and tokens: cross-entropy; labels: binary cross-entropy, mean over labels.
     """
     each = answer_losses(spec, logits, target)
-    count = _targets(spec, target).sum().clamp(min=1)
+    count = has_target(spec, target).sum().clamp(min=1)
     return each.sum() / count
 
 
@@ -96,12 +96,13 @@ def answer_losses(spec: OutputSpec, logits: Tensor, target: Tensor) -> Tensor:
     """The loss of each entry, 0 where it has no target: class (B,), tokens (B, L), labels (B, size)."""
     precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
     if spec.kind == "labels":
-        known = _targets(spec, target)
+        known = has_target(spec, target)
         wanted = torch.where(known, target, torch.zeros_like(target)).to(precise.dtype)
         return F.binary_cross_entropy_with_logits(precise, wanted, reduction="none") * known
     flat = F.cross_entropy(precise.flatten(0, -2), target.flatten().long(), ignore_index=NO_TARGET, reduction="none")
     return flat.view(target.shape)
 
 
-def _targets(spec: OutputSpec, target: Tensor) -> Tensor:
+def has_target(spec: OutputSpec, target: Tensor) -> Tensor:
+    """True at the entries that have one: class (B,), tokens (B, L), labels (B, size)."""
     return ~target.isnan() if spec.kind == "labels" else target != NO_TARGET
