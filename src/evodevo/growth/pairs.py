@@ -1,0 +1,48 @@
+"""One number for each pair of modules, by their ids.
+
+Legend: N modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A symmetric table.
+
+    Attributes:
+        ids: of the modules.
+        values: (N, N), symmetric.
+    """
+
+    ids: tuple[str, ...]
+    values: NDArray[np.float64]
+
+    @classmethod
+    def of_each(cls, ids: Sequence[str], value: Callable[[str, str], float], own: float = 0.0) -> Pairs:
+        """From a symmetric function, called once for each pair; ``own`` stands on the diagonal."""
+        values = np.full((len(ids), len(ids)), own, np.float64)
+        for row in range(len(ids)):
+            for column in range(row):
+                values[row, column] = values[column, row] = value(ids[row], ids[column])
+        return cls(tuple(ids), values)
+
+    def of(self, a: str, b: str) -> float:
+        """The number of two modules."""
+        return float(self.values[self.ids.index(a), self.ids.index(b)])
+
+    def mean(self) -> float:
+        """Over all N^2 places, as eq. 19 has it."""
+        return float(self.values.mean())
+
+    def mean_of_others(self) -> dict[str, float]:
+        """Id -> mean over the other modules; 0 where there is none."""
+        count = len(self.ids)
+        sums = self.values.sum(1) - self.values.diagonal()
+        return {one: float(total) / max(count - 1, 1) for one, total in zip(self.ids, sums, strict=True)}

@@ -1,0 +1,226 @@
+"""What each module of a zoo does, measured on samples of the split ``architecture`` (eqs. 19, 66 to 68, 70, 91; C20).
+
+Modules run once. Everything else repeats router, mixture and heads alone on what they said, so that leaving out each
+of N modules costs N small passes and not N networks; ``benchmarks/zoo_leave_one_out.py`` holds that. Top-K is left out
+(``dense``): a module that is never among the K would else have no impact, and a masked one of K would say nothing of
+those who take its place.
+
+Legend: S samples, B of them at once, N modules, d width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from evodevo.errors import DataError
+from evodevo.growth.pairs import Pairs
+from evodevo.growth.tallies import Tally
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.models.network import Batch
+from evodevo.routing import module_losses
+from evodevo.routing.gates import widened
+from evodevo.routing.module_router import Decision
+from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.spaces.zoo_vector import genotype_distance
+
+TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What was measured; nothing depends on the order of modules.
+
+    Attributes:
+        ids: of the live modules.
+        samples: S.
+        loss: of the zoo as it answers, top-K and all, in nats (mean over outputs).
+        accuracy: share of samples on which it is right: in every output that has a target, and in every label of it.
+        dense_loss: without top-K.
+        uniform_loss: where all modules count alike, the baseline of Algorithm 1.
+        entropy: of the dense router weights, in nats, mean over samples (Algorithm 2).
+        usage: id -> mean router weight as the zoo answers (66).
+        impact: id -> loss without the module minus ``dense_loss`` (68, 91).
+        advantage: id -> mean of alpha (loss under equal weights - loss) (Algorithm 1, line 16).
+        alone: id -> (S',) who is right if only this module is heard, on samples that have a target.
+        genotype_distance: Gower's, in [0, 2].
+        output_distance: mean ||u_i - u_j|| by mean ||u_i|| + ||u_j||, in [0, 1].
+    """
+
+    ids: tuple[str, ...]
+    samples: int
+    loss: float
+    accuracy: float
+    dense_loss: float
+    uniform_loss: float
+    entropy: float
+    usage: dict[str, float]
+    impact: dict[str, float]
+    advantage: dict[str, float]
+    alone: dict[str, NDArray[np.bool_]]
+    genotype_distance: Pairs
+    output_distance: Pairs
+
+
+@torch.no_grad()
+def probe(zoo: ModuleZoo, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:
+    """Measure all live modules; the zoo comes back in the mode in which it was, and no random number is drawn.
+
+    Args:
+        zoo: what is measured.
+        batches: of the split ``architecture``, on the zoo's device; each is passed once.
+        settings: ``ablation`` says what leaving out means.
+
+    Raises:
+        DataError: no sample, or none with a target.
+        UsageError: a batch lacks an output's target.
+    """
+    was_training = zoo.training
+    zoo.eval()
+    try:
+        ids = zoo.live
+        sums = _Sums(zoo, ids)
+        for batch in batches:
+            sums.add(batch, zero=settings.ablation == "zero")
+    finally:
+        zoo.train(was_training)
+    return sums.probe()
+
+
+def everything(zoo: ModuleZoo, batch: Batch) -> tuple[Tensor, Tensor, Decision, dict[str, Tensor]]:
+    """Run every live module once.
+
+    Returns:
+        f (B, d); u (B, N, d), also where the zoo runs only those it chose; its own decision and answers.
+    """
+    passage = zoo.consult(zoo.fuse(batch))
+    outputs = passage.outputs
+    if not bool(passage.executed.all()):
+        tokens, mask = zoo.readable(passage.heard.fused)
+        outputs = outputs + zoo.pool(passage.ids, tokens, mask, ~passage.executed)
+    return passage.heard.fused.vector, outputs, passage.decision, passage.answers
+
+
+def decide(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: Sequence[str]) -> Decision:
+    """Weights of these modules alone, without top-K: logits, synergy and gate know nobody else.
+
+    Args:
+        zoo: whose router decides.
+        f: (B, d).
+        outputs: u, (B, N, d).
+        ids: the N modules.
+    """
+    keys = outputs if zoo.genotype_keys is None else zoo.genotype_keys(ids).unsqueeze(0)
+    return zoo.decide(f, keys, tuple(ids), dense=True)
+
+
+def answers(zoo: ModuleZoo, f: Tensor, outputs: Tensor, decision: Decision) -> dict[str, Tensor]:
+    """Output -> logits, of a decision over module outputs."""
+    return zoo.answer(zoo.router.mix(decision, outputs, f))
+
+
+def without(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: Sequence[str], place: int) -> dict[str, Tensor]:
+    """Answers of a zoo in which one module is not there (91); of a zoo of one, those of nobody.
+
+    Args:
+        zoo: as it is.
+        f: (B, d).
+        outputs: u, (B, N, d).
+        ids: the N modules.
+        place: of the one that is left out.
+    """
+    rest = [number for number in range(len(ids)) if number != place]
+    if not rest:
+        decision = decide(zoo, f, outputs, ids)
+        nobody = replace(decision, head_weights=torch.zeros_like(decision.head_weights))
+        return answers(zoo, f, outputs, nobody)
+    heard = outputs[:, rest]
+    return answers(zoo, f, heard, decide(zoo, f, heard, [ids[number] for number in rest]))
+
+
+def silenced(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: Sequence[str], place: int) -> dict[str, Tensor]:
+    """Answers where one module says 0 instead (67); arguments as ``without``."""
+    others = outputs.clone()
+    others[:, place] = 0
+    return answers(zoo, f, others, decide(zoo, f, others, ids))
+
+
+class _Sums:
+    """What has been seen so far."""
+
+    def __init__(self, zoo: ModuleZoo, ids: tuple[str, ...]) -> None:
+        self.zoo = zoo
+        self.ids = ids
+        self.samples = 0
+        self.routed, self.dense, self.uniform = (Tally(zoo.output_specs) for _ in range(3))
+        self.left_out = {one: Tally(zoo.output_specs) for one in ids}
+        self.alone = {one: Tally(zoo.output_specs) for one in ids}
+        count = len(ids)
+        self.usage = torch.zeros(count, dtype=torch.float64)
+        self.advantage = torch.zeros(count, dtype=torch.float64)
+        self.entropy = 0.0
+        self.distance = torch.zeros(count, count, dtype=torch.float64)
+        self.norm = torch.zeros(count, dtype=torch.float64)
+
+    def add(self, batch: Batch, *, zero: bool) -> None:
+        zoo, ids = self.zoo, self.ids
+        f, outputs, routed, said = everything(zoo, batch)
+        self.samples += f.shape[0]
+        self.routed.add(said, batch)
+        self.usage += _sum(routed.weights)
+        decision = decide(zoo, f, outputs, ids)
+        each = self.dense.add(answers(zoo, f, outputs, decision), batch)
+        even = torch.full_like(decision.head_weights, 1 / len(ids))
+        alike = self.uniform.add(answers(zoo, f, outputs, replace(decision, head_weights=even)), batch)
+        self.advantage += _sum(decision.weights * (alike - each).unsqueeze(1))
+        weights = decision.weights
+        self.entropy += float(-(weights * weights.clamp(min=module_losses.TINY).log()).sum())
+        ablate = silenced if zero else without
+        for place, one in enumerate(ids):
+            self.left_out[one].add(ablate(zoo, f, outputs, ids, place), batch)
+            mine = outputs[:, place : place + 1]
+            self.alone[one].add(answers(zoo, f, mine, decide(zoo, f, mine, (one,))), batch)
+        wide = widened(outputs)
+        self.distance += _sum(torch.cdist(wide, wide, compute_mode=EXACT))
+        self.norm += _sum(wide.norm(dim=-1))
+
+    def probe(self) -> Probe:
+        if not self.samples:
+            raise DataError("a probe needs at least one sample of the split 'architecture'; it got none.")
+        ids, count = self.ids, self.samples
+        dense = self.dense.loss()
+        genotypes = {module.id: module.genotype for module in self.zoo.structure.modules}
+        lengths = (self.norm.unsqueeze(0) + self.norm.unsqueeze(1)).clamp(min=TINY)
+        return Probe(
+            ids=ids,
+            samples=count,
+            loss=self.routed.loss(),
+            accuracy=float(self.routed.right().mean()),
+            dense_loss=dense,
+            uniform_loss=self.uniform.loss(),
+            entropy=self.entropy / count,
+            usage=_by_id(ids, self.usage / count),
+            impact={one: self.left_out[one].loss() - dense for one in ids},
+            advantage=_by_id(ids, self.advantage / count),
+            alone={one: self.alone[one].right() for one in ids},
+            genotype_distance=Pairs.of_each(ids, lambda a, b: genotype_distance(genotypes[a], genotypes[b])),
+            output_distance=Pairs(ids, (self.distance / lengths).numpy()),
+        )
+
+
+EXACT = "donot_use_mm_for_euclid_dist"
+"""Products would find equal outputs apart."""
+
+
+def _sum(values: Tensor) -> Tensor:
+    """Over samples, in float64 on the CPU."""
+    return values.double().sum(0).cpu()
+
+
+def _by_id(ids: Sequence[str], values: Tensor) -> dict[str, float]:
+    return dict(zip(ids, values.tolist(), strict=True))

@@ -1,0 +1,240 @@
+"""Probes against brute force (check 13): modules really disabled, one network per module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from evodevo.errors import DataError, UsageError
+from evodevo.growth.probes import Probe, probe
+from evodevo.models.build import build_network
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.settings import merge, validate
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import start_zoo
+from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.spaces.zoo_vector import genotype_distance
+from evodevo.testing.networks import CLASS, IMAGE, LABELS, TEXT, rows, small_batch
+
+WIDTH = 16
+INPUTS = (IMAGE, TEXT)
+SETTINGS = FitnessSettings()
+NEAR = 1e-9
+
+
+def small_zoo(outputs: Any = (CLASS,), *, seed: int = 0, count: int = 4, **changes: Any) -> ModuleZoo:
+    """In evaluation mode and float64; contributions are known, and routing differs between samples."""
+    base = {
+        "width": WIDTH,
+        "extractor": {"blocks": 1},
+        "statistics": {"rank": 2},
+        "fusion": {"heads": 2},
+        "router": {"heads": 2, "top_k": 2},
+        "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:count]],
+    }
+    structure = validate(ZooStructure, merge(base, changes), what="a small zoo")
+    zoo = build_network(ModuleZooNetwork(structure=structure), INPUTS, outputs, seed)
+    assert isinstance(zoo, ModuleZoo)
+    source = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in zoo.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=source))
+    zoo.statistics.observe(zoo.live, torch.rand(len(zoo.live), generator=source))
+    return zoo.double().eval()
+
+
+def loss_of(zoo: ModuleZoo, batch: dict[str, Tensor]) -> float:
+    with torch.no_grad():
+        return float(zoo.answers_loss(zoo(batch), batch))
+
+
+def brute_force(zoo: ModuleZoo, batch: dict[str, Tensor]) -> dict[str, float]:
+    """Impact by disabling modules; the zoo is one without top-K."""
+    ids, whole, found = zoo.live, loss_of(zoo, batch), {}
+    for one in ids:
+        zoo.active = frozenset(ids) - {one}
+        found[one] = loss_of(zoo, batch) - whole
+    zoo.active = None
+    return found
+
+
+@pytest.mark.parametrize("keys", ["output", "genotype", "predictor"])
+@pytest.mark.parametrize("gate", ["sparsemax", "softmax", "entmax15", "relu"])
+@pytest.mark.parametrize("synergy", ["similar", "complement", "off"])
+def test_leaving_out_is_disabling(keys: str, gate: str, synergy: str) -> None:
+    router = {"keys": keys, "gate": gate, "synergy": synergy}
+    batch = small_batch(INPUTS, (CLASS, LABELS), count=9, padded=True)
+    wanted = brute_force(small_zoo((CLASS, LABELS), router={**router, "top_k": None}), batch)
+    # The same with top-K, which a probe leaves out.
+    zoo = small_zoo((CLASS, LABELS), router=router)
+    found = probe(zoo, [rows(batch, slice(0, 4)), rows(batch, slice(4, 9))], SETTINGS)
+    assert found.impact == pytest.approx(wanted, abs=NEAR)
+    assert any(abs(one) > 1e-4 for one in wanted.values())
+    assert found.loss == pytest.approx(loss_of(zoo, batch), abs=NEAR)
+    assert found.samples == 9
+
+
+@pytest.mark.parametrize("kind", ["mean", "mlp_gate", "architecture"])
+def test_every_router_can_be_probed(kind: str) -> None:
+    zoo, batch = small_zoo(router={"kind": kind, "top_k": None}), small_batch(INPUTS, count=6)
+    assert probe(zoo, [batch], SETTINGS).impact == pytest.approx(brute_force(zoo, batch), abs=NEAR)
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_a_zoo_of_one_without_it_hears_nobody(residual: bool) -> None:
+    zoo, batch = small_zoo(count=1, router={"residual": residual}), small_batch(INPUTS)
+    with torch.no_grad():
+        f = zoo.fuse(batch).fused.vector
+        answers = zoo.answer(f if residual else torch.zeros_like(f))
+        wanted = float(zoo.answers_loss(answers, batch)) - loss_of(zoo, batch)
+    found = probe(zoo, [batch], SETTINGS)
+    assert found.impact == pytest.approx({zoo.live[0]: wanted}, abs=NEAR)
+    assert found.genotype_distance.mean_of_others() == {zoo.live[0]: 0}
+
+
+def test_silence_is_not_absence() -> None:
+    """Eq. 67 puts 0 for what a module says; its key still takes weight from the others."""
+    zoo, batch = small_zoo(router={"top_k": None}), small_batch(INPUTS, count=6)
+    masked, zero = (probe(zoo, [batch], FitnessSettings(ablation=one)) for one in ("masked", "zero"))
+    assert masked.impact != pytest.approx(zero.impact, abs=1e-6)
+    place = 2
+
+    def mute(_: Any, __: Any, outputs: Tensor) -> Tensor:
+        return outputs.index_fill(1, torch.tensor([place]), 0.0)
+
+    hook = zoo.pool.register_forward_hook(mute)
+    wanted = loss_of(zoo, batch)
+    hook.remove()
+    assert zero.impact[zoo.live[place]] == pytest.approx(wanted - loss_of(zoo, batch), abs=NEAR)
+
+
+def test_a_duplicate_has_hardly_an_impact() -> None:
+    """Check 13: of two equal modules each can replace the other."""
+    modules = [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:3]]
+    twin = modules[0] | {"id": "twin"}
+    zoo = small_zoo(modules=[*modules, twin], router={"synergy": "off", "gate": "sparsemax", "contribution": 0.0})
+    zoo.pool.parts["twin"].load_state_dict(zoo.pool.parts[modules[0]["id"]].state_dict())
+    batch = small_batch(INPUTS, count=16)
+    both = probe(zoo, [batch], SETTINGS)
+    zoo.active = frozenset(zoo.live) - {"twin"}
+    alone = probe(zoo, [batch], SETTINGS)
+    first = modules[0]["id"]
+    assert abs(both.impact["twin"]) < 0.2 * abs(alone.impact[first])
+    assert both.impact["twin"] == pytest.approx(both.impact[first], abs=NEAR)
+    assert both.output_distance.of("twin", first) == pytest.approx(0, abs=NEAR)
+    assert both.genotype_distance.of("twin", first) == 0
+    np.testing.assert_array_equal(both.alone["twin"], both.alone[first])
+
+
+def test_a_harmful_module_has_a_negative_impact() -> None:
+    zoo, batch = small_zoo(router={"top_k": None, "gate": "softmax"}), small_batch(INPUTS, count=16)
+    bad = zoo.live[1]
+    worst: list[Tensor] = []
+
+    def harm(_: Any, __: Any, outputs: Tensor) -> Tensor:
+        """Whatever raises the loss most, by its gradient."""
+        return outputs if not worst else torch.cat([outputs[:, :1], worst[0], outputs[:, 2:]], 1)
+
+    with torch.enable_grad():
+        f = zoo.fuse(batch).fused.vector
+        outputs = torch.zeros(16, len(zoo.live), WIDTH, dtype=torch.float64, requires_grad=True)
+        decision = zoo.decide(f, outputs, zoo.live)
+        loss = zoo.answers_loss(zoo.answer(zoo.router.mix(decision, outputs, f)), batch)
+        (slope,) = torch.autograd.grad(loss, outputs)
+    worst.append(1e3 * slope[:, 1:2] / slope[:, 1:2].norm(dim=-1, keepdim=True))
+    hook = zoo.pool.register_forward_hook(harm)
+    found = probe(zoo, [batch], SETTINGS)
+    hook.remove()
+    assert found.impact[bad] < 0
+
+
+def test_usage_alone_advantage_and_distances_are_what_loops_find() -> None:
+    zoo, batch = small_zoo(), small_batch(INPUTS, count=7)
+    found = probe(zoo, [batch], SETTINGS)
+    route = zoo.route(batch)["weights"].double()
+    target = batch["answer/target"]
+    with torch.no_grad():
+        passage = zoo.passage(batch)
+        f, u = passage.heard.fused.vector, passage.outputs
+        dense = zoo.router.decide(
+            f, u, ids=passage.ids, contribution=zoo.statistics.contribution(passage.ids), dense=True
+        )
+        even = zoo.router.structure.model_copy(update={"top_k": None})
+        assert even.top_k is None
+        alike = zoo.router.values(torch.full_like(dense.head_weights, 1 / 4), zoo.router.norm(u)) + f
+        each = torch.nn.functional.cross_entropy(
+            zoo.answer(zoo.router.mix(dense, u, f))["answer"], target, reduction="none"
+        )
+        uniform = torch.nn.functional.cross_entropy(zoo.answer(alike)["answer"], target, reduction="none")
+        for place, one in enumerate(zoo.live):
+            assert found.usage[one] == pytest.approx(float(route[:, place].mean()), abs=1e-6)
+            advantage = float((dense.weights[:, place] * (uniform - each)).mean())
+            assert found.advantage[one] == pytest.approx(advantage, abs=NEAR)
+            zoo.active = frozenset({one})
+            right = zoo(batch)["answer"].argmax(-1) == target
+            zoo.active = None
+            np.testing.assert_array_equal(found.alone[one], right.numpy())
+            for other, name in enumerate(zoo.live):
+                a, b = u[:, place], u[:, other]
+                apart = (a - b).norm(dim=-1).mean() / (a.norm(dim=-1) + b.norm(dim=-1)).mean()
+                assert found.output_distance.of(one, name) == pytest.approx(float(apart), abs=NEAR)
+    assert found.uniform_loss == pytest.approx(float(uniform.mean()), abs=NEAR)
+    assert found.dense_loss == pytest.approx(float(each.mean()), abs=NEAR)
+    genotypes = {module.id: module.genotype for module in zoo.structure.modules}
+    a, b = zoo.live[0], zoo.live[3]
+    assert found.genotype_distance.of(a, b) == genotype_distance(genotypes[a], genotypes[b])
+    weights = dense.weights
+    assert found.entropy == pytest.approx(float(-torch.special.xlogy(weights, weights).sum(-1).mean()), abs=1e-9)
+    assert found.accuracy == float((passage.answers["answer"].argmax(-1) == target).double().mean())
+
+
+def by_id(found: Probe) -> dict[str, Any]:
+    return {one: (found.usage[one], found.impact[one], found.advantage[one]) for one in sorted(found.ids)}
+
+
+def test_the_order_of_modules_does_not_matter() -> None:
+    zoo, batch = small_zoo(), small_batch(INPUTS, count=8)
+    turned = small_zoo(modules=[one.model_dump(mode="json") for one in zoo.structure.modules[::-1]])
+    turned.load_state_dict(zoo.state_dict())
+    ours, theirs = probe(zoo, [batch], SETTINGS), probe(turned, [batch], SETTINGS)
+    assert ours.ids == theirs.ids[::-1]
+    for one, numbers in by_id(ours).items():
+        assert by_id(theirs)[one] == pytest.approx(numbers, abs=NEAR)
+
+
+def test_a_probe_leaves_no_trace() -> None:
+    zoo, batch = small_zoo(router={"gate": "gumbel"}), small_batch(INPUTS)
+    zoo.train()
+    before = {name: value.clone() for name, value in zoo.state_dict().items()}
+    stream = torch.random.get_rng_state()
+    first, again = probe(zoo, [batch], SETTINGS), probe(zoo, [batch], SETTINGS)
+    assert zoo.training
+    assert torch.equal(stream, torch.random.get_rng_state())
+    assert first.impact == again.impact
+    assert all(torch.equal(before[name], value) for name, value in zoo.state_dict().items())
+    assert all(parameter.grad is None for parameter in zoo.parameters())
+
+
+def test_samples_without_a_target_say_nothing() -> None:
+    zoo, batch = small_zoo((CLASS, LABELS)), small_batch(INPUTS, (CLASS, LABELS), count=6)
+    batch["answer/target"][:3] = -1
+    batch["tags/target"][0] = float("nan")
+    batch["tags/target"][1, 0] = float("nan")
+    found = probe(zoo, [rows(batch, slice(0, 2)), rows(batch, slice(2, 6))], SETTINGS)
+    assert found.loss == pytest.approx(loss_of(zoo, batch), abs=NEAR)
+    assert all(len(one) == 5 for one in found.alone.values())
+
+
+def test_nothing_to_probe_is_said() -> None:
+    zoo, batch = small_zoo(), small_batch(INPUTS)
+    with pytest.raises(DataError, match="at least one sample"):
+        probe(zoo, [], SETTINGS)
+    with pytest.raises(DataError, match="no sample has a target"):
+        probe(zoo, [batch | {"answer/target": torch.full((4,), -1)}], SETTINGS)
+    with pytest.raises(UsageError, match="no target of the output 'answer'"):
+        probe(zoo, [{name: one for name, one in batch.items() if name != "answer/target"}], SETTINGS)
