@@ -15,8 +15,9 @@ from evodevo.errors import DataError, MissingExtraError, NotFoundError, StoreDam
 from evodevo.models.layers import build_layer
 from evodevo.operators import pretrained
 from evodevo.operators.adapters import Adapted
-from evodevo.operators.pretrained import PretrainedBlock, pretrained_block, weights_digest
+from evodevo.operators.pretrained import PretrainedBlock, pretrained_block
 from evodevo.spaces.layers import PretrainedLayer
+from evodevo.spaces.tower_files import weights_digest
 from evodevo.testing.layers import LayerCase, LayerTests
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")

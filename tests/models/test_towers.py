@@ -17,7 +17,7 @@ from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UnsafeFi
 from evodevo.models.extractors import build_extractor
 from evodevo.models.tower_images import Preparation, prepare
 from evodevo.models.towers import Core, TextTower, VisionTower, surround
-from evodevo.operators.pretrained import weights_digest
+from evodevo.spaces.tower_files import weights_digest
 from evodevo.spaces.tower_sizes import tower_sizes
 from evodevo.spaces.zoo_structure import ExtractorStructure, StatisticsStructure
 from evodevo.tasks.base import InputSpec

@@ -108,6 +108,8 @@ class LineView(View):
         if kind == "plan":
             for line in (plan_words(facts), *facts.get("warnings", ())):
                 output.words(line)
+        elif kind == "features":
+            output.words(features_words(facts))
         elif kind == "phase":
             output.words(f"{facts['name']}:")
         elif kind == "evaluated":
@@ -149,6 +151,8 @@ class LiveView(View):
         if kind == "plan":
             for line in (plan_words(facts), *facts.get("warnings", ())):
                 self.say(line)
+        elif kind == "features":
+            self.say(features_words(facts))
         if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("generation", "finished"):
             self._draw()
 
@@ -253,6 +257,11 @@ def plan_words(facts: dict[str, Any]) -> str:
         f"{count} training{'' if count == 1 else 's'}, {expected} with {workers} worker{'' if workers == 1 else 's'}; "
         "it can be stopped and resumed at any time."
     )
+
+
+def features_words(facts: dict[str, Any]) -> str:
+    """``features of text: 640 of 1,000 samples``."""
+    return f"features of {facts['features']}: {facts['done']:,} of {facts['total']:,} samples"
 
 
 def name_words(study: Study, member: Member) -> str:

@@ -32,6 +32,7 @@ from evodevo.spaces.arms import Arm
 from evodevo.spaces.networks import NetworkEnvelope, NetworkSpec
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.features import FeaturesTask
 from evodevo.training import checkpoints
 from evodevo.training.loop import LossFunction, Progress, Snapshot, TrainingResult, model_loss, train
 from evodevo.training.precision import Batch, Precision
@@ -378,10 +379,13 @@ def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:
 
 
 def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:
-    """What a network reads and how it is put together again: JSON, kept with the weights."""
+    """What a network reads and how it is put together again: JSON, kept with the weights.
+
+    Samples, not their features: put together again, a network has the towers that read them.
+    """
     return {
         "modality": "samples",
-        "inputs": [asdict(one) for one in task.inputs],
+        "inputs": [asdict(one) for one in (task.whole if isinstance(task, FeaturesTask) else task).inputs],
         "outputs": [asdict(one) for one in task.outputs],
         "task": settings.task,
         "task_settings": task_settings(settings, arm.task).model_dump(mode="json"),

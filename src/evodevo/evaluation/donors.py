@@ -23,8 +23,9 @@ from torch import nn
 
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, missing_extra
-from evodevo.operators.pretrained import WEIGHTS, quiet
+from evodevo.operators.pretrained import quiet
 from evodevo.randomness import generator, integer_seed
+from evodevo.spaces.tower_files import WEIGHTS
 from evodevo.tasks.tokenizers import Tokenizer, hugging_face_json
 from evodevo.training import optimizers
 from evodevo.training.settings import OptimizerSettings

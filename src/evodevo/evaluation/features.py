@@ -20,8 +20,8 @@ from torch import nn
 from evodevo import canonical
 from evodevo.errors import unknown_name
 from evodevo.models.extractors import build_extractor
-from evodevo.operators.pretrained import weights_digest
 from evodevo.spaces.pretrained_sizes import model_folder
+from evodevo.spaces.tower_files import check_digest, weights_digest
 from evodevo.spaces.tower_sizes import tower_sizes
 from evodevo.spaces.zoo_structure import ExtractorStructure
 from evodevo.tasks.base import Batch, InputSpec, SampleTask
@@ -116,6 +116,7 @@ def _features(
     progress: Progress | None,
 ) -> InputFeatures:
     assert structure.path is not None
+    check_digest(structure.path, structure.digest)
     sizes = tower_sizes(structure.path, spec)
     key = features_key(task, spec, structure)
     cache = FeatureCache(cache_folder)

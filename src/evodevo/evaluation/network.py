@@ -17,6 +17,7 @@ from evodevo.errors import (
 )
 from evodevo.evaluation.base import answered, write_numbers
 from evodevo.evaluation.bench import Bench, specification_of
+from evodevo.evaluation.features import precompute
 from evodevo.evaluation.inside import look_inside
 from evodevo.evaluation.measuring import Measured, measure, places
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Probe, procedure_options, task_settings
@@ -32,6 +33,7 @@ from evodevo.objectives.base import Subject, parse_objectives
 from evodevo.settings import merge, validate
 from evodevo.spaces.arms import Arm
 from evodevo.spaces.networks import NetworkEnvelope
+from evodevo.spaces.tower_files import frozen_towers, settled_network
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import TASKS, InputSpec, OutputSpec, SampleTask
 from evodevo.tasks.token_cache import default_folder
@@ -39,6 +41,7 @@ from evodevo.training import checkpoints
 from evodevo.training.precision import decide
 
 PACED_STEPS = 4
+TELL_SECONDS = 5.0
 JUDGED = {"auc": "auc", "f1": "f1_macro", "log_loss": "log_loss", "calibration_error": "calibration_error"}
 """Objective -> the metric of classes and labels that it is."""
 
@@ -47,7 +50,7 @@ def evaluate_network(payload: bytes, report: Report) -> bytes:
     """See ``NetworkProblem.payload`` and ``NetworkProblem.read`` for both ends.
 
     Live messages: {"step", "tokens", "share", "loss"}, where tokens are samples; {"checkpoint": digest, "blobs":
-    digests of all that it is made of}; {"restarted": why} where one could not be used.
+    digests of all that it is made of}; {"restarted": why} where one could not be used; those of ``prepare_features``.
     """
     return answered(lambda: _Evaluation(canonical.loads(payload, what="an evaluation"), report).run())
 
@@ -71,25 +74,52 @@ def measure_pace(payload: bytes, report: Report) -> bytes:
     return canonical.dumps(answer).encode()
 
 
+def prepare_features(payload: bytes, report: Report) -> bytes:
+    """Have the frozen towers of an arm read all samples of its task and of its probes: {}.
+
+    Live messages: {"features": input, "done", "total"}, in samples.
+    """
+    evaluation = _Evaluation(canonical.loads(payload, what="an evaluation"), report)
+    for probe in evaluation.settings.probes:
+        evaluation.open(probe.task)
+    return canonical.dumps({}).encode()
+
+
 class _Evaluation:
     def __init__(self, data: dict[str, Any], report: Report) -> None:
         self.data = data
         self.report = report
-        self.arm = validate(Arm, data["arm"], what="an arm")
+        arm = validate(Arm, data["arm"], what="an arm")
+        self.arm = arm.model_copy(update={"network": settled_network(arm.network)})
         self.settings = validate(NetworkEvaluationSettings, data["settings"], what="evaluation settings")
-        self.task = self._open({}, data["task_key"])
         self.pool = None if data["blobs"] is None else FolderPool(Path(data["blobs"]))
         device = merge(self.settings.training.model_dump(mode="json"), self.arm.training)
         self.precision = decide(device["device"], device["precision"])
+        self._told = -math.inf
+        self.task = self.open({}, data["task_key"])
 
-    def _open(self, changes: Mapping[str, Any], key: str | None = None) -> SampleTask:
+    def open(self, changes: Mapping[str, Any], key: str | None = None) -> SampleTask:
+        """The task with these changes, and with features where frozen towers read it."""
         folder = self.data["cache_folder"]
         values = task_settings(self.settings, merge(self.arm.task, dict(changes)))
-        return open_task(self.settings.task, values, None if folder is None else Path(folder), key)
+        task = open_task(self.settings.task, values, None if folder is None else Path(folder), key)
+        towers = frozen_towers(self.arm.network, task.inputs)
+        if self.settings.features == "live" or not towers:
+            return task
+        return precompute(task, towers, self._cache_folder, self.precision.device, self._tell)
+
+    @property
+    def _cache_folder(self) -> Path:
+        folder = self.data["cache_folder"]
+        return default_folder() if folder is None else Path(folder)
+
+    def _tell(self, name: str, done: int, total: int) -> None:
+        if done == total or time.monotonic() - self._told > TELL_SECONDS:
+            self._told = time.monotonic()
+            self.report({"features": name, "done": done, "total": total})
 
     def bench(self, resume: str | None) -> Bench:
         """A new one."""
-        cache = self.data["cache_folder"]
         return Bench(
             self.arm,
             self.settings,
@@ -99,7 +129,7 @@ class _Evaluation:
             self.pool,
             self.report,
             resume,
-            default_folder() if cache is None else Path(cache),
+            self._cache_folder,
         )
 
     def run(self) -> dict[str, Any]:
@@ -206,7 +236,7 @@ class _Evaluation:
             unknown = [name for name in probe.shuffle if name not in names]
             if unknown:
                 raise UsageError(f"the probe {probe.name!r} shuffles {unknown[0]!r}; inputs are {', '.join(names)}.")
-            task = self._open(probe.task) if probe.task else None
+            task = self.open(probe.task) if probe.task else None
             with _changed(network, probe):
                 measured = self._measure(network, task=task, shuffle=probe.shuffle, count_flops=probe.of_routing)
             found[probe.name] = measured.to_json()

@@ -17,6 +17,7 @@ from evodevo.spaces.arms import Arm
 from evodevo.tasks.base import TASKS, SampleTask
 
 PACE = "network_pace"
+FEATURES = "network_features"
 
 
 class NetworkProblem(Problem):

@@ -79,6 +79,9 @@ class NetworkEvaluationSettings(Settings):
         trace_samples: validation samples whose routing is kept; 0 keeps none.
         trace_course: the routing of these samples is kept at every point of the curve too.
         routes: a group of samples (a language) that a linear probe tells from the routes, with its controls.
+        features: of frozen towers: ``cached``, computed once for all trainings and kept on disk; ``live``, computed for
+            every batch anew. Trained networks are the same but for rounding; FLOPs are counted of what is computed,
+            so that those of a tower whose features are cached are left out.
         seconds: wall-clock limit of one evaluation.
         memory_bytes: memory limit of one evaluation.
         keep_weights: trained weights go into the store.
@@ -100,6 +103,7 @@ class NetworkEvaluationSettings(Settings):
     trace_samples: int = Field(default=64, ge=0, le=4096)
     trace_course: bool = False
     routes: str | None = None
+    features: Literal["cached", "live"] = "cached"
     seconds: float | None = Field(default=None, gt=0)
     memory_bytes: int | None = Field(default=None, gt=0)
     keep_weights: bool = True

@@ -24,7 +24,6 @@ from evodevo.models.h_model import HModel
 from evodevo.models.inputs import InputLayer
 from evodevo.models.network import Network
 from evodevo.models.stacks import LayerStack
-from evodevo.operators.pretrained import weights_digest
 from evodevo.operators.pretrained_embeddings import embedding_tables
 from evodevo.operators.stitching import fit_adapters
 from evodevo.randomness import generator
@@ -32,6 +31,7 @@ from evodevo.settings import validate
 from evodevo.spaces.layers import Layer
 from evodevo.spaces.networks import HModelNetwork, NetworkSpec, StackNetwork
 from evodevo.spaces.pretrained_sizes import model_folder
+from evodevo.spaces.tower_files import weights_digest
 from evodevo.tasks.base import InputSpec, Split
 from evodevo.tasks.tokenizers import Tokenizer, hugging_face_json
 

@@ -58,6 +58,7 @@ EVALUATORS: Registry[Evaluator] = table("evaluator", "evodevo.evaluators")
 EVALUATORS.add("backbone", "evodevo.evaluation.language_model:evaluate_backbone")
 EVALUATORS.add("network", "evodevo.evaluation.network:evaluate_network")
 EVALUATORS.add("network_pace", "evodevo.evaluation.network:measure_pace")
+EVALUATORS.add("network_features", "evodevo.evaluation.network:prepare_features")
 # Evaluators that misbehave on purpose, for the conformance suite of executors; workers find evaluators by name only.
 for _name in (
     "abort",

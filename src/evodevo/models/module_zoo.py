@@ -339,7 +339,8 @@ def _fingerprint(batch: Batch, names: Sequence[str]) -> Tensor:
     for place, name in enumerate(names):
         if name not in batch:
             continue
-        raw = batch.get(f"{name}/origin", batch[name]).flatten(1)
+        raw = batch.get(f"{name}/origin", batch[name])
+        raw = raw.reshape(raw.shape[0], -1)
         numbers = raw.contiguous().view(torch.int32).long() if raw.is_floating_point() else raw.long()
         steps = torch.arange(1, numbers.shape[1] + 1, device=raw.device, dtype=torch.int64)
         factors = (steps + 7919 * place) * 6364136223846793005 + 1442695040888963407  # wraps around, as it should

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from evodevo.errors import DataError, UsageError
 from evodevo.models.inputs import POSITION_STD, check_shape, lone_token, need_token, stand_in
 from evodevo.models.tower_images import Preparation, prepare, read_preparation
-from evodevo.operators.pretrained import check_digest, load_model
+from evodevo.operators.pretrained import load_model
 from evodevo.spaces.pretrained_sizes import model_folder
+from evodevo.spaces.tower_files import check_digest
 from evodevo.spaces.tower_sizes import Tower, TowerSizes, tower_sizes
 from evodevo.spaces.zoo_structure import ExtractorStructure
 from evodevo.tasks.base import InputSpec

@@ -8,7 +8,6 @@ Legend: B batch, S positions, D channels of the pretrained model.
 from __future__ import annotations
 
 import copy
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -19,13 +18,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError, missing_extra
+from evodevo.errors import DataError, UsageError, missing_extra
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.self_attention import visible_keys
 from evodevo.spaces.pretrained_sizes import model_folder, read_sizes
-
-WEIGHTS = "model.safetensors"
-PICKLES = ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
+from evodevo.spaces.tower_files import WEIGHTS, check_digest, weights_file
 
 
 class Family:
@@ -169,31 +166,6 @@ def pretrained_block(path: str, index: int, *, train: Literal["none", "all"], di
     return PretrainedBlock(copy.deepcopy(layers[index]), family, train)
 
 
-def weights_digest(path: str) -> str:
-    """SHA-256 of a model's safetensors file.
-
-    Raises:
-        NotFoundError, UnsafeFileError: see ``pretrained_block``.
-    """
-    with _weights_file(model_folder(path)).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def check_digest(path: str, digest: str | None) -> None:
-    """A model's safetensors file must have this SHA-256; None does not ask.
-
-    Raises:
-        StoreDamagedError: it has another.
-        NotFoundError, UnsafeFileError: see ``pretrained_block``.
-    """
-    found = weights_digest(path) if digest is not None else None
-    if found != digest:
-        raise StoreDamagedError(
-            f"{model_folder(path) / WEIGHTS} has SHA-256 {found}, and the run was made with {digest}: it is another "
-            "file. Bring the file of the run back, or clear the digest to take this one."
-        )
-
-
 def load_encoder(folder: Path, family: str) -> tuple[Any, frozenset[str]]:
     """A model without its head, in evaluation mode and float32, and the names of weights that the file lacks.
 
@@ -211,7 +183,7 @@ def load_model(
     Raises:
         NotFoundError, UnsafeFileError, DataError, UsageError, MissingExtraError: see ``pretrained_block``.
     """
-    facts = _weights_file(folder).stat()
+    facts = weights_file(folder).stat()
     return _load(folder, model_class, options, facts.st_mtime_ns, facts.st_size)
 
 
@@ -241,19 +213,6 @@ def _load(
     if getattr(model.config, "is_decoder", False):
         raise UsageError(f"{folder} is a decoder; layers are taken from encoders.")
     return model.eval(), frozenset(report["missing_keys"])
-
-
-def _weights_file(folder: Path) -> Path:
-    file = folder / WEIGHTS
-    if file.is_file():
-        return file
-    pickles = [name for name in PICKLES if (folder / name).is_file()]
-    if pickles:
-        raise UnsafeFileError(
-            f"{folder} holds {pickles[0]} and no {WEIGHTS}. Such a file can run code when it is read, so it is not; "
-            "load the model where you trust it and save it with safe_serialization=True."
-        )
-    raise NotFoundError(f"no {WEIGHTS} in {folder}; a model in several files must be saved as one first.")
 
 
 @contextmanager

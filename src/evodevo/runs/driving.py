@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from evodevo import __version__
 from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
+from evodevo.randomness import generator
 from evodevo.recipes.base import ExecutionSettings, RunSettings
 from evodevo.recipes.experiments import ExperimentSettings
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.forecast import forecast
 from evodevo.runs.given import recall_source, trainings
+from evodevo.runs.preparing import prepare_features
 from evodevo.runs.slices import slice_of_settings
+from evodevo.spaces.arms import Arm
+from evodevo.spaces.base import Space
 from evodevo.storage import Store
 from evodevo.study import Listener, Study
 
@@ -79,10 +84,19 @@ def drive(
             record_change(opened, run_id, settings)
             if on_start is not None:
                 on_start(study)
+            if isinstance(problem, NetworkProblem):
+                prepare_features(_arms(settings, problem, space), problem, executor, settings.study.seed, listener)
             if isinstance(settings, ExperimentSettings) and isinstance(problem, NetworkProblem):
                 _say_how_long(opened, run_id, settings, problem, executor, listener)
             study.run()
     return Archive(store).run(run_id)
+
+
+def _arms(settings: RunSettings, problem: NetworkProblem, space: Space[Any]) -> list[Arm]:
+    """The trainings of a run, or of a search, all of whose genomes read with the same towers, any one."""
+    if isinstance(settings, ExperimentSettings):
+        return settings.experiment.trainings()
+    return [problem.arm_of(space.sample(generator(settings.study.seed, "towers")))]
 
 
 def _say_how_long(

@@ -12,6 +12,7 @@ from evodevo.runs.network_slices import NetworkSlice
 from evodevo.spaces.arms import Arm
 from evodevo.spaces.module_zoo import ModuleZooSpace
 from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.tower_files import settled
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual, Run
@@ -22,6 +23,14 @@ class ModuleZooSlice(NetworkSlice):
 
     name = "module_zoo"
     settings_class = ModuleZooSearchSettings
+
+    def paths(self, settings: ModuleZooSearchSettings) -> dict[str, Any]:
+        """Those of towers, too, whose digests are filled in or checked."""
+        whole = settled(settings.space.structure)
+        if whole == settings.space.structure:
+            return super().paths(settings)
+        values = whole.model_dump(mode="json", include={"extractors", "extractor"})
+        return {**super().paths(settings), "space": {"structure": values}}
 
     def space(self, settings: ModuleZooSearchSettings) -> ModuleZooSpace:
         return ModuleZooSpace(settings.space)

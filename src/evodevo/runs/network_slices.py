@@ -16,6 +16,7 @@ from evodevo.settings import validate
 from evodevo.spaces.arms import Arm, ArmSpace
 from evodevo.spaces.h_model import HModelSpace
 from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork
+from evodevo.spaces.tower_files import settled_network
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
@@ -80,6 +81,15 @@ class ExperimentSlice(NetworkSlice):
 
     name = "experiment"
     settings_class = ExperimentSettings
+
+    def paths(self, settings: ExperimentSettings) -> dict[str, Any]:
+        """Those of towers, too, whose digests are filled in or checked."""
+        arms = settings.experiment.arms
+        settled = [arm.model_copy(update={"network": settled_network(arm.network)}) for arm in arms]
+        if all(one.network == arm.network for one, arm in zip(settled, arms, strict=True)):
+            return super().paths(settings)
+        found = {"experiment": {"arms": [one.model_dump(mode="json") for one in settled]}}
+        return {**super().paths(settings), **found}
 
     def space(self, settings: ExperimentSettings) -> ArmSpace:
         return ArmSpace()
