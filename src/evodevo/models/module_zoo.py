@@ -23,16 +23,18 @@ from evodevo.models.outputs import OutputLayer
 from evodevo.models.senses import Sense, Senses
 from evodevo.models.zoo_pool import ModulePool
 from evodevo.models.zoo_statistics import ZooStatistics
+from evodevo.randomness import integer_seed
 from evodevo.routing import module_losses
 from evodevo.routing.graph_attention import Decision
 from evodevo.routing.losses import z_loss
 from evodevo.routing.module_choice import GenotypeKeys, Predictor, build_router, chosen
 from evodevo.routing.pools import masked_mean
 from evodevo.spaces.zoo_cost import zoo_reads
+from evodevo.spaces.zoo_genotype import ZooModule
 from evodevo.spaces.zoo_module_cost import genotype_parameters
 from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.spaces.zoo_vector import genotype_vector
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import MATCHED, InputSpec, OutputSpec
 
 MATCH, MATCHES = "match", "yes"
 """The output that says whether image and text belong together, and its class where they do."""
@@ -86,6 +88,9 @@ class ModuleZoo(Network):
     Attributes:
         structure: as given.
         active: ids of the modules that run and count; None for all that are not disabled. A search sets it.
+        births: id of a newborn -> its birth factor in [0, 1] (C14, ``routing/module_births.py``); 1 where none stands.
+        twins: id of a newborn -> id of the module whose weight it shares while its factor is below 1.
+        newborn_rates: id -> factor of its learning rate.
 
     Raises:
         UsageError: no module, or an output of tokens.
@@ -125,6 +130,9 @@ class ModuleZoo(Network):
         self.statistics = ZooStatistics(ids, structure.contribution)
         self.heads = nn.ModuleDict({spec.name: OutputLayer(spec, structure.width, 0, causal=False) for spec in outputs})
         self._parameters_of = {module.id: genotype_parameters(module.genotype) for module in structure.modules}
+        self.births: dict[str, float] = {}
+        self.twins: dict[str, str] = {}
+        self.newborn_rates: dict[str, float] = {}
         self._active: frozenset[str] | None = None
         self._progress = 0.0
         self._used: tuple[tuple[str, ...], Tensor] | None = None
@@ -162,8 +170,87 @@ class ModuleZoo(Network):
         self._progress = share
 
     def learning_rates(self) -> dict[str, float]:
-        """See ``Network``: towers learn at a rate of their own."""
-        return {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
+        """See ``Network``: towers and newborns learn at rates of their own."""
+        towers = {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
+        return towers | {f"pool.parts.{one}.": factor for one, factor in self.newborn_rates.items()}
+
+    # Growing
+
+    def insert(self, module: ZooModule, *, twin_of: str | None = None) -> None:
+        """Let a module in, at the end. What is drawn comes from its seed alone, and the global stream stays as it was.
+
+        It counts like every other from now on: set its birth factor to 0 first to let it in unheard. Parameters are
+        new; tell the optimiser.
+
+        Args:
+            module: for the width of this zoo.
+            twin_of: the module that it is a copy of. Its contribution is inherited, and its weight shared.
+
+        Raises:
+            UsageError: the id is taken or a word of PyTorch, the width is another, or there is no such twin.
+        """
+        name, ids = module.id, [one.id for one in self.structure.modules]
+        if name in ids:
+            raise UsageError(f"there is a module {name!r} already; ids are for ever, take another.")
+        if module.genotype.width != self.structure.width:
+            raise UsageError(
+                f"the module {name!r} is made for width {module.genotype.width}, the zoo has {self.structure.width}."
+            )
+        if twin_of is not None and twin_of not in ids:
+            raise unknown_name("module", twin_of, ids)
+        like = next(self.parameters())
+        self.pool.insert(module)
+        self.pool.parts[name].to(like.device, like.dtype).train(self.training)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(integer_seed(module.seed, "router"))
+                self.router.insert(name)
+                if self.predictor is not None:
+                    self.predictor.rows.insert(name)
+                if self.genotype_keys is not None:
+                    self.genotype_keys.insert(name, genotype_vector(module.genotype))
+        except UsageError:
+            self.pool.remove(name)  # a word of PyTorch for rows alone; the first of them refuses it
+            raise
+        self.statistics.insert(name, like=twin_of)
+        self._parameters_of[name] = genotype_parameters(module.genotype)
+        self.structure = self.structure.model_copy(update={"modules": (*self.structure.modules, module)})
+        if self._active is not None:
+            self._active |= {name}
+        if twin_of is not None:
+            self.twins[name] = twin_of
+
+    def remove(self, name: str) -> None:
+        """Let a module go, and forget all about it.
+
+        Raises:
+            UsageError: there is none of that id, or nobody would be left.
+        """
+        modules = self.structure.modules
+        if name not in (one.id for one in modules):
+            raise unknown_name("module", name, [one.id for one in modules])
+        if set(self.live) <= {name}:
+            raise UsageError(f"{name!r} is the last module that is live; a zoo needs at least one.")
+        self.pool.remove(name)
+        self.router.remove(name)
+        if self.predictor is not None:
+            self.predictor.rows.remove(name)
+        if self.genotype_keys is not None:
+            self.genotype_keys.remove(name)
+        self.statistics.remove(name)
+        del self._parameters_of[name]
+        self.births.pop(name, None)
+        self.newborn_rates.pop(name, None)
+        self.twins = {child: parent for child, parent in self.twins.items() if name not in (child, parent)}
+        self.structure = self.structure.model_copy(
+            update={
+                "modules": tuple(one for one in modules if one.id != name),
+                "disabled": tuple(one for one in self.structure.disabled if one != name),
+            }
+        )
+        if self._active is not None:
+            self._active -= {name}
+        self._used = None  # of a step in which it took part
 
     # Passes
 
@@ -207,7 +294,7 @@ class ModuleZoo(Network):
             predicted = self.predictor(f, ids)
             limit = self.top_k
             everybody = self.training or limit is None or limit + 1 >= len(ids)
-            executed = legal if everybody or limit is None else chosen(predicted, limit + 1)
+            executed = legal if everybody or limit is None else self._called(predicted, ids, limit + 1)
             outputs = self.pool(ids, tokens, mask, None if everybody else executed)
             decision = self.decide(f, outputs, ids, executed)
         else:
@@ -231,8 +318,25 @@ class ModuleZoo(Network):
             legal: (B, N).
             dense: without top-K.
         """
-        contribution = self.statistics.contribution(ids)
-        return self.router.decide(f, keys, ids=ids, legal=legal, contribution=contribution, dense=dense)
+        factors = [self.births.get(one, 1.0) for one in ids]
+        return self.router.decide(
+            f,
+            keys,
+            ids=ids,
+            legal=legal,
+            contribution=self.statistics.contribution(ids),
+            dense=dense,
+            births=torch.tensor(factors, dtype=torch.float64) if min(factors) < 1 else None,
+            twins={ids.index(child): ids.index(own) for child, own in self.twins.items() if {child, own} <= set(ids)},
+        )
+
+    def _called(self, predicted: Tensor, ids: tuple[str, ...], count: int) -> Tensor:
+        """(B, N), who is run: of mature modules those with the largest logits, and all newborns beside them."""
+        newborn = [self.births.get(one, 1.0) < 1 for one in ids]
+        if not any(newborn):
+            return chosen(predicted, count)
+        young = torch.tensor(newborn, device=predicted.device)
+        return chosen(predicted, count, ~young) | young
 
     def answer(self, mixed: Tensor) -> dict[str, Tensor]:
         """z_r (B, d) -> output -> logits."""
@@ -310,6 +414,8 @@ class ModuleZoo(Network):
     def _matched(self, batch: Batch, sides: tuple[Sense, Sense]) -> Tensor | None:
         """(B,), true where a sample has both sides and they belong together; None where all do."""
         parts = [side.present for side in sides if side.present is not None]
+        if MATCHED in batch:
+            parts.append(batch[MATCHED])
         for spec in self.output_specs:
             if spec.name == MATCH and MATCHES in spec.names:
                 parts.append(batch[f"{spec.name}/target"] == spec.names.index(MATCHES))

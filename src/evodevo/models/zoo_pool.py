@@ -51,6 +51,12 @@ class ModulePool(nn.Module):
         except KeyError:
             raise UsageError(f"a module cannot have the id {module.id!r}, a word of PyTorch; take another.") from None
 
+    def remove(self, name: str) -> None:
+        """Let a module go."""
+        del self.parts[name]
+        self.calls.pop(name, None)
+        self.rows.pop(name, None)
+
     def reset(self) -> None:
         """Count from 0."""
         self.calls.clear()

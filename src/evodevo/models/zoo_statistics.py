@@ -50,9 +50,15 @@ class ZooStatistics(nn.Module):
         self.structure = structure
         self.records = nn.ModuleDict({one: _Record() for one in ids})
 
-    def insert(self, name: str) -> None:
-        """A newborn, of whom nothing is known."""
-        self.records[name] = _Record()
+    def insert(self, name: str, like: str | None = None) -> None:
+        """A newborn, of whom nothing is known, or what is known of the one that it is like."""
+        record = _Record()
+        others = next(iter(self.records.values()), None)
+        if isinstance(others, _Record):
+            record.to(others.numbers.device, others.numbers.dtype)
+        if like is not None:
+            record.load_state_dict(self._of(like).state_dict())
+        self.records[name] = record
 
     def remove(self, name: str) -> None:
         """Forget a module."""

@@ -81,6 +81,9 @@ class ModuleRows(nn.Module):
             raise UsageError(f"there is a module {name!r} already; ids are for ever, take another.")
         row = torch.randn(self.size) * self.spread
         row[-1] += self.last
+        like = next(iter(self.of.values()), None)
+        if like is not None:
+            row = row.to(like)
         try:
             self.of[name] = nn.Parameter(row)
         except KeyError:
@@ -145,6 +148,16 @@ class GenotypeKeys(nn.Module):
         self.embedding = ModuleRows(tuple(vectors), width, spread=SMALL)
         self.map = nn.Sequential(nn.Linear(size, width), nn.GELU(), nn.Linear(width, width))
 
+    def insert(self, name: str, vector: Sequence[float]) -> None:
+        """A new module; see ``ModuleRows.insert``."""
+        self.embedding.insert(name)
+        self.vectors[name] = tuple(vector)
+
+    def remove(self, name: str) -> None:
+        """Forget a module; see ``ModuleRows.remove``."""
+        self.embedding.remove(name)
+        del self.vectors[name]
+
     def forward(self, ids: Sequence[str] | None = None) -> Tensor:
         """(N, d), in the order of ``ids``, or all."""
         embedding: Tensor = self.embedding(ids)
@@ -184,6 +197,14 @@ class GateRouter(ModuleRouter):
         super().__init__(width, structure, 1)
         self.scores = Predictor(width, structure, ids, start=_start(structure))
 
+    def insert(self, name: str) -> None:
+        """See ``ModuleRouter``."""
+        self.scores.rows.insert(name)
+
+    def remove(self, name: str) -> None:
+        """See ``ModuleRouter``."""
+        self.scores.rows.remove(name)
+
     def _logits(
         self,
         query: Tensor,
@@ -208,6 +229,14 @@ class ArchitectureRouter(ModuleRouter):
     def __init__(self, width: int, structure: ZooRouterStructure, ids: Sequence[str]) -> None:
         super().__init__(width, structure, 1)
         self.rows = ModuleRows(ids, 1, last=_start(structure))
+
+    def insert(self, name: str) -> None:
+        """See ``ModuleRouter``."""
+        self.rows.insert(name)
+
+    def remove(self, name: str) -> None:
+        """See ``ModuleRouter``."""
+        self.rows.remove(name)
 
     def _logits(
         self,

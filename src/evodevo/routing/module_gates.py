@@ -40,12 +40,15 @@ class ModuleGate(nn.Module):
         if kind == "entmax":
             self.raw_alpha = nn.Parameter(torch.tensor(math.log(math.expm1(FIRST_ALPHA - 1))))
 
-    def forward(self, logits: Tensor, legal: Tensor | None = None) -> Tensor:
-        """Weights (..., N), exactly 0 where illegal; rows without any legal module are all 0, with gradients of 0."""
+    def forward(self, logits: Tensor, legal: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
+        """Weights (..., N), exactly 0 where illegal; rows without any legal module are all 0, with gradients of 0.
+
+        ``noise`` (..., N) stands for what ``gumbel`` would draw.
+        """
         logits = widened(logits)
         if legal is not None:
             logits = logits.masked_fill(~legal, FAR)
-        weights = self._weights(logits)
+        weights = self._weights(logits, noise)
         # A row of illegal modules alone has a softmax too; it must not count.
         return weights if legal is None else weights * legal
 
@@ -56,7 +59,7 @@ class ModuleGate(nn.Module):
         free = 1 + F.softplus(widened(self.raw_alpha))
         return free + (free.clamp(LEAST_ALPHA, MOST_ALPHA) - free).detach()
 
-    def _weights(self, logits: Tensor) -> Tensor:
+    def _weights(self, logits: Tensor, noise: Tensor | None) -> Tensor:
         if self.kind == "sparsemax":
             return sparsemax(logits)
         if self.kind == "entmax15":
@@ -67,7 +70,7 @@ class ModuleGate(nn.Module):
             open_ = logits.relu()
             return open_ / open_.sum(-1, keepdim=True).clamp(min=LEAST_SUM)
         if self.kind == "gumbel" and self.training:
-            logits = logits + gumbel_noise(logits)
+            logits = logits + (gumbel_noise(logits) if noise is None else noise)
         return logits.softmax(-1)
 
 

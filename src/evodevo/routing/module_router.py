@@ -5,14 +5,16 @@ Legend: B samples, N modules, H heads, d width, K modules that a sample may use.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from evodevo.routing.gates import FAR
+from evodevo.routing.gates import FAR, widened
+from evodevo.routing.module_births import Births
 from evodevo.routing.module_gates import LEAST_SUM, ModuleGate, gumbel_noise
 from evodevo.routing.module_values import ModuleValues
 from evodevo.routing.skipping import evened, largest, straight_through
@@ -71,6 +73,8 @@ class ModuleRouter(nn.Module, ABC):
         legal: Tensor | None = None,
         contribution: Tensor | None = None,
         dense: bool = False,
+        births: Tensor | None = None,
+        twins: Mapping[int, int] | None = None,
     ) -> Decision:
         """Weights of modules for each sample.
 
@@ -82,14 +86,25 @@ class ModuleRouter(nn.Module, ABC):
             legal: (N,) or (B, N), false at modules that neither count nor matter to others; None for all.
             contribution: C, (N,); NaN at newborns, whose bias is 0 (eq. 10).
             dense: leave top-K out, as probes of single modules do.
+            births: b, (N,) in [0, 1], 1 at mature modules; None where all are. See ``module_births``. Contributions of
+                newborns play no part, and top-K counts mature modules alone: newborns are heard beside them. On the
+                CPU they cost no wait.
+            twins: place of a newborn -> place of the module that it is a copy of, and whose weight it shares.
+
+        Raises:
+            UsageError: birth factors outside [0, 1], or a twin of a module that is not older.
         """
         batch, count = query.shape[0], keys_from.shape[-2]
         allowed = None if legal is None else legal.expand(batch, count)
         heads = None if allowed is None else allowed.unsqueeze(1)
-        logits = self._logits(query, keys_from, ids, heads, contribution)
-        head_weights = self._open(logits, heads)
-        if not dense:
-            head_weights = self._at_most_k(head_weights)
+        born = None if births is None else Births.of(births, twins)
+        if born is not None and born.newborn:
+            logits, head_weights = self._with_newborns(query, keys_from, ids, heads, contribution, born, dense=dense)
+        else:
+            logits = self._logits(query, keys_from, ids, heads, contribution)
+            head_weights = self.gate(logits, heads)
+            if not dense:
+                head_weights = self._at_most_k(head_weights)
         if allowed is None:
             allowed = torch.ones(1, 1, dtype=torch.bool, device=query.device).expand(batch, count)
         return Decision(logits, head_weights, head_weights.mean(1), allowed)
@@ -105,6 +120,12 @@ class ModuleRouter(nn.Module, ABC):
         routed: Tensor = self.values(decision.head_weights, self.norm(outputs))
         return routed + query if self.structure.residual else routed
 
+    def insert(self, name: str) -> None:
+        """Whatever is kept of each module, for a new one; see ``ModuleRows.insert``."""
+
+    def remove(self, name: str) -> None:
+        """Forget it."""
+
     @abstractmethod
     def _logits(
         self,
@@ -116,26 +137,78 @@ class ModuleRouter(nn.Module, ABC):
     ) -> Tensor:
         """(B, H, N), in float32 at least; legal is (B, 1, N), or None for all."""
 
-    def _open(self, logits: Tensor, legal: Tensor | None) -> Tensor:
-        weights: Tensor = self.gate(logits, legal)
-        return weights
+    def _with_newborns(
+        self,
+        query: Tensor,
+        keys_from: Tensor,
+        ids: Sequence[str] | None,
+        legal: Tensor | None,
+        contribution: Tensor | None,
+        born: Births,
+        *,
+        dense: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Logits of all and weights, each (B, H, N)."""
+        if contribution is not None:
+            places = torch.tensor(born.newborn, device=contribution.device)
+            contribution = contribution.index_fill(0, places, math.nan)
+        logits = widened(self._logits(query, keys_from, ids, legal, contribution))
+        noise, rank_noise = self._noise(logits, born, dense=dense)
 
-    def _at_most_k(self, head_weights: Tensor) -> Tensor:
-        """Only the K modules that count most in the mean over heads (eq. 61).
+        def weigh(places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+            heard = torch.zeros(1, 1, logits.shape[-1], dtype=torch.bool, device=logits.device)
+            heard = heard.index_fill(-1, torch.tensor(places, dtype=torch.long, device=logits.device), True)
+            heard = heard if legal is None else heard & legal
+            own = widened(self._logits(query, keys_from, ids, heard, contribution))
+            return self.gate(own, heard, noise), own.masked_fill(~heard, FAR).softmax(-1) * heard
+
+        head_weights = born.weights(weigh)
+        return logits, head_weights if dense else self._at_most_k(head_weights, born, rank_noise)
+
+    def _noise(self, logits: Tensor, born: Births, *, dense: bool) -> tuple[Tensor | None, Tensor | None]:
+        """What gates (B, H, N) and ranks (B, N) are disturbed by, None where nothing is.
+
+        Mature modules draw first, and what they would draw without newborns.
+        """
+        batch, heads, count = logits.shape
+        mature, newborn = (torch.tensor(some, dtype=torch.long, device=logits.device) for some in born.split)
+        noisy, limit = self.training and self.gate.kind == "gumbel", self.structure.top_k
+        noise, ranks = None, None
+        if noisy:
+            drawn = gumbel_noise(logits.new_empty(batch, heads, len(mature)))
+            noise = logits.new_zeros(batch, heads, count).index_copy(-1, mature, drawn)
+        if self.training and self.structure.train_top_k == "gumbel" and not dense and limit and limit < len(mature):
+            drawn = gumbel_noise(logits.new_empty(batch, len(mature)))
+            ranks = logits.new_zeros(batch, count).index_copy(-1, mature, drawn)
+        if noise is not None:
+            noise = noise.index_copy(-1, newborn, gumbel_noise(logits.new_empty(batch, heads, len(newborn))))
+        return noise, ranks
+
+    def _at_most_k(self, head_weights: Tensor, born: Births | None = None, noise: Tensor | None = None) -> Tensor:
+        """Only the K modules that count most in the mean over heads (eq. 61), and newborns beside them.
 
         All heads are divided by the share that the mean keeps, so that its weights are those of eq. 61, and a head
         without weight on the kept ones is silent instead of 0 / 0. Of equal weights the first modules are kept.
         """
         limit, mode = self.structure.top_k, self.structure.train_top_k
-        if limit is None or limit >= head_weights.shape[-1] or (self.training and mode == "off"):
+        count = head_weights.shape[-1] if born is None else len(born.mature)
+        if limit is None or limit >= count or (self.training and mode == "off"):
             return head_weights
         with torch.no_grad():
             weights = head_weights.mean(1)
+            if born is not None:
+                weights = born.together(weights)
             rank = evened(weights)
             if self.training and mode == "gumbel":
-                noisy = weights.clamp(min=torch.finfo(weights.dtype).tiny).log() + gumbel_noise(weights)
+                noise = gumbel_noise(weights) if noise is None else noise
+                noisy = weights.clamp(min=torch.finfo(weights.dtype).tiny).log() + noise
                 rank = noisy.masked_fill(weights == 0, FAR)
-            kept = largest(rank, limit).unsqueeze(1)
+            if born is not None:
+                rank = rank.index_fill(-1, torch.tensor(born.newborn, device=rank.device), 2 * FAR)
+            kept = largest(rank, limit)
+            if born is not None:
+                kept = born.beside(kept)
+            kept = kept.unsqueeze(1)
         hard = head_weights * kept
         share = hard.sum((1, 2), keepdim=True) / head_weights.sum((1, 2), keepdim=True).clamp(min=LEAST_SUM)
         hard = hard / share.clamp(min=LEAST_SUM)

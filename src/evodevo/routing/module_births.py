@@ -1,0 +1,118 @@
+"""How a newborn module comes to be heard: little by little, and not at all at first (specification C14).
+
+With the birth factor b of the newborns and s = 1 - b
+
+    alpha = (1 - b) gate(mature modules) + b ((1 - s) gate(all) + s softmax(all)),
+
+where every gate reads logits with a synergy sum of its own. At b = 0 that is exactly the router without newborns, at
+b = 1 exactly the router of all; in between the softmax gives every newborn a gradient in every sample, also where the
+gate is sparse and would not let it through. Newborns of different age join one after the other, the oldest first: each
+finds the mixture of those before it in the place of ``gate(mature modules)``.
+
+A twin starts as a copy of a module that is there, and takes half of its weight until it stands for itself. Nobody else
+sees a difference at b = 0: neither gate nor synergy nor top-K counts the pair twice.
+
+Legend: B samples, N modules, H heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from evodevo.errors import UsageError, quoted_list
+
+Weigh = Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]
+"""Places of modules -> (gate, softmax) of their logits, each (B, H, N) and 0 elsewhere."""
+
+
+@dataclass(frozen=True)
+class Births:
+    """Who is how old.
+
+    Attributes:
+        factors: b of each module, 1 for mature ones.
+        twins: place of a newborn -> place of the module that it is a copy of.
+
+    Raises:
+        UsageError: a factor outside [0, 1], or a twin of nobody older.
+    """
+
+    factors: tuple[float, ...]
+    twins: Mapping[int, int]
+
+    def __post_init__(self) -> None:
+        wrong = [factor for factor in self.factors if not 0 <= factor <= 1]
+        if wrong:
+            raise UsageError(f"birth factors lie in [0, 1]; given: {quoted_list(wrong)}.")
+        for child, parent in self.twins.items():
+            if self.factors[parent] <= self.factors[child] < 1:
+                raise UsageError(f"the module at place {child} is the twin of one at {parent} that is not older.")
+
+    @classmethod
+    def of(cls, factors: Tensor, twins: Mapping[int, int] | None) -> Births:
+        """From (N,) factors; on an accelerator that waits for them."""
+        return cls(tuple(float(one) for one in factors.tolist()), dict(twins or {}))
+
+    @property
+    def mature(self) -> tuple[int, ...]:
+        """Places."""
+        return tuple(place for place, factor in enumerate(self.factors) if factor == 1)
+
+    @property
+    def newborn(self) -> tuple[int, ...]:
+        """Places."""
+        return tuple(place for place, factor in enumerate(self.factors) if factor < 1)
+
+    @property
+    def split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Places of mature modules, and of newborns."""
+        return self.mature, self.newborn
+
+    def weights(self, weigh: Weigh) -> Tensor:
+        """alpha, (B, H, N), of what ``weigh`` makes of some of the modules."""
+        weights, _ = weigh(self.mature)
+        for factor in sorted({self.factors[place] for place in self.newborn}, reverse=True):
+            joining = [place for place in self.newborn if self.factors[place] == factor]
+            weights = self._halved(weights, joining)
+            if factor == 0:
+                continue
+            gated, even = weigh(tuple(place for place, one in enumerate(self.factors) if one >= factor))
+            weights = (1 - factor) * weights + factor * (factor * gated + (1 - factor) * even)
+        return weights
+
+    def _halved(self, weights: Tensor, joining: Sequence[int]) -> Tensor:
+        """Twins that join share their parents' weights."""
+        for child in joining:
+            if child not in self.twins:
+                continue
+            half = weights[..., self.twins[child]] / 2
+            places = torch.arange(weights.shape[-1], device=weights.device)
+            pair = (places == child) | (places == self.twins[child])
+            weights = torch.where(pair, half.unsqueeze(-1), weights)
+        return weights
+
+    def together(self, weights: Tensor) -> Tensor:
+        """(B, N) weights, where a parent has what its twins have, too."""
+        for child, parent in self._pairs():
+            weights = weights.index_add(-1, _place(parent, weights), weights[:, child : child + 1])
+        return weights
+
+    def beside(self, kept: Tensor) -> Tensor:
+        """(B, N), true at mature modules that are kept: and at newborns beside them, at twins as at their parents."""
+        kept = kept.index_fill(-1, torch.tensor(self.newborn, device=kept.device), True)
+        for child, parent in reversed(self._pairs()):
+            kept = kept.index_copy(-1, _place(child, kept), kept[:, parent : parent + 1])
+        return kept
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        """(newborn, parent), the youngest first: a twin of a twin hands on what it has."""
+        pairs = [(child, parent) for child, parent in self.twins.items() if self.factors[child] < 1]
+        return sorted(pairs, key=lambda pair: self.factors[pair[0]])
+
+
+def _place(place: int, like: Tensor) -> Tensor:
+    return torch.tensor([place], device=like.device)

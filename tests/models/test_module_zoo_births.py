@@ -1,0 +1,185 @@
+"""Modules that come are not noticed at first and learn then; modules that go leave nothing behind (check 9)."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from evodevo.errors import UsageError
+from evodevo.models.build import build_network
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.settings import merge, validate
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import PAPER, archetype, sample, start_zoo
+from evodevo.spaces.zoo_genotype import ZooModule
+from evodevo.spaces.zoo_structure import Gate, ZooStructure
+from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
+
+torch.set_num_threads(1)
+
+WIDTH = 16
+BOTH = (IMAGE, TEXT)
+KEYS = ("output", "genotype", "predictor")
+
+
+def zoo(**router: Any) -> ModuleZoo:
+    """In evaluation mode, float64, with a router whose choices differ between samples."""
+    base = {
+        "width": WIDTH,
+        "extractor": {"blocks": 1},
+        "statistics": {"rank": 2},
+        "fusion": {"heads": 2},
+        "router": {"heads": 2, "top_k": 2},
+        "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:4]],
+        "dropout": 0.0,
+    }
+    structure = validate(ZooStructure, merge(base, {"router": router}), what="a small zoo")
+    network = build_network(ModuleZooNetwork(structure=structure), BOTH, (CLASS,), 0)
+    assert isinstance(network, ModuleZoo)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if name.startswith(("router.", "predictor.", "genotype_keys.")):
+                parameter.add_(0.7 * torch.randn(parameter.shape, generator=generator))
+    return network.double().eval()
+
+
+def newborn(name: str = "newborn-1", family: str = "mlp", seed: int = 5) -> ZooModule:
+    return ZooModule(id=name, genotype=sample(family, WIDTH, np.random.default_rng(seed)), seed=seed, birth_event=1)
+
+
+BATCH = small_batch(BOTH, count=12)
+
+
+@torch.no_grad()
+def answer(network: ModuleZoo, batch: dict[str, Tensor] = BATCH) -> Tensor:
+    return torch.cat(list(network(batch).values()), 1)
+
+
+def born(network: ModuleZoo, module: ZooModule, factor: float = 0.0) -> None:
+    network.births[module.id] = factor
+    network.insert(module)
+
+
+@pytest.mark.parametrize("kind", ["graph_attention", "mlp_gate", "architecture", "mean"])
+@pytest.mark.parametrize("gate", get_args(Gate))
+def test_birth_is_no_event(kind: str, gate: str) -> None:
+    network = zoo(kind=kind, gate=gate)
+    before = answer(network)
+    born(network, newborn())
+    torch.testing.assert_close(answer(network), before, rtol=0, atol=1e-10)
+    network.births["newborn-1"] = 0.3
+    assert (answer(network) - before).abs().max() > 1e-8
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("top_k", [1, 2, 3, 4, None])
+@pytest.mark.parametrize("family", PAPER)
+def test_birth_is_no_event_for_any_family(keys: str, top_k: int | None, family: str) -> None:
+    network = zoo(keys=keys, top_k=top_k)
+    before = answer(network)
+    born(network, newborn(family=family))
+    torch.testing.assert_close(answer(network), before, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("kind", ["graph_attention", "mlp_gate"])
+def test_a_newborn_learns_from_its_first_step(keys: str, kind: str) -> None:
+    network = zoo(keys=keys, kind=kind)
+    born(network, newborn(), 1e-3)
+    network.train()
+    for number in range(3):
+        network.zero_grad()
+        network.loss({name: value[number : number + 1] for name, value in BATCH.items()}).backward()  # type: ignore[no-untyped-call]
+        gradients = [one.grad for one in network.pool.parts["newborn-1"].parameters()]
+        assert any(one is not None and bool(one.any()) for one in gradients)
+    network.observe()
+    assert network.statistics.usage(["newborn-1"]).isfinite().all()
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("kind", ["graph_attention", "mlp_gate", "architecture", "mean"])
+def test_who_came_and_went_leaves_nothing(keys: str, kind: str) -> None:
+    network = zoo(keys=keys, kind=kind)
+    state = {name: value.clone() for name, value in network.state_dict().items()}
+    structure, before = network.structure, answer(network)
+    network.active = network.live[:3]
+    stream = torch.get_rng_state()
+    born(network, newborn())
+    network.newborn_rates["newborn-1"] = 0.1
+    assert torch.equal(torch.get_rng_state(), stream)
+    assert "newborn-1" in network.live
+    assert {one.dtype for one in network.parameters()} == {torch.float64}
+    network.train().loss(BATCH).backward()  # type: ignore[no-untyped-call]
+    network.eval().remove("newborn-1")
+    network.observe()
+    network.active = None
+    after = network.state_dict()
+    assert after.keys() == state.keys()
+    assert all(torch.equal(after[name], state[name]) for name in state)
+    assert network.structure == structure
+    assert not network.births
+    assert not network.newborn_rates
+    assert torch.equal(answer(network), before)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_a_grown_zoo_is_the_zoo_of_its_structure(keys: str) -> None:
+    """It has the parameters that a fresh one of that structure has, and takes its weights."""
+    grown = zoo(keys=keys)
+    born(grown, newborn(), 1.0)
+    grown.remove("lstm-1")
+    fresh = build_network(ModuleZooNetwork(structure=grown.structure), BOTH, (CLASS,), 1).double().eval()
+    assert isinstance(fresh, ModuleZoo)
+    fresh.load_state_dict(grown.state_dict())
+    assert torch.equal(answer(fresh), answer(grown))
+
+
+def test_a_twin_shares_and_inherits() -> None:
+    network = zoo(gate="sparsemax")
+    network.statistics.observe(network.live, torch.tensor([0.1, 0.4, 0.2, 0.3], dtype=torch.float64))
+    parent = next(one for one in network.structure.modules if one.id == "mlp-1")
+    before = network.passage(BATCH)
+    network.births["twin"] = 0.0
+    network.insert(ZooModule(id="twin", genotype=parent.genotype, parents=("mlp-1",)), twin_of="mlp-1")
+    network.pool.parts["twin"].load_state_dict(network.pool.parts["mlp-1"].state_dict())
+    after = network.passage(BATCH)
+    torch.testing.assert_close(after.mixed, before.mixed, rtol=0, atol=1e-10)
+    place = after.ids.index("mlp-1")
+    assert before.decision.weights[:, place].any()
+    torch.testing.assert_close(after.decision.weights[:, -1], before.decision.weights[:, place] / 2)
+    assert torch.equal(network.statistics.contribution(["twin"]), network.statistics.contribution(["mlp-1"]))
+    network.remove("mlp-1")
+    assert not network.twins
+
+
+def test_newborns_have_rates_of_their_own() -> None:
+    network = zoo()
+    born(network, newborn("mlp-1x"))
+    network.newborn_rates["mlp-1x"] = 0.1
+    rates = network.learning_rates()
+    slow = {name for name, _ in network.named_parameters() if any(name.startswith(one) for one in rates)}
+    assert slow == {name for name, _ in network.named_parameters() if name.startswith("pool.parts.mlp-1x.")}
+    assert slow
+
+
+def test_nonsense_is_refused_and_nothing_happens() -> None:
+    network = zoo(keys="genotype")
+    names = list(network.state_dict())
+    wide = ZooModule(id="wide", genotype=archetype("mlp", 2 * WIDTH))
+    for wrong in (newborn("mlp-1"), newborn("pop"), newborn("copy"), newborn("type"), wide):
+        with pytest.raises(UsageError):
+            network.insert(wrong)
+    with pytest.raises(UsageError):
+        network.insert(newborn(), twin_of="nobody")
+    with pytest.raises(UsageError):
+        network.remove("nobody")
+    assert list(network.state_dict()) == names
+    for one in network.live[1:]:
+        network.remove(one)
+    with pytest.raises(UsageError):
+        network.remove(network.live[0])
