@@ -188,6 +188,7 @@ def test_every_loss_has_a_switch_and_a_log(name: str) -> None:
     assert term in network.terms
     torch.testing.assert_close(torch.stack(list(network.terms.values())).sum(), total.detach())
     off = zoo(losses={name: 0.0}, **changes).train()
+    off.load_state_dict(network.state_dict(), strict=name != "align")  # who does not align has no statistics
     less = loss_of(off, batch)
     assert term not in off.terms
     torch.testing.assert_close(less.detach() + network.terms[term], total.detach())
@@ -223,6 +224,14 @@ def test_only_matched_pairs_align() -> None:
     batch["image"][4:] = torch.randint(0, 256, batch["image"][4:].shape).to(torch.uint8)
     loss_of(network, batch)
     torch.testing.assert_close(network.terms["align"], first)
+
+
+def test_a_question_is_not_pulled_towards_its_image() -> None:
+    network, batch = zoo().train(), small_batch(BOTH)
+    loss_of(network, batch)
+    assert network.terms["align"] > 0
+    loss_of(network, {**batch, "matched": torch.zeros(4, dtype=torch.bool)})
+    assert network.terms["align"] == 0
 
 
 def test_statistics_learn_by_observing_and_by_nothing_else() -> None:
@@ -279,12 +288,21 @@ def test_impacts_of_which_none_helps_count_for_nobody() -> None:
     torch.testing.assert_close(network.statistics.contribution(ids), expected)
 
 
-def test_a_module_starts_from_its_own_seed() -> None:
-    one, other = zoo(seed=0), zoo(seed=1)
+def test_modules_of_the_start_differ_between_networks_and_newborns_do_not() -> None:
+    one, same, other = zoo(seed=0), zoo(seed=0), zoo(seed=1)
     for name, parameter in one.pool.parts.named_parameters():
-        assert torch.equal(parameter, other.pool.parts.get_parameter(name)), name
-    head = "heads.answer.head.weight"
-    assert not torch.equal(one.get_parameter(head), other.get_parameter(head))
+        assert torch.equal(parameter, same.pool.parts.get_parameter(name)), name
+    name = "transformer-1"
+    assert name in one.live
+
+    def weights(network: ModuleZoo, module: str) -> Tensor:
+        return torch.cat([part.flatten() for part in network.pool.parts[module].parameters()])
+
+    assert not torch.equal(weights(one, name), weights(other, name))
+    newborn = start_zoo(WIDTH)[0].model_copy(update={"id": "newborn", "seed": 7})
+    for network in (one, other):
+        network.pool.insert(newborn)
+    assert torch.equal(weights(one, "newborn"), weights(other, "newborn"))
 
 
 @pytest.mark.parametrize("keys", KEYS)
@@ -304,7 +322,7 @@ def test_a_missing_modality_has_a_token_or_an_error() -> None:
     network = zoo()
     mixed = answers(network, batch)
     full = answers(network, {name: one for name, one in batch.items() if name != "image/present"})
-    assert torch.equal(mixed[0], full[0])
+    torch.testing.assert_close(mixed[0], full[0], rtol=0, atol=1e-12)
     assert not torch.allclose(mixed[1], full[1])
     gone = {name: one for name, one in batch.items() if not name.startswith("image")}
     torch.testing.assert_close(answers(network, gone)[1], mixed[1], rtol=0, atol=1e-10)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.models.zoo_modules import build_module
 from evodevo.operators.base import Operator
+from evodevo.randomness import integer_seed
 from evodevo.routing.pools import masked_mean, softmax_mean
 from evodevo.spaces.zoo_genotype import ZooModule
 
@@ -38,16 +39,21 @@ class ModulePool(nn.Module):
     def __init__(self, modules: Sequence[ZooModule], width: int, pool: Literal["mean", "attention"]) -> None:
         super().__init__()
         self.parts = nn.ModuleDict()
+        # One draw for all, so that equal modules of two networks differ as their seeds do, in whatever order they stand.
+        start = int(torch.randint(1 << 62, ()))
         for module in modules:
-            self.insert(module)
+            self._build(module, integer_seed(start, module.id, module.seed))
         self.query = nn.Parameter(torch.zeros(width)) if pool == "attention" else None
         self.calls: Counter[str] = Counter()
         self.rows: Counter[str] = Counter()
 
     def insert(self, module: ZooModule) -> None:
-        """Build a module from its genotype and its own seed."""
+        """Build a newborn from its genotype and its own seed, and nothing else (C28)."""
+        self._build(module, module.seed)
+
+    def _build(self, module: ZooModule, seed: int) -> None:
         try:
-            self.parts[module.id] = build_module(module.genotype, seed=module.seed)
+            self.parts[module.id] = build_module(module.genotype, seed=seed)
         except KeyError:
             raise UsageError(f"a module cannot have the id {module.id!r}, a word of PyTorch; take another.") from None
 

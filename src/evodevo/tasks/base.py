@@ -85,12 +85,15 @@ Batch = Mapping[str, NDArray[Any]]
 - ``NAME/mask`` of an input of tokens or features: (B, L), true at real ones; absent where all are.
 - ``NAME/present`` of an input: (B,), false where a sample lacks that modality; absent where all have it.
 - ``NAME/origin`` of an input of features: (B,) integers, equal where what the features were made from is equal.
+- ``matched``: (B,), true where image and text belong together, as a photograph and its caption do and a question does
+  not; absent where all do, or where an output ``match`` says so.
 - ``NAME/target`` of an output: class (B,) integers; labels (B, size) float32 of 0 and 1; tokens (B, L) integers.
   -1 (for labels NaN) is no target: that entry counts in no loss and no metric.
 - ``NAME/position`` of an output of tokens: (B,), where the one answer that is asked for is predicted; absent where all
   tokens are asked for alike.
 """
 NO_TARGET = -1
+MATCHED = "matched"
 
 
 @dataclass(frozen=True)
@@ -205,8 +208,11 @@ class SampleTask(Task):
 
     def batch(self, split: Split, seed: int, step: int, size: int) -> Batch:  # type: ignore[override]
         """Random samples of one step, drawn with replacement: a function of (split, seed, step, size) alone."""
-        rng = generator(seed, step, f"samples/{split}")
-        return self.fetch(split, rng.integers(0, self.count(split), size=size))
+        return self.fetch(split, self.draw(split, seed, step, size))
+
+    def draw(self, split: Split, seed: int, step: int, size: int) -> NDArray[np.int64]:
+        """The places of what ``batch`` gives."""
+        return generator(seed, step, f"samples/{split}").integers(0, self.count(split), size=size)
 
     def baselines(self, split: Split) -> dict[str, float]:
         """Metric of simple, honest opponents on a split, by name ("majority", "tf-idf"); what a model must beat."""

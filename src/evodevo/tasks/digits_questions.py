@@ -25,7 +25,7 @@ from evodevo import canonical
 from evodevo.randomness import generator
 from evodevo.settings import Settings
 from evodevo.tasks import digit_questions, drawn_images, sample_baselines
-from evodevo.tasks.base import ALL_SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.base import ALL_SPLITS, MATCHED, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.digit_questions import ANSWERS, DIGITS, QUESTIONS, SUMS
 from evodevo.tasks.group_splits import Shares, divide
 from evodevo.tasks.words import PADDING, Vocabulary, cut
@@ -113,7 +113,10 @@ class DigitsQuestionsTask(SampleTask):
 
     def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
         asked, tokens = self._asked[split], self._tokens[split][places]
+        # A question is no caption: nothing should pull it towards the image.
+        matched = {} if self.settings.form == "match" else {MATCHED: np.zeros(len(places), np.bool_)}
         return {
+            **matched,
             "image": self._pixels[asked.image[places]],
             "text": tokens,
             "text/mask": tokens != PADDING,
