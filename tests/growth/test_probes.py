@@ -186,8 +186,8 @@ def test_usage_alone_advantage_and_distances_are_what_loops_find() -> None:
     assert found.uniform_loss == pytest.approx(float(uniform.mean()), abs=NEAR)
     assert found.dense_loss == pytest.approx(float(each.mean()), abs=NEAR)
     genotypes = {module.id: module.genotype for module in zoo.structure.modules}
-    a, b = zoo.live[0], zoo.live[3]
-    assert found.genotype_distance.of(a, b) == genotype_distance(genotypes[a], genotypes[b])
+    first, last = zoo.live[0], zoo.live[3]
+    assert found.genotype_distance.of(first, last) == genotype_distance(genotypes[first], genotypes[last])
     weights = dense.weights
     assert found.entropy == pytest.approx(float(-torch.special.xlogy(weights, weights).sum(-1).mean()), abs=1e-9)
     assert found.accuracy == float((passage.answers["answer"].argmax(-1) == target).double().mean())
