@@ -1,0 +1,189 @@
+"""What a module is worth (eqs. 19, 66 to 73, 90 to 92, Algorithm 1; C16, C20).
+
+The history is a value, kept by id: ``assess`` makes the next one of it, of a probe, and of what modules cost.
+
+Legend: N modules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from pydantic import Field
+
+from evodevo.growth.pairs import Pairs
+from evodevo.growth.probes import Probe
+from evodevo.settings import Settings
+from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.strategist.heuristic import standardised
+
+USAGE, IMPACT = 0.5, 0.5
+"""w_beta and w_l of eq. 69, gamma_1 and gamma_2 of eq. 92."""
+TINY = 1e-12
+
+
+class ModuleHistory(Settings):
+    """What is remembered of one module; moving averages begin with their first value.
+
+    Attributes:
+        events: in which it was assessed.
+        usage: moving average of its mean router weight (90).
+        contribution: C (69), in [0, 1].
+        advantage: Phi (Algorithm 1, line 18).
+        impact: what the last probe measured; no average (91).
+        redundancy: likewise (70), in [0, 1].
+        fitness: F of the last event.
+        mean, variance: moving ones of F, for hysteresis.
+    """
+
+    events: int = Field(default=0, ge=0)
+    usage: float = 0.0
+    contribution: float = 0.0
+    advantage: float = 0.0
+    impact: float = 0.0
+    redundancy: float = 0.0
+    fitness: float = 0.0
+    mean: float = 0.0
+    variance: float = Field(default=0.0, ge=0)
+
+    @property
+    def spread(self) -> float:
+        """Running standard deviation of F; 0 after one event."""
+        return math.sqrt(self.variance)
+
+
+class History(Settings):
+    """Of the live modules, by id; who has gone is forgotten."""
+
+    modules: dict[str, ModuleHistory] = Field(default_factory=dict)
+
+    @property
+    def fitness(self) -> dict[str, float]:
+        """Id -> F of the last event."""
+        return {one: module.fitness for one, module in self.modules.items()}
+
+
+def assess(history: History, probe: Probe, costs: Mapping[str, float], settings: FitnessSettings) -> History:
+    """The history after one more event, of those who were probed.
+
+    Args:
+        history: before.
+        probe: of now.
+        costs: id -> cost, as a share of the dearest module's; see ``relative_costs``.
+        settings: which fitness.
+    """
+    now = _contributions(probe)
+    redundancy = redundancies(probe, settings.spread)
+    rate = settings.rate
+    modules = {}
+    for one in probe.ids:
+        before = history.modules.get(one, ModuleHistory())
+        share = rate if before.events else 1.0
+        modules[one] = before.model_copy(
+            update={
+                "events": before.events + 1,
+                "usage": _moved(before.usage, probe.usage[one], share),
+                "contribution": _moved(before.contribution, now[one], share),
+                "advantage": _moved(before.advantage, probe.advantage[one], share),
+                "impact": probe.impact[one],
+                "redundancy": redundancy[one],
+            }
+        )
+    fitness = _fitness(modules, costs, settings)
+    return History(modules={one: _judged(module, fitness[one], rate) for one, module in modules.items()})
+
+
+def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:
+    """Id -> its cost (parameters, FLOPs) as a share of the dearest module's.
+
+    Not of their sum: a clone would make everybody cheap.
+    """
+    return _shares(costs)
+
+
+def redundancies(probe: Probe, spread: float) -> dict[str, float]:
+    """Id -> mean over the others of exp(-gamma distance^2), in [0, 1]; 0 for a module that is alone (70).
+
+    The paper calls this novelty, which is its opposite: novelty is 1 - redundancy.
+    """
+    distance = probe.genotype_distance
+    return Pairs(distance.ids, np.exp(-spread * np.square(distance.values))).mean_of_others()
+
+
+def diversity(probe: Probe) -> float:
+    """D(M), in [0, 2): mean distance of genotypes and mean distance of outputs, each in [0, 1] (19)."""
+    return probe.genotype_distance.mean() / 2 + probe.output_distance.mean()
+
+
+def novelty(history: History) -> float:
+    """Mean over modules of 1 - redundancy, in [0, 1]."""
+    if not history.modules:
+        return 0.0
+    return 1 - sum(one.redundancy for one in history.modules.values()) / len(history.modules)
+
+
+def complementarity(probe: Probe, fitness: Mapping[str, float]) -> Pairs:
+    """Share of samples on which exactly one of two modules is right alone, times the lesser standardised F (C20)."""
+    fit = dict(zip(fitness, standardised(list(fitness.values())), strict=True))
+
+    def of(a: str, b: str) -> float:
+        return float((probe.alone[a] != probe.alone[b]).mean()) * min(fit[a], fit[b])
+
+    return Pairs.of_each(probe.ids, of)
+
+
+def selection(fitness: Mapping[str, float], eta: float) -> dict[str, float]:
+    """Id -> probability of being a parent: the softmax of eta F, F standardised first (23, 73)."""
+    logits = [eta * one for one in standardised(list(fitness.values()))]
+    most = max(logits, default=0.0)
+    weights = [math.exp(one - most) for one in logits]
+    return {one: weight / sum(weights) for one, weight in zip(fitness, weights, strict=True)}
+
+
+def _contributions(probe: Probe) -> dict[str, float]:
+    """What moves C: usage and impact, each as a share of the most used and of the most needed module (69)."""
+    used, needed = _shares(probe.usage), _shares(probe.impact)
+    return {one: USAGE * used[one] + IMPACT * needed[one] for one in probe.ids}
+
+
+def _shares(values: Mapping[str, float]) -> dict[str, float]:
+    """Of the largest, none below 0; all 0 where nobody is above 0."""
+    most = max(values.values(), default=0.0)
+    return {one: max(value, 0.0) / max(most, TINY) for one, value in values.items()}
+
+
+def _fitness(
+    modules: Mapping[str, ModuleHistory], costs: Mapping[str, float], settings: FitnessSettings
+) -> dict[str, float]:
+    if settings.kind == "advantage":
+        return {one: module.advantage for one, module in modules.items()}
+    if settings.kind == "usage_loss":
+        raw = {one: USAGE * module.usage + IMPACT * max(module.impact, 0.0) for one, module in modules.items()}
+        total = max(sum(raw.values()), TINY)
+        return {one: value / total for one, value in raw.items()}
+    return {
+        one: settings.contribution * module.contribution
+        - settings.cost * costs[one]
+        + settings.novelty * (1 - module.redundancy)
+        for one, module in modules.items()
+    }
+
+
+def _judged(module: ModuleHistory, fitness: float, rate: float) -> ModuleHistory:
+    """With F, and its running mean and variance brought up to date."""
+    if module.events == 1:
+        return module.model_copy(update={"fitness": fitness, "mean": fitness, "variance": 0.0})
+    change = fitness - module.mean
+    return module.model_copy(
+        update={
+            "fitness": fitness,
+            "mean": module.mean + rate * change,
+            "variance": (1 - rate) * (module.variance + rate * change**2),
+        }
+    )
+
+
+def _moved(average: float, value: float, rate: float) -> float:
+    return (1 - rate) * average + rate * value

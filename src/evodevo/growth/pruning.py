@@ -1,0 +1,161 @@
+"""Who may go (eqs. 23, 72, Algorithms 1 and 2; C10, C18).
+
+The paper has five rules. As printed, the quantile rule prunes at every event, also when all modules are good; the
+rule ``standard`` takes only modules that stand out for some events in a row and whose absence costs nothing.
+
+Under every rule ``least`` modules stay, a module that warms up stays, and so does one that is younger than ``age``.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evodevo.growth.fitness import History, ModuleHistory
+from evodevo.spaces.zoo_growth import PruneSettings
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Someone whom the rule wants gone.
+
+    Attributes:
+        id: of the module.
+        reason: why, for people.
+    """
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a rule says at one event.
+
+    Attributes:
+        candidates: the least fit first, never so many that fewer than ``least`` modules would stay; one at most under
+            ``standard``.
+        low: id -> events in a row at which it fell short; to be given to the next event.
+        spared: id -> why it stays, of those who may not be pruned whatever the rule says.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    low: dict[str, int] = field(default_factory=dict)
+    spared: dict[str, str] = field(default_factory=dict)
+
+
+def judge(
+    history: History,
+    low: Mapping[str, int],
+    ages: Mapping[str, int],
+    warming: Collection[str],
+    settings: PruneSettings,
+) -> Verdict:
+    """Ask the rule at an event, once.
+
+    Args:
+        history: of this event.
+        low: of the verdict before.
+        ages: id -> events that it has lived (C21).
+        warming: ids of newborns whose birth factor still rises.
+        settings: which rule.
+    """
+    modules = history.modules
+    short = _RULES[settings.rule](modules, settings)
+    now = {one: low.get(one, 0) + 1 if one in short else 0 for one in modules}
+    kept = spared(history, ages, warming, settings)
+    needed = settings.patience if settings.rule in _PATIENT else 1
+    going = [one for one in modules if now[one] >= needed and one not in kept]
+    going.sort(key=lambda one: (modules[one].fitness, one))
+    most = max(len(modules) - settings.least, 0)
+    if settings.rule == "standard":
+        most = min(most, 1)
+    return Verdict(tuple(Candidate(one, _reason(short[one], now[one])) for one in going[:most]), now, kept)
+
+
+def spared(
+    history: History, ages: Mapping[str, int], warming: Collection[str], settings: PruneSettings
+) -> dict[str, str]:
+    """Id -> a sentence, of those who may not be pruned by anybody. Only ``standard`` asks for the impact."""
+    modules = history.modules
+    if len(modules) <= settings.least:
+        return dict.fromkeys(modules, f"{len(modules)} modules are left, and {settings.least} always stay")
+    found = {}
+    for one, module in modules.items():
+        if one in warming:
+            found[one] = f"{one} warms up"
+        elif ages[one] < settings.age:
+            found[one] = f"{one} has lived {ages[one]} events, and {settings.age} are needed"
+        elif settings.rule == "standard" and module.impact > settings.tolerance:
+            found[one] = f"leaving {one} out costs {module.impact:.3g}, more than {settings.tolerance:g}"
+    return found
+
+
+Rule = Callable[[Mapping[str, ModuleHistory], PruneSettings], dict[str, str]]
+"""Who falls short now -> why."""
+
+
+def _standard(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
+    """F < mean - kappa std - its own running std: who swings must fall deeper."""
+    values = [one.fitness for one in modules.values()]
+    bound = statistics.fmean(values) - settings.kappa * statistics.pstdev(values)
+    bound -= ROUNDING * max(map(abs, values))
+    return {
+        one: f"fitness {module.fitness:.3g} below {bound - module.spread:.3g}"
+        for one, module in modules.items()
+        if module.fitness < bound - module.spread
+    }
+
+
+ROUNDING = 1e-9
+"""Equal modules differ by this share; nobody goes for it."""
+
+
+def _quantile(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
+    bound = float(np.quantile([one.fitness for one in modules.values()], settings.quantile))
+    words = f"at most the quantile {settings.quantile:g}, {bound:.3g}"
+    return _below(modules, lambda one: one.fitness, lambda value: value <= bound, f"fitness {{:.3g}} {words}")
+
+
+def _threshold(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
+    return _under(modules, lambda one: one.fitness, settings.threshold, "fitness")
+
+
+def _usage(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
+    return _under(modules, lambda one: one.usage, settings.threshold, "usage")
+
+
+def _advantage(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
+    return _under(modules, lambda one: one.advantage, settings.threshold, "advantage")
+
+
+def _under(
+    modules: Mapping[str, ModuleHistory], of: Callable[[ModuleHistory], float], bound: float, what: str
+) -> dict[str, str]:
+    return _below(modules, of, lambda value: value < bound, f"{what} {{:.3g}} below {bound:g}")
+
+
+def _below(
+    modules: Mapping[str, ModuleHistory],
+    of: Callable[[ModuleHistory], float],
+    short: Callable[[float], bool],
+    words: str,
+) -> dict[str, str]:
+    return {one: words.format(of(module)) for one, module in modules.items() if short(of(module))}
+
+
+def _reason(words: str, events: int) -> str:
+    return words if events == 1 else f"{words}, {events} events in a row"
+
+
+_PATIENT = frozenset({"standard", "patience_usage", "patience_advantage"})
+_RULES: dict[str, Rule] = {
+    "standard": _standard,
+    "quantile": _quantile,
+    "threshold": _threshold,
+    "patience_usage": _usage,
+    "patience_advantage": _advantage,
+}
