@@ -68,7 +68,10 @@ def predict(
 def _show(prediction: Prediction, title: str) -> None:
     output.words(title)
     if prediction.absent:
-        output.words(f"without {', '.join(prediction.absent)}: what was learned for missing inputs stands in.")
+        output.words(
+            f"without {', '.join(prediction.absent)}: a token stands in, learned as far as training samples lacked it "
+            "(zoo.modality_dropout makes them)."
+        )
     for name, answered in prediction.answers.items():
         output.line(f"{name}: {', '.join(answered.chosen) or 'none'}")
         ordered = sorted(answered.probabilities.items(), key=lambda one: -one[1])
