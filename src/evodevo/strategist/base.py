@@ -194,3 +194,7 @@ def create(name: str, *, settings: StrategistSettings | None = None, actions: in
 STRATEGISTS.add("fixed", "evodevo.strategist.fixed:Fixed")
 STRATEGISTS.add("random", "evodevo.strategist.random:Random")
 STRATEGISTS.add("heuristic", "evodevo.strategist.heuristic:Heuristic")
+STRATEGISTS.add("reinforce", "evodevo.strategist.reinforce:Reinforce")
+STRATEGISTS.add("ppo", "evodevo.strategist.ppo:PPO")
+STRATEGISTS.add("meta_gradient", "evodevo.strategist.meta_gradient:MetaGradient")
+STRATEGISTS.add("reinforce_meta", "evodevo.strategist.reinforce_meta:ReinforceMeta")

@@ -69,33 +69,36 @@ class EditMemory:
                 child=(children or {}).get(place),
             )
             for place, one in enumerate(transition.decisions)
+            # A ``noop`` that only ends an event did not earn its reward.
+            if place == 0 or one.action.operation != "noop"
         )
         return EditMemory((self.edits + new)[-MOST:])
 
-    def weights(self) -> tuple[float, ...]:
-        """How much each edit is worth imitating, in [0, 1]: its reward over the best one; 0 for what did harm."""
-        best = max((one.reward for one in self.edits), default=0.0)
-        return tuple(max(one.reward, 0.0) / best if best > 0 else 0.0 for one in self.edits)
+    def advantages(self, doubt: float) -> tuple[float, ...]:
+        """How much better than usual each edit was, in the root mean square of all rewards; 0 where all are 0.
+
+        Training itself raises validation, so that what is usual must be taken off; of few edits it is little known.
+        """
+        rewards = [one.reward for one in self.edits]
+        scale = math.sqrt(statistics.fmean([one**2 for one in rewards])) if rewards else 0.0
+        if scale < 1e-12:
+            return (0.0,) * len(rewards)
+        usual = sum(rewards) / (len(rewards) + doubt)
+        return tuple((one - usual) / scale for one in rewards)
 
     def lean(self, settings: MemorySettings) -> dict[str, float]:
-        """By how much the logit of an operation on a family is raised, from the mean reward of such edits.
+        """By how much the logit of an operation on a family is raised, from the mean advantage of such edits.
 
         Returns:
-            by ``kind_of``, within +-``bias``; few edits count less.
+            by ``kinds_of``, within +-``bias``; few edits count less.
         """
-        rewards: dict[str, list[float]] = defaultdict(list)
-        for one in self.edits:
-            for kind in kinds_of(one.action, one.state):
-                rewards[kind].append(one.reward)
-        scale = math.sqrt(statistics.fmean([one.reward**2 for one in self.edits])) if self.edits else 0.0
-        if scale < 1e-12:
-            return {}
+        found: dict[str, list[float]] = defaultdict(list)
+        for edit, advantage in zip(self.edits, self.advantages(settings.doubt), strict=True):
+            for kind in kinds_of(edit.action, edit.state):
+                found[kind].append(advantage)
         return {
-            kind: settings.bias
-            * math.tanh(statistics.fmean(found) / scale)
-            * len(found)
-            / (len(found) + settings.doubt)
-            for kind, found in sorted(rewards.items())
+            kind: settings.bias * math.tanh(statistics.fmean(each)) * len(each) / (len(each) + settings.doubt)
+            for kind, each in sorted(found.items())
         }
 
     def dumps(self) -> str:

@@ -7,10 +7,7 @@ import math
 import numpy as np
 
 from evodevo.strategist.base import Decision, Strategist
-from evodevo.strategist.state import Legal, State
-
-SPREAD = 4.0
-"""The scale of a mutation is drawn between 1 / ``SPREAD`` and ``SPREAD``."""
+from evodevo.strategist.state import SPREAD, Legal, State
 
 
 class Random(Strategist):

@@ -34,7 +34,8 @@ class LearningSettings(Settings):
 
     Attributes:
         width: of its layers.
-        rate: of Adam.
+        rate: of Adam, for PPO.
+        reinforce_rate: the same for REINFORCE, which makes one step where PPO makes several.
         discount: gamma, between events.
         clip, trace, epochs: of PPO: clipping range, lambda of generalised advantages, passes over what it is told.
         entropy: lambda_H; J + lambda_H H is maximised.
@@ -46,6 +47,7 @@ class LearningSettings(Settings):
 
     width: int = Field(default=32, ge=1, le=1024)
     rate: float = Field(default=3e-4, gt=0, le=1)
+    reinforce_rate: float = Field(default=1.5e-3, gt=0, le=1)
     discount: float = Field(default=0.99, ge=0, le=1)
     clip: float = Field(default=0.2, gt=0, lt=1)
     trace: float = Field(default=0.95, ge=0, le=1)
@@ -79,12 +81,14 @@ class MemorySettings(Settings):
     Attributes:
         epochs: passes of behaviour cloning over those that were rewarded.
         rate: of Adam meanwhile.
+        most: edits that are imitated, the best ones.
         bias: by how much the logit of what was always well rewarded is raised, or lowered at most.
-        doubt: a mean reward of n edits counts n / (n + doubt).
+        doubt: a mean of n rewards counts n / (n + doubt).
     """
 
     epochs: int = Field(default=20, ge=0, le=10_000)
     rate: float = Field(default=1e-3, gt=0, le=1)
+    most: int = Field(default=64, ge=1, le=10_000)
     bias: float = Field(default=1.0, ge=0, le=20)
     doubt: float = Field(default=4.0, ge=0)
 

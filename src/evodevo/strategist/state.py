@@ -20,6 +20,8 @@ from evodevo.spaces.zoo_growth import OPERATIONS, Operation
 BIRTHS: tuple[Operation, ...] = ("grow", "spawn", "hybridise")
 VALUES = 5
 """Validation values that a strategist sees at most."""
+SPREAD = 4.0
+"""The scale of a mutation lies between 1 / ``SPREAD`` and ``SPREAD``, and its logarithm is what is chosen."""
 
 
 class ModuleState(Settings):
