@@ -153,7 +153,7 @@ def test_the_kept_network_has_its_towers_again(towers: dict[str, Path], data: Pa
     outcome = trained(problem, zoo(towers))
     kept = checkpoints.load(pool(problem), outcome.blobs["weights"])
     assert not [name for part in kept.manifest.parts.values() for name in part.tensors if "core" in name]
-    structure = validate(NetworkEnvelope, kept.manifest.genome, what="network").network.structure
+    structure = validate(NetworkEnvelope, kept.manifest.genome or {}, what="network").network.structure
     assert isinstance(structure, ZooStructure)
     assert {name: one.digest for name, one in structure.extractors.items()} == {
         name: weights_digest(str(folder)) for name, folder in towers.items()

@@ -43,11 +43,9 @@ class TestOpponents(NetworkTests):
     )
     def case(self, request: pytest.FixtureRequest) -> NetworkCase:
         style, task = request.param
-        pooled = style in ("concat_mlp", "late_fusion", "gated_unit")
         return NetworkCase(
             BaselineNetwork(structure=structure(style)),
             inputs=TASKS[task],
-            silent=("senses.projections", "senses.segments") if pooled else ("senses.statistics",),
             counted="most" if style == "dyn_moe" else "exactly",
         )
 

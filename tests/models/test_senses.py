@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
+from evodevo.evaluation.counting import counting
 from evodevo.models.inputs import InputLayer
 from evodevo.models.senses import Sense, Senses
-from evodevo.spaces.senses import sides
+from evodevo.spaces.senses import Read, sides
+from evodevo.spaces.senses_cost import senses_parameters, senses_work
 from evodevo.spaces.zoo_structure import ExtractorStructure, StatisticsStructure, ZooStructure
 from evodevo.tasks.base import InputSpec
 from evodevo.testing.networks import small_batch
@@ -123,6 +125,41 @@ def test_without_attention_a_word_does_not_hear_the_others() -> None:
 def _text(pair: tuple[Sense | None, Sense | None]) -> Sense:
     assert pair[1] is not None
     return pair[1]
+
+
+# What is read
+
+
+@pytest.mark.parametrize("inputs", [(IMAGE, TEXT), (IMAGE, QUESTION, TEXT, FACTS)])
+@pytest.mark.parametrize("reads", [frozenset({"tokens"}), frozenset({"vector"})])
+def test_what_nobody_reads_is_not_built(inputs: tuple[InputSpec, ...], reads: frozenset[Read]) -> None:
+    structure, batch = ZooStructure(width=8, dropout=0), small_batch(inputs, (), padded=True)
+    whole = Senses(structure, structure.statistics, inputs).eval()
+    part = Senses(structure, structure.statistics, inputs, reads=reads).eval()
+    missing = part.load_state_dict(whole.state_dict(), strict=False)
+    assert not missing.missing_keys
+    unread = ("statistics.",) if "tokens" in reads else ("projections.", "segments.")
+    assert {name.partition(".")[0] + "." for name in missing.unexpected_keys} <= set(unread)
+    assert not [name for name, _ in part.named_parameters() if name.startswith(unread)]
+    stated = senses_parameters(structure, structure.statistics, inputs, reads)
+    assert sum(stated.values()) == sum(parameter.numel() for parameter in part.parameters())
+    with torch.no_grad():
+        for one, two in zip(part(batch), whole(batch), strict=True):
+            assert one is not None
+            assert two is not None
+            assert one.tokens.shape == (*two.tokens.shape[:2], 8 if "tokens" in reads else 0)
+            assert one.vector.shape == (4, 8 if "vector" in reads else 0)
+            for name in reads:
+                assert torch.equal(getattr(one, name), getattr(two, name))
+
+
+@pytest.mark.parametrize("reads", [frozenset({"tokens"}), frozenset({"vector"})])
+def test_the_work_of_what_is_read_is_counted(reads: frozenset[Read]) -> None:
+    inputs, structure = (IMAGE, TEXT, FACTS), ZooStructure(width=8, dropout=0)
+    senses = Senses(structure, structure.statistics, inputs, reads=reads).eval()
+    with torch.no_grad(), counting(senses) as counter:
+        senses(small_batch(inputs, (), count=3, length=TEXT.length))
+    assert counter.flops == 3 * senses_work(structure, structure.statistics, inputs, reads).products
 
 
 # Modality dropout
