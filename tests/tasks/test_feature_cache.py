@@ -129,7 +129,7 @@ def test_it_is_the_task_with_one_input_replaced() -> None:
     places = np.asarray([4, 1])
     batch, plain = view.fetch("train", places), task.fetch("train", places)
     assert batch.keys() == plain.keys() | {"text/origin"}
-    for name in set(batch) - {"text", "text/mask"}:
+    for name in set(plain) - {"text", "text/mask"}:
         np.testing.assert_array_equal(batch[name], plain[name])
     assert batch["text"].shape == (2, 4, SIZE)
     assert batch["text/mask"].sum(1).tolist() == [2, 0]
