@@ -37,6 +37,7 @@ from evodevo.training import checkpoints
 from evodevo.training.loop import LossFunction, Progress, Snapshot, TrainingResult, model_loss, train
 from evodevo.training.precision import Batch, Precision
 from evodevo.training.settings import TrainingSettings
+from evodevo.training.surgery import Origins, carry_state
 
 CURVE = ("validation_loss", "validation_error", "flops", "seconds")
 """Series over steps, one point each at every measurement while training. Beside them: ``validation_<metric>``, of the
@@ -97,6 +98,8 @@ class Bench:
         self._ended: list[Ended] = []
         self._steps = 0
         self._paused = self._memory.paused
+        self._spent: dict[str, float] = dict(self._memory.spent)
+        self._border: tuple[Snapshot, float] | None = None  # between two segments: where it stands, and since when
         self._curve_places = places(task, "validation", settings.curve_samples)
 
     # For procedures
@@ -122,11 +125,18 @@ class Bench:
         loss_function: LossFunction = model_loss,
         factors: Mapping[str, float] | None = None,
         watched: bool = True,
+        until: int | None = None,
+        until_share: float | None = None,
     ) -> TrainingResult:
         """One stage of training, in place. See ``procedures`` for what happens after an interruption.
 
+        With ``until`` or ``until_share`` the stage pauses there (state "paused"), and the next call goes on with it:
+        with its step, its schedule, and the moments of every parameter that still has its name (see ``carry`` where
+        names move). What happens in between may change the network, and counts against a budget in seconds.
+
         Where the settings select weights, the network has the best ones afterwards, and the stage may end early: that
-        is a stage that has finished. A budget in seconds is that of everything inside: steps and measurements.
+        is a stage that has finished. After a change of structure they are selected anew: weights of a network that was
+        cannot be given to the one that is. A budget in seconds is that of everything inside: steps and measurements.
 
         Args:
             network: what is trained; parameters without gradients stay.
@@ -137,6 +147,8 @@ class Bench:
             factors: of learning rates of parts, see ``optimizers.build``.
             watched: measured on validation samples, for the curve and the selection of weights; a search, which must
                 not see them, says no.
+            until: step of the whole stage before which it pauses; a stage that ends earlier has finished.
+            until_share: share of its budget after which it pauses.
         """
         stage = len(self._ended)
         if stage < self._memory.stage:
@@ -145,12 +157,15 @@ class Bench:
             return result_of(ended)
         settings, source = training or self.training, task or self.task
         snapshot = self._restore(network) if stage == self._memory.stage else None
+        cut_short = snapshot is not None
+        if snapshot is None:
+            snapshot = self._cross_border()
         batch_of = batch_at or (lambda step: source.batch("train", self.seed, step, settings.batch_size))
         first = self.precision.place(batch_of(0))
         assert isinstance(first, dict), "the batch is a mapping"
         network.to(self.precision.device)
         self.flops_per_step = look_at_step(network, first).flops
-        self._best = self._selection(stage, continued=snapshot is not None) if watched else None
+        self._best = self._selection(stage, network, cut_short) if watched else None
         points = self._points()
 
         def loss_of(model: nn.Module, batch: Any) -> Tensor:
@@ -179,6 +194,9 @@ class Bench:
                 seed=self.seed,
                 loss_function=loss_of,
                 resume=snapshot,
+                changed=not cut_short,
+                until=until,
+                until_share=until_share,
                 report=progress,
                 checkpoint=None if self.pool is None else lambda snapshot: self._checkpoint(network, snapshot),
                 precision=self.precision,
@@ -191,8 +209,32 @@ class Bench:
         if self._best is not None and result.state == "finished":
             self._best.restore(network)
         kept = {name: getattr(result, name) for name in Ended.model_fields if name != "flops"}
-        self._end(Ended(**kept, flops=result.steps * self.flops_per_step))
+        flops = (result.steps - self._steps_of_segments) * self.flops_per_step
+        self._border = (result.snapshot, time.monotonic()) if result.state == "paused" else None
+        self._end(Ended(**kept, flops=flops))
         return result
+
+    @property
+    def recalls(self) -> bool:
+        """Whether the next stage (or segment) had begun before an interruption.
+
+        Its weights then come with the checkpoint: what only changes weights may be left out before it.
+        """
+        return self._kept is not None and len(self._ended) <= self._memory.stage
+
+    def carry(self, origins: Origins) -> None:
+        """Say between two segments where parameters come from, where an edit moved their names or rows.
+
+        What is not in ``origins`` starts without moments. Edits that follow each other are said one by one.
+        """
+        if self._border is not None:
+            snapshot, since = self._border
+            shapes = {name: values["exp_avg"].shape for name, values in snapshot.optimizer.items()}
+            self._border = replace(snapshot, optimizer=carry_state(snapshot.optimizer, shapes, origins)), since
+
+    def spend(self, name: str, flops: float) -> None:
+        """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last."""
+        self._spent[name] = flops
 
     def measure(
         self,
@@ -227,23 +269,23 @@ class Bench:
 
     @property
     def flops(self) -> float:
-        """Of all steps of all stages that have ended."""
-        return math.fsum(ended.flops for ended in self._ended)
+        """Of all steps of all stages that have ended, and what was spent beside them."""
+        return math.fsum((*(ended.flops for ended in self._ended), *self._spent.values()))
 
     @property
     def steps(self) -> int:
         """Of all stages that have ended."""
-        return self._steps
+        return sum(ended.steps for ended in self._whole)
 
     @property
     def samples(self) -> int:
         """Trained on in all stages that have ended, repetitions counted."""
-        return sum(ended.tokens for ended in self._ended)
+        return sum(ended.tokens for ended in self._whole)
 
     @property
     def used_seconds(self) -> float:
         """Of all stages that have ended, measurements included: what counts against a budget."""
-        return math.fsum(ended.seconds for ended in self._ended)
+        return math.fsum(ended.seconds for ended in self._whole)
 
     @property
     def selections(self) -> list[dict[str, Any]]:
@@ -256,7 +298,7 @@ class Bench:
     @property
     def seconds(self) -> float:
         """Of training alone, all stages that have ended."""
-        return math.fsum(ended.seconds for ended in self._ended) - self._paused
+        return self.used_seconds - self._paused
 
     def save(self, network: Network, pool: FolderPool, snapshot: Snapshot | None = None) -> tuple[str, list[str]]:
         """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage."""
@@ -274,6 +316,29 @@ class Bench:
 
     # Within
 
+    @property
+    def _whole(self) -> list[Ended]:
+        """One result for each stage: segments that another one goes on from are in its numbers."""
+        return [one for one in self._ended[:-1] if one.state != "paused"] + self._ended[-1:]
+
+    @property
+    def _steps_of_segments(self) -> int:
+        """Of the stage that goes on: steps of its segments that have ended."""
+        last = self._ended[-1] if self._ended else None
+        return last.steps if last is not None and last.state == "paused" else 0
+
+    def _cross_border(self) -> Snapshot | None:
+        """Where the segment before stood; the time since then counts against the budget, but as no training."""
+        if self._border is None:
+            return None
+        snapshot, since = self._border
+        waited = time.monotonic() - since
+        self._border = None
+        self._paused += waited
+        return replace(
+            snapshot, cursor=snapshot.cursor.model_copy(update={"seconds": snapshot.cursor.seconds + waited})
+        )
+
     def _last_point(self) -> float:
         points = self._series["validation_loss"]
         return points[-1][0] if points else 0.0
@@ -289,8 +354,9 @@ class Bench:
             batch_size=max(32, self.training.batch_size),
             precision=self.precision,
         )
-        flops = self.flops + step * self.flops_per_step
-        values = (measured.loss, measured.error, flops, self.seconds + seconds)
+        flops = self.flops + (step - self._steps_of_segments) * self.flops_per_step
+        before = math.fsum(ended.seconds for ended in self._ended if ended.state != "paused") - self._paused
+        values = (measured.loss, measured.error, flops, before + seconds)
         whole = self._steps + step
         more = {f"loss/{name}": value for name, value in self._terms.take_means().items()}
         if self._best is not None:
@@ -310,16 +376,22 @@ class Bench:
         """How many points of the curve this stage has already: some, where it was cut short."""
         return sum(step > self._steps for step, _ in self._series["validation_loss"])
 
-    def _selection(self, stage: int, *, continued: bool) -> BestWeights | None:
+    def _selection(self, stage: int, network: Network, cut_short: bool) -> BestWeights | None:
         """What selects the weights of a stage, as it stood where the stage is continued."""
         if self.settings.select is None:
             return None
-        standing = self._selections.get(str(stage)) if continued else None
+        if not cut_short and self._steps_of_segments and self._best is not None and self._best.fits(network):
+            before = self._selections.pop(str(stage - 1), None)
+            if before is not None:
+                self._selections[str(stage)] = before
+            return self._best
+        standing = self._selections.get(str(stage)) if cut_short else None
         return BestWeights(self.settings.select, standing, self.pool)
 
     def _end(self, ended: Ended) -> None:
         self._ended.append(ended)
-        self._steps += ended.steps
+        if ended.state != "paused":
+            self._steps += ended.steps
 
     def _recall(self, resume: str | None) -> checkpoints.Checkpoint | None:
         """The checkpoint to go on from; one that is damaged or gone costs its work, not the evaluation."""
@@ -361,6 +433,7 @@ class Bench:
             terms=self._terms.to_json(),
             selections=self._selections,
             paused=self._paused,
+            spent=self._spent,
         )
         return memory.model_dump(mode="json")
 

@@ -15,9 +15,12 @@ Points = tuple[tuple[float, float], ...]
 
 
 class Ended(Settings):
-    """What is kept of a stage that has ended: all of its result but the weights."""
+    """What is kept of a stage that has ended: all of its result but the weights.
 
-    state: Literal["finished", "stopped", "diverged", "nan"]
+    Of a stage in segments each segment is kept, with what was used since the stage began; ``flops`` are its own.
+    """
+
+    state: Literal["finished", "paused", "stopped", "diverged", "nan"]
     steps: int
     tokens: int
     seconds: float
@@ -62,7 +65,8 @@ class Memory(Settings):
         series: the curves so far.
         terms: sums of the loss terms since the last point of the curve, and of how many steps.
         selections: stage -> how its selection stands or stood.
-        paused: seconds of measurements, which count as no training.
+        paused: seconds of measurements and between segments, which count as no training.
+        spent: FLOPs of other work than training steps, by name (``Bench.spend``).
     """
 
     stage: int = 0
@@ -73,6 +77,7 @@ class Memory(Settings):
     terms: dict[str, tuple[float, int]] = Field(default_factory=dict)
     selections: dict[str, Standing] = Field(default_factory=dict)
     paused: float = 0.0
+    spent: dict[str, float] = Field(default_factory=dict)
 
 
 def read_memory(kept: checkpoints.Checkpoint) -> Memory:

@@ -18,6 +18,8 @@ before anything is trained). Then an ``ArmPlan`` of a recipe may name it. Rules:
   changes at every step of a stage (a policy) stands in ``bench.state``.
 - Stages of a search say ``watched=False``: they must not see validation samples.
 - What changes the network between stages (adding nodes, freezing) must be a function of recorded things and of seeds.
+- A stage may pause (``until``) so that the network changes and then goes on: ``bench.carry`` says what moved,
+  ``bench.recalls`` that the weights will come with a checkpoint, ``bench.spend`` what else was computed.
 - The network that is returned is measured on validation and test, traced and kept. Facts for tables go into
   ``Trained.extra`` (JSON), curves into ``Trained.series``, further blobs (bytes) into ``Trained.blobs``.
 """

@@ -85,6 +85,12 @@ class BestWeights:
         """Whether the stage should stop."""
         return self.standing is not None and self.standing.stopped is not None
 
+    def fits(self, network: nn.Module) -> bool:
+        """Whether the best weights, where there are any, could be given to this network."""
+        if self._weights is None:
+            return True
+        return {name: one.shape for name, one in self._weights.items()} == _shapes(network)
+
     def keep(self, pool: BlobStore) -> str | None:
         """Put the weights into a pool, where that has not been done; returns their digest."""
         if self.standing is None or self._weights is None:
@@ -125,12 +131,13 @@ class BestWeights:
 
 def _changing(network: nn.Module) -> dict[str, Tensor]:
     """Copies, on the CPU, of everything that training may change: what is frozen stays what it is."""
+    state = network.state_dict()
+    return {name: state[name].detach().to("cpu", copy=True).contiguous() for name in _shapes(network)}
+
+
+def _shapes(network: nn.Module) -> dict[str, torch.Size]:
     frozen = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
-    return {
-        name: tensor.detach().to("cpu", copy=True).contiguous()
-        for name, tensor in network.state_dict().items()
-        if name not in frozen
-    }
+    return {name: tensor.shape for name, tensor in network.state_dict().items() if name not in frozen}
 
 
 def _read(data: bytes) -> dict[str, Tensor]:

@@ -1,7 +1,8 @@
 """The training loop: a network goes in, a trained network and an honest account of how it went come out.
 
 The batch of step k and every random draw inside it are functions of (seed, k) alone, so that a run that was stopped and
-resumed equals the one that never stopped, bit for bit. Read ``train`` from top to bottom; the rest serves it.
+resumed equals the one that never stopped, bit for bit. So does one in segments (``until``), between which a network may
+change: the schedule of the learning rate is that of the whole budget. Read ``train`` from top to bottom.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from evodevo.training import optimizers
 from evodevo.training.precision import Batch, Precision, decide
 from evodevo.training.settings import Budget, TrainingSettings
 
-State = Literal["finished", "stopped", "diverged", "nan"]
+State = Literal["finished", "paused", "stopped", "diverged", "nan"]
 LossFunction = Callable[[nn.Module, Any], Tensor]
 
 MAX_CURVE_POINTS = 256
@@ -102,7 +103,8 @@ class TrainingResult:
     """How a training went.
 
     Args:
-        state: "finished"; "stopped" by the caller; "diverged" or "nan", reported and not raised.
+        state: "finished"; "paused" where ``until`` said; "stopped" by the caller; "diverged" or "nan", reported and not
+            raised.
         steps, tokens, seconds: used in all, resumed parts included.
         curve: at most 256 points (tokens, mean loss in nats).
         final_loss: the smoothed training loss, None if no finite one was seen.
@@ -135,6 +137,9 @@ def train(
     loss_function: LossFunction = model_loss,
     uniform_loss: float | None = None,
     resume: Snapshot | None = None,
+    changed: bool = False,
+    until: int | None = None,
+    until_share: float | None = None,
     report: Callable[[Progress], bool | None] | None = None,
     checkpoint: Callable[[Snapshot], None] | None = None,
     precision: Precision | None = None,
@@ -153,6 +158,10 @@ def train(
         loss_function: (model, batch on the device) -> scalar loss in nats.
         uniform_loss: the loss of guessing, ln(vocabulary); without it only a non-finite loss counts as divergence.
         resume: the snapshot that belongs to the model's weights.
+        changed: the model may have lost and gained parameters since then: what is new starts without moments, moments
+            of what is gone are dropped, all others are the same to the bit.
+        until: pause before this step of the whole training, counted from 0: after so many steps in all.
+        until_share: pause at the first border between two steps at which that share of the budget is used up.
         report: called every ``report_every`` steps; returning False stops the training at a checkpoint.
         checkpoint: called every ``checkpoint_every`` steps and at a stop.
         precision: decided already by the caller; None decides by the settings.
@@ -170,7 +179,7 @@ def train(
     if resume is not None:
         if resume.cursor.seed != seed:
             raise UsageError(f"this checkpoint was trained with seed {resume.cursor.seed}, not {seed}.")
-        optimizers.load_state(model, optimizer, resume.optimizer)
+        optimizers.load_state(model, optimizer, resume.optimizer, changed=changed)
         cursor = resume.cursor
     account = _Account(cursor, settings, tokens_per_step, uniform_loss, total_steps)
     devices = [precision.device] if precision.device.type == "cuda" else []
@@ -180,6 +189,9 @@ def train(
 
     with torch.random.fork_rng(devices):
         while not account.used_up():
+            if account.reached(until, until_share):
+                state = "paused"
+                break
             _seed(precision.device, integer_seed(seed, account.step, "forward"))
             share = account.share_after_this_step()
             factor = optimizers.learning_rate_factor(share, settings.optimizer.warmup, settings.optimizer.floor)
@@ -217,7 +229,7 @@ def train(
                 break
 
     optimizer.zero_grad(set_to_none=True)
-    if state == "finished":
+    if state in ("finished", "paused"):
         state = account.look() or state
     return account.result(state, Snapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
 
@@ -279,6 +291,17 @@ class _Account:
         if self._total_steps is not None and self.step >= self._total_steps:
             return True
         return self._seconds_budget is not None and self.seconds() >= self._seconds_budget
+
+    def reached(self, step: int | None, share: float | None) -> bool:
+        """Whether so many steps are done, or that share of the budget is used up."""
+        if step is not None and self.step >= step:
+            return True
+        if share is None:
+            return False
+        used = 0.0 if self._total_steps is None else self.step / self._total_steps
+        if self._seconds_budget is not None:
+            used = max(used, self.seconds() / self._seconds_budget)
+        return used >= share
 
     def share_after_this_step(self) -> float:
         """The share of the budget that will be used up, by whichever limit comes first."""

@@ -117,8 +117,17 @@ def state_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, d
     }
 
 
-def load_state(model: nn.Module, optimizer: torch.optim.AdamW, state: dict[str, dict[str, Tensor]]) -> None:
-    """Copy a state by name into an optimiser that has not stepped yet.
+def load_state(
+    model: nn.Module, optimizer: torch.optim.AdamW, state: dict[str, dict[str, Tensor]], *, changed: bool = False
+) -> None:
+    """Copy a state by name into an optimiser that has not stepped yet; what has none in it starts anew.
+
+    Args:
+        model: whose parameters the optimiser has.
+        optimizer: of them.
+        state: as ``state_by_name`` gave it.
+        changed: names that the model does not train (any more) are passed over. What keeps its name must keep its
+            shape; for rows that came or went see ``surgery.carry_state``.
 
     Raises:
         UsageError: a name that the model does not train, or a moment of another shape.
@@ -126,6 +135,8 @@ def load_state(model: nn.Module, optimizer: torch.optim.AdamW, state: dict[str, 
     parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     for name, values in state.items():
         if name not in parameters:
+            if changed:
+                continue
             raise UsageError(f"the optimiser state has {name!r}, which this model does not train.")
         parameter = parameters[name]
         moments = [values[key] for key in ("exp_avg", "exp_avg_sq")]

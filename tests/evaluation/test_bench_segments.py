@@ -1,0 +1,154 @@
+"""A procedure that alternates segments and edits: one training, killed anywhere or not (specification 2.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo.errors import UsageError
+from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.bench import Bench
+from evodevo.evaluation.network import evaluate_network, load_network
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.evaluation.procedures import PROCEDURES, Trained
+from evodevo.models.h_model import HModel
+from evodevo.spaces.layers import TransformerLayer
+from evodevo.storage.blobs import FolderPool
+from evodevo.testing.small_networks import h_model, problem
+from evodevo.training.replay import ReplayedBatches, SampleReplay, with_replay
+
+STEPS = 12
+TRAINING: dict[str, Any] = {"budget": {"steps": STEPS}, "checkpoint_every": 2}
+
+
+class Killed(BaseException):
+    """As kill -9."""
+
+
+def in_segments(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """Segments, without any change between them."""
+    network = bench.build()
+    for border in options.get("borders", ()):
+        assert bench.train(network, until=border).state == "paused"
+    for share in options.get("shares", ()):
+        assert bench.train(network, until_share=share).state == "paused"
+    return Trained(network, bench.train(network), extra={"steps after": bench.steps})
+
+
+def growing(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """A layer comes after 4 steps, another one at 7, which is when the first one goes; each time samples are replayed.
+
+    What is decided depends on a measurement, and the rate of what is new on the segment.
+    """
+    network = bench.build()
+    assert isinstance(network, HModel)
+    state = bench.state.setdefault("replay", {})
+    batches = ReplayedBatches(
+        bench.task, SampleReplay(24, seed=bench.seed, state=state), seed=bench.seed, size=8, steps=2
+    )
+
+    def go_on(until: int | None, factors: Mapping[str, float] | None = None) -> Any:
+        return bench.train(network, batch_at=batches, loss_function=with_replay(0.5), until=until, factors=factors)
+
+    recalled = [bench.recalls]
+    go_on(4)
+    loss = bench.once("first", lambda: bench.measure(network, "validation", samples=20).loss)
+    change = network.add_node(TransformerLayer(heads=2), enabled=True, seed=int(loss * 1e6))
+    bench.carry(change.origins)
+    first = change.place
+    bench.spend("looking", 1e6)
+    batches.edited(4)
+    recalled.append(bench.recalls)
+    go_on(7, {f"core.layers.{first}": 0.1})
+    change = network.add_node(TransformerLayer(heads=4), enabled=True, seed=int(loss * 1e6) + 1)
+    bench.carry(change.origins)
+    second = change.place
+    bench.carry(network.remove_node(first).origins)
+    batches.edited(7)
+    recalled.append(bench.recalls)
+    result = go_on(None, {f"core.layers.{min(first, second)}": 0.5})
+    return Trained(network, result, extra={"loss": loss, "recalled": recalled})
+
+
+PROCEDURES.add("testing.in_segments", in_segments)
+PROCEDURES.add("testing.growing", growing)
+
+
+def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
+    outcome = given.read(evaluate_network(given.payload(arm, 5, resume), report or (lambda message: None)))
+    assert outcome.reason is None, outcome.detail
+    return outcome
+
+
+def weights(pool: Path, outcome: Outcome) -> dict[str, list[float]]:
+    network, _ = load_network(FolderPool(pool), outcome.blobs["weights"])
+    return {name: tensor.flatten().tolist() for name, tensor in network.state_dict().items()}
+
+
+@pytest.mark.parametrize("select", [None, {"metric": "accuracy", "patience": 2, "min_share": 0.5}, {"metric": "loss"}])
+@pytest.mark.parametrize("options", [{"borders": [1, 5, 6]}, {"shares": [0.1, 0.55]}])
+def test_segments_without_edits_are_one_stage(
+    tmp_path: Path, options: dict[str, Any], select: dict[str, Any] | None
+) -> None:
+    given = problem({"training": TRAINING, "select": select, "curve_points": 6}, tmp_path)
+    whole = evaluate(given, h_model())
+    parts = evaluate(given, h_model(procedure="testing.in_segments", options=options))
+    assert parts.scores == whole.scores
+    assert weights(tmp_path, parts) == weights(tmp_path, whole)
+    for name in ("validation_loss", "validation_error", "flops", "train_loss"):
+        assert parts.series[name] == whole.series[name], name
+    for name in ("steps", "samples", "training_flops", "epochs"):
+        assert parts.extra[name] == whole.extra[name], name
+    stages = [{**one, "stage": 0} for one in parts.extra["selection"]]
+    assert stages == whole.extra["selection"]
+
+
+def test_segments_with_edits_survive_being_killed_anywhere(tmp_path: Path) -> None:
+    given = problem({"training": TRAINING, "curve_points": 6}, tmp_path)
+    arm = h_model(procedure="testing.growing")
+    found: list[str] = []
+
+    def listen(message: dict[str, Any]) -> None:
+        if "checkpoint" in message:
+            found.append(message["checkpoint"])
+
+    whole = evaluate(given, arm, report=listen)
+    assert len(found) == STEPS // 2
+    assert whole.extra["recalled"] == [False, False, False]
+    assert whole.extra["steps"] == STEPS
+    network, _ = load_network(FolderPool(tmp_path), whole.blobs["weights"])
+    assert isinstance(network, HModel)
+    assert [layer.heads for layer in network.structure.hidden if isinstance(layer, TransformerLayer)] == [2, 2, 4]
+    assert any(value for _, value in whole.series["loss/replay"])
+    # Steps of 2, of 3 (or 1, and what was looked at) and again of 3 layers, each by its own count.
+    marks = dict(whole.series["flops"])
+    assert marks[12.0] == pytest.approx(whole.extra["training_flops"])
+    assert marks[6.0] - marks[4.0] - 1e6 > marks[4.0] - marks[2.0]
+    for number, checkpoint in enumerate(found):
+        resumed = evaluate(given, arm, resume=checkpoint)
+        assert resumed.scores == whole.scores
+        assert weights(tmp_path, resumed) == weights(tmp_path, whole)
+        for name in ("validation_loss", "flops", "loss/replay", "train_loss"):
+            assert resumed.series[name] == whole.series[name], name
+        begun = [True, number >= 2, number >= 3]  # checkpoints after 2 and 4, 6, and 8 to 12 steps
+        assert resumed.extra["recalled"] == begun
+        assert resumed.extra["training_flops"] == whole.extra["training_flops"]
+
+
+def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:
+    def careless(bench: Bench, options: Mapping[str, Any]) -> Trained:
+        network = bench.build()
+        bench.train(network, until=3)
+        assert isinstance(network, HModel)
+        network.add_node(TransformerLayer(heads=2), enabled=True)
+        with pytest.raises(UsageError, match="does not fit its parameter"):
+            bench.train(network)
+        raise UsageError("as expected")
+
+    PROCEDURES.add("testing.careless", careless)
+    given = problem({"training": TRAINING}, tmp_path)
+    with pytest.raises(UsageError, match="as expected"):
+        evaluate(given, h_model(procedure="testing.careless"))
