@@ -1,0 +1,139 @@
+"""How long a zoo takes for a batch, from a table that was measured once and is stored with the run.
+
+A zoo that was never built has a latency, too: that of its nodes, each measured by its kind, and of everything around
+the modules. Decisions then depend on the table and not on what the machine does at that moment.
+
+Legend: B samples, L positions, w channels.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from pydantic import Field
+
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.models.network import Batch
+from evodevo.models.zoo_modules import build_node
+from evodevo.settings import Settings
+from evodevo.spaces.zoo_cost import executed_share
+from evodevo.spaces.zoo_genotype import INPUT, ConcatNode, ModuleGenotype, Node, SumNode
+from evodevo.spaces.zoo_graphs import sources, widths
+from evodevo.spaces.zoo_module_cost import node_work
+from evodevo.spaces.zoo_structure import ZooStructure
+
+ROUNDS = 7
+
+
+class Rate(Settings):
+    """Seconds of a node: ``call + flop * FLOPs``."""
+
+    call: float = Field(ge=0)
+    flop: float = Field(ge=0)
+
+
+class LatencyTable(Settings):
+    """What was measured on one machine.
+
+    Attributes:
+        batch, length: B and L of the measurement.
+        around: seconds of everything but modules.
+        rates: type of node -> its rate. Of a type that is not here the slowest rate is taken.
+    """
+
+    batch: int = Field(ge=1)
+    length: int = Field(ge=1)
+    around: float = Field(ge=0)
+    rates: dict[str, Rate] = Field(min_length=1)
+
+
+def latency(structure: ZooStructure, table: LatencyTable) -> float:
+    """Seconds of one batch in evaluation; modules count by the share of samples on which they run."""
+    modules = sum(module_seconds(module.genotype, table) for module in structure.live)
+    return table.around + float(executed_share(structure)) * modules
+
+
+def module_seconds(genotype: ModuleGenotype, table: LatencyTable) -> float:
+    """Of one module on a whole batch."""
+    slowest = Rate(
+        call=max(rate.call for rate in table.rates.values()), flop=max(rate.flop for rate in table.rates.values())
+    )
+    total = 0.0
+    for node, channels in _nodes(genotype):
+        rate = table.rates.get(node.type, slowest)
+        total += rate.call + rate.flop * table.batch * node_work(node, channels, table.length).total
+    return total
+
+
+def calibrate(
+    zoo: ModuleZoo, batch: Batch, *, more: Sequence[ModuleGenotype] = (), clock: Callable[[], float] = time.perf_counter
+) -> LatencyTable:
+    """Measure the table: each type of node at one sample and at all, and the zoo as a whole.
+
+    Args:
+        zoo: with the batch, says B, L and what stands around modules.
+        batch: on the zoo's device.
+        more: genotypes that are not in the zoo and may come.
+        clock: seconds.
+    """
+    was_training = zoo.training
+    zoo.eval()
+    with torch.no_grad():
+        tokens, mask = zoo.readable(zoo.fuse(batch).fused)
+        count, length, _ = tokens.shape
+        whole = _seconds(lambda: zoo(batch), tokens.device, clock)
+        rates: dict[str, Rate] = {}
+        genotypes = [module.genotype for module in zoo.structure.live]
+        for genotype in (*genotypes, *more):
+            for node, channels in _nodes(genotype):
+                if node.type not in rates:
+                    rates[node.type] = _rate(node, tokens.new_zeros(count, length, channels), mask, clock)
+    zoo.train(was_training)
+    bare = LatencyTable(batch=count, length=length, around=0.0, rates=rates)
+    return bare.model_copy(update={"around": max(whole - latency(zoo.structure, bare), 0.0)})
+
+
+def _rate(node: Node, x: torch.Tensor, mask: torch.Tensor | None, clock: Callable[[], float]) -> Rate:
+    """A line through the seconds at one sample and at all."""
+    with torch.random.fork_rng(devices=[]):
+        part = build_node(node, x.shape[-1]).to(x.device, x.dtype).eval()
+
+    def seconds(count: int) -> float:
+        some = None if mask is None else mask[:count]
+        return _seconds(lambda: part(x[:count], mask=some), x.device, clock)
+
+    one, every = seconds(1), seconds(x.shape[0])
+    work = node_work(node, x.shape[-1], x.shape[1]).total
+    slope = max(every - one, 0.0) / max((x.shape[0] - 1) * work, 1)
+    return Rate(call=max(every - slope * x.shape[0] * work, 0.0), flop=slope)
+
+
+def _seconds(action: Callable[[], object], device: torch.device, clock: Callable[[], float]) -> float:
+    """The median of a few runs, after one that does not count."""
+
+    def once() -> float:
+        _wait(device)
+        begin = clock()
+        action()
+        _wait(device)
+        return clock() - begin
+
+    once()
+    return statistics.median(once() for _ in range(ROUNDS))
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _nodes(genotype: ModuleGenotype) -> list[tuple[Node, int]]:
+    """Each node that computes, with the channels that it reads."""
+    found = {INPUT: genotype.width, **widths(genotype.graph, genotype.width)}
+    inputs = sources(genotype.graph)
+    return [
+        (node, found[inputs[node.id][0]]) for node in genotype.graph.nodes if not isinstance(node, SumNode | ConcatNode)
+    ]

@@ -1,0 +1,181 @@
+"""What may be done, and the sentence for what may not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evodevo.growth.fitness import History, ModuleHistory
+from evodevo.growth.legality import Ruling, Situation, refusal, rule
+from evodevo.growth.resources import Resources, Task
+from evodevo.settings import validate
+from evodevo.spaces.zoo_archetypes import PAPER, archetype, start_zoo
+from evodevo.spaces.zoo_growth import GrowthSettings
+from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.testing.networks import CLASS, TEXT
+
+WIDTH = 16
+STRUCTURE = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH))
+IDS = tuple(module.id for module in STRUCTURE.modules)
+TASK = Task((TEXT,), (CLASS,), batch=8)
+HISTORY = History(
+    modules={one: ModuleHistory(events=2, fitness=number / 10, impact=0.01) for number, one in enumerate(IDS)}
+)
+SITUATION = Situation(STRUCTURE, TASK, HISTORY)
+
+
+def settings_of(**changes: Any) -> GrowthSettings:
+    return validate(GrowthSettings, changes, what="growth")
+
+
+def ruled(situation: Situation = SITUATION, **changes: Any) -> Ruling:
+    return rule(situation, settings_of(**changes))
+
+
+def test_everything_may_be_done() -> None:
+    legal = ruled().legal
+    assert legal.prune == legal.grow == legal.rewarm == IDS
+    assert legal.spawn == PAPER
+    assert len(legal.hybridise) == len(IDS) * (len(IDS) - 1)
+    assert (legal.births, legal.prunes) == (1, 1)
+    assert not legal.reasons
+
+
+def test_switched_off_is_said() -> None:
+    legal = ruled(allow=["grow"]).legal
+    assert legal.operations == ("noop", "grow")
+    assert set(legal.reasons) == {"prune", "spawn", "hybridise", "rewarm"}
+
+
+def test_who_is_spared_may_not_be_pruned() -> None:
+    legal = ruled(replace(SITUATION, spared={IDS[0]: "it is needed"})).legal
+    assert legal.prune == IDS[1:]
+    assert legal.reasons == {f"prune:{IDS[0]}": "it is needed"}
+
+
+def test_nobody_is_born_while_a_child_warms_up() -> None:
+    legal = ruled(replace(SITUATION, warming=(IDS[2],))).legal
+    assert not {"grow", "spawn", "hybridise"} & set(legal.operations)
+    assert "warms up" in legal.reasons["grow"] == legal.reasons["spawn"]
+    assert IDS[2] not in legal.rewarm
+
+
+def test_a_birth_needs_time() -> None:
+    assert "grow" in ruled(replace(SITUATION, left=0.06)).legal.operations
+    legal = ruled(replace(SITUATION, left=0.05)).legal
+    assert "grow" not in legal.operations
+    assert "5.0% of the budget is left" in legal.reasons["hybridise"]
+
+
+@pytest.mark.parametrize(("least", "prunes"), [(5, 1), (6, 0), (1, 1)])
+def test_the_least_stays(least: int, prunes: int) -> None:
+    assert ruled(prune={"least": least}).legal.prunes == prunes
+
+
+def test_the_quantile_may_take_several() -> None:
+    assert ruled(prune={"least": 2, "rule": "quantile"}).legal.prunes == 4
+
+
+def test_room_limits_births() -> None:
+    births = {most: ruled(events={"births": 3}, birth={"most": most}).legal.births for most in (7, 8, 12)}
+    assert births == {7: 1, 8: 2, 12: 3}
+
+
+FULL = {"most": len(IDS)}
+
+
+def test_a_full_zoo_replaces_the_least_fit_who_is_not_missed() -> None:
+    ruling = ruled(birth=FULL)
+    assert ruling.replaces is None
+    assert "the zoo is full (6 modules)" in ruling.legal.reasons["spawn"]
+    assert ruled(replace(SITUATION, gain=0.01), birth=FULL).replaces == IDS[0]
+    modules = dict(HISTORY.modules)
+    modules[IDS[0]] = modules[IDS[0]].model_copy(update={"impact": 0.02})
+    ruling = ruled(replace(SITUATION, gain=0.01, history=History(modules=modules)), birth=FULL)
+    assert ruling.replaces == IDS[1]
+    assert ruling.legal.births == 1
+    assert "grow" in ruling.legal.operations
+    assert ruled(replace(SITUATION, gain=1.0)).replaces is None  # there is room
+
+
+def test_a_zoo_over_its_most_has_no_births() -> None:
+    ruling = ruled(replace(SITUATION, gain=1.0), birth={"most": 4})
+    assert ruling.legal.births == 0
+    assert "may have 4" in ruling.legal.reasons["grow"]
+
+
+def test_caps_forbid_what_would_break_them() -> None:
+    """Heavy parents and families go, light ones stay."""
+    used = Resources.of(STRUCTURE, TASK)
+    room = 2000
+    legal = ruled(caps={"parameters": used.parameters + room}).legal
+    assert legal.grow
+    assert len(legal.grow) < len(IDS)
+    for one, module in zip(IDS, STRUCTURE.modules, strict=True):
+        words = refusal(STRUCTURE, module.genotype, TASK, settings_of(caps={"parameters": used.parameters + room}).caps)
+        assert (words is None) == (one in legal.grow)
+        assert one in legal.grow or "over the cap of parameters" in legal.reasons[f"grow:{one}"]
+    for first, second in legal.hybridise:
+        assert first in legal.grow
+        assert second in legal.grow
+    assert set(legal.spawn) < set(PAPER)
+    nothing = ruled(caps={"flops": float(used.flops)}).legal
+    assert not {"grow", "spawn", "hybridise"} & set(nothing.operations)
+    assert "prune" in nothing.operations
+
+
+def test_who_is_replaced_makes_room_under_a_cap() -> None:
+    used = Resources.of(STRUCTURE, TASK)
+    heavy = max(STRUCTURE.modules, key=lambda module: Resources.of(_alone(module.id), TASK).parameters)
+    caps = settings_of(caps={"parameters": used.parameters}).caps
+    assert refusal(STRUCTURE, heavy.genotype, TASK, caps) is not None
+    assert refusal(STRUCTURE, heavy.genotype, TASK, caps, replaces=heavy.id) is None
+
+
+def _alone(name: str) -> ZooStructure:
+    return STRUCTURE.model_copy(update={"modules": tuple(one for one in STRUCTURE.modules if one.id == name)})
+
+
+def test_a_family_that_the_width_does_not_allow_is_refused_with_its_reason() -> None:
+    legal = ruled(replace(SITUATION, families=("mlp", "unheard-of"))).legal
+    assert legal.spawn == ("mlp",)
+    assert "unheard-of" in legal.reasons["spawn:unheard-of"]
+
+
+@given(
+    st.sets(st.sampled_from(IDS)),
+    st.sets(st.sampled_from(IDS)),
+    st.floats(0, 1),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.sampled_from([0.0, 0.01, 1.0]),
+)
+def test_what_is_legal_keeps_every_law(
+    warming: set[str], spared: set[str], left: float, most: int, least: int, gain: float
+) -> None:
+    situation = replace(SITUATION, warming=warming, spared=dict.fromkeys(spared, "no"), left=left, gain=gain)
+    ruling = ruled(situation, birth={"most": most}, prune={"least": least})
+    legal = ruling.legal
+    assert not spared & set(legal.prune)
+    assert len(IDS) - legal.prunes >= min(least, len(IDS))
+    assert not legal.births or not warming
+    if legal.births:
+        assert len(IDS) + legal.births - (ruling.replaces is not None) <= most
+    if ruling.replaces is not None:
+        assert ruling.replaces not in warming
+    for operation in ("grow", "spawn", "hybridise"):
+        assert legal.targets(operation) or operation in legal.reasons
+
+
+def test_a_child_may_be_named_like_another() -> None:
+    """A module called as the child of an estimate is no obstacle."""
+    modules = tuple(
+        module.model_copy(update={"id": f"child{number}"}) for number, module in enumerate(STRUCTURE.modules)
+    )
+    structure = STRUCTURE.model_copy(update={"modules": modules})
+    caps = settings_of(caps={"parameters": 1}).caps
+    assert refusal(structure, archetype("mlp", WIDTH), TASK, caps)
