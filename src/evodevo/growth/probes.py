@@ -47,7 +47,7 @@ class Probe:
         usage: id -> mean router weight as the zoo answers (66).
         impact: id -> loss without the module minus ``dense_loss`` (68, 91).
         advantage: id -> mean of alpha (loss under equal weights - loss) (Algorithm 1, line 16).
-        alone: id -> (S',) who is right if only this module is heard, on samples that have a target.
+        alone: id -> (S',) who is right if this module alone is heard, with weight 1, on samples that have a target.
         genotype_distance: Gower's, in [0, 2].
         output_distance: mean ||u_i - u_j|| by mean ||u_i|| + ||u_j||, in [0, 1].
     """
@@ -183,8 +183,8 @@ class _Sums:
         ablate = silenced if zero else without
         for place, one in enumerate(ids):
             self.left_out[one].add(ablate(zoo, f, outputs, ids, place), batch)
-            mine = outputs[:, place : place + 1]
-            self.alone[one].add(answers(zoo, f, mine, decide(zoo, f, mine, (one,))), batch)
+            alone = replace(decision, head_weights=torch.ones_like(decision.head_weights[..., :1]))
+            self.alone[one].add(answers(zoo, f, outputs[:, place : place + 1], alone), batch)
         wide = widened(outputs)
         self.distance += _sum(torch.cdist(wide, wide, compute_mode=EXACT))
         self.norm += _sum(wide.norm(dim=-1))
