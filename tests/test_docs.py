@@ -212,8 +212,19 @@ def test_the_commands_of_a_page_run(
     shutil.copytree(of.store if of else small.store, tmp_path / "runs")
     shutil.copy(zoo_brief.folder / "0.png", tmp_path / "a.png")
     (tmp_path / "run.toml").write_text("")
+    if any(word.endswith("path=vit") for word in words):
+        save_tower(tmp_path / "vit")
     done = network_stand_ins(words, of) if of else stand_ins(words, small)
     assert run(done) == ExitCode.SUCCESS, capsys.readouterr().err
+
+
+def save_tower(folder: Path) -> None:
+    """A vision transformer with random weights."""
+    transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    transformers.utils.logging.disable_progress_bar()
+    transformers.ViTModel(transformers.ViTConfig(image_size=8, patch_size=4, **sizes)).save_pretrained(folder)
+    transformers.utils.logging.enable_progress_bar()
 
 
 def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
