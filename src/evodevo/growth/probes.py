@@ -25,6 +25,7 @@ from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch
 from evodevo.routing import module_losses
 from evodevo.routing.gates import widened
+from evodevo.routing.module_relations import Relations
 from evodevo.routing.module_router import Decision
 from evodevo.spaces.zoo_growth import FitnessSettings
 from evodevo.spaces.zoo_vector import genotype_distance
@@ -106,17 +107,17 @@ def everything(zoo: ModuleZoo, batch: Batch) -> tuple[Tensor, Tensor, Decision, 
     return passage.heard.fused.vector, outputs, passage.decision, passage.answers
 
 
-def decide(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: Sequence[str]) -> Decision:
-    """Weights of these modules alone, without top-K: logits, synergy and gate know nobody else.
+def relate(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...]) -> Relations:
+    """What the router makes of each of these modules before it compares them.
 
     Args:
-        zoo: whose router decides.
+        zoo: whose router it is.
         f: (B, d).
         outputs: u, (B, N, d).
         ids: the N modules.
     """
     keys = outputs if zoo.genotype_keys is None else zoo.genotype_keys(ids).unsqueeze(0)
-    return zoo.decide(f, keys, tuple(ids), dense=True)
+    return zoo.router.relate(f, keys)
 
 
 def answers(zoo: ModuleZoo, f: Tensor, outputs: Tensor, decision: Decision) -> dict[str, Tensor]:
@@ -124,30 +125,34 @@ def answers(zoo: ModuleZoo, f: Tensor, outputs: Tensor, decision: Decision) -> d
     return zoo.answer(zoo.router.mix(decision, outputs, f))
 
 
-def without(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: Sequence[str], place: int) -> dict[str, Tensor]:
-    """Answers of a zoo in which one module is not there (91); of a zoo of one, those of nobody.
+def without(
+    zoo: ModuleZoo, f: Tensor, outputs: Tensor, relations: Relations, ids: tuple[str, ...], place: int
+) -> dict[str, Tensor]:
+    """Answers of a zoo in which one module is not there: logits, synergy and gate know nothing of it (91).
+
+    Of a zoo of one they are those of nobody.
 
     Args:
         zoo: as it is.
         f: (B, d).
         outputs: u, (B, N, d).
+        relations: of ``relate``.
         ids: the N modules.
         place: of the one that is left out.
     """
     rest = [number for number in range(len(ids)) if number != place]
     if not rest:
-        decision = decide(zoo, f, outputs, ids)
-        nobody = replace(decision, head_weights=torch.zeros_like(decision.head_weights))
-        return answers(zoo, f, outputs, nobody)
-    heard = outputs[:, rest]
-    return answers(zoo, f, heard, decide(zoo, f, heard, [ids[number] for number in rest]))
+        decision = zoo.decide(f, relations, ids, dense=True)
+        return answers(zoo, f, outputs, replace(decision, head_weights=torch.zeros_like(decision.head_weights)))
+    decision = zoo.decide(f, relations.only(rest), tuple(ids[number] for number in rest), dense=True)
+    return answers(zoo, f, torch.cat([outputs[:, :place], outputs[:, place + 1 :]], 1), decision)
 
 
-def silenced(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: Sequence[str], place: int) -> dict[str, Tensor]:
+def silenced(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...], place: int) -> dict[str, Tensor]:
     """Answers where one module says 0 instead (67); arguments as ``without``."""
     others = outputs.clone()
     others[:, place] = 0
-    return answers(zoo, f, others, decide(zoo, f, others, ids))
+    return answers(zoo, f, others, zoo.decide(f, relate(zoo, f, others, ids), ids, dense=True))
 
 
 class _Sums:
@@ -173,16 +178,19 @@ class _Sums:
         self.samples += f.shape[0]
         self.routed.add(said, batch)
         self.usage += _sum(routed.weights)
-        decision = decide(zoo, f, outputs, ids)
+        relations = relate(zoo, f, outputs, ids)
+        decision = zoo.decide(f, relations, ids, dense=True)
         each = self.dense.add(answers(zoo, f, outputs, decision), batch)
         even = torch.full_like(decision.head_weights, 1 / len(ids))
         alike = self.uniform.add(answers(zoo, f, outputs, replace(decision, head_weights=even)), batch)
         self.advantage += _sum(decision.weights * (alike - each).unsqueeze(1))
         weights = decision.weights
         self.entropy += float(-(weights * weights.clamp(min=module_losses.TINY).log()).sum())
-        ablate = silenced if zero else without
         for place, one in enumerate(ids):
-            self.left_out[one].add(ablate(zoo, f, outputs, ids, place), batch)
+            if zero:
+                self.left_out[one].add(silenced(zoo, f, outputs, ids, place), batch)
+            else:
+                self.left_out[one].add(without(zoo, f, outputs, relations, ids, place), batch)
             alone = replace(decision, head_weights=torch.ones_like(decision.head_weights[..., :1]))
             self.alone[one].add(answers(zoo, f, outputs[:, place : place + 1], alone), batch)
         wide = widened(outputs)

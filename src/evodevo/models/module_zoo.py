@@ -28,6 +28,7 @@ from evodevo.routing import module_losses
 from evodevo.routing.graph_attention import Decision
 from evodevo.routing.losses import z_loss
 from evodevo.routing.module_choice import GenotypeKeys, Predictor, build_router, chosen
+from evodevo.routing.module_relations import Relations
 from evodevo.routing.pools import masked_mean
 from evodevo.spaces.zoo_cost import zoo_reads
 from evodevo.spaces.zoo_genotype import ZooModule
@@ -307,13 +308,19 @@ class ModuleZoo(Network):
     # Parts of a pass, for probes that repeat some of them
 
     def decide(
-        self, f: Tensor, keys: Tensor, ids: tuple[str, ...], legal: Tensor | None = None, *, dense: bool = False
+        self,
+        f: Tensor,
+        keys: Tensor | Relations,
+        ids: tuple[str, ...],
+        legal: Tensor | None = None,
+        *,
+        dense: bool = False,
     ) -> Decision:
         """What the router decides among these modules; the others are as if they were not there.
 
         Args:
             f: (B, d).
-            keys: see ``ModuleRouter.decide``; (B or 1, N, d).
+            keys: (B or 1, N, d), or what the router makes of them; see ``ModuleRouter.decide``.
             ids: the N modules.
             legal: (B, N).
             dense: without top-K.

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.routing.gates import FAR, widened
+from evodevo.routing.module_relations import Relations
 from evodevo.routing.module_router import Decision, ModuleRouter
 from evodevo.spaces.zoo_structure import ZooRouterStructure
 
@@ -72,22 +73,32 @@ class GraphAttentionRouter(ModuleRouter):
         gamma: Tensor = F.softplus(widened(self.raw_gamma))
         return gamma
 
+    def relate(self, query: Tensor, keys_from: Tensor) -> Relations:
+        """r and S (54, 55); see ``ModuleRouter``."""
+        keys = self._heads(self.key(self.norm(keys_from))).transpose(1, 2)  # (B or 1, H, N, d_h)
+        asked = self._heads(self.query(query)).unsqueeze(-1)  # (B, H, d_h, 1)
+        scale = self.size**-0.5
+        relevance: Tensor = widened(keys @ asked).squeeze(-1) * scale
+        if self.raw_gamma is None:
+            return Relations(keys.shape[-2], relevance)
+        others = keys if self.form is None else keys @ self.form.to(keys.dtype)
+        return Relations(keys.shape[-2], relevance, widened(others @ keys.mT) * scale)
+
     def _logits(
         self,
         query: Tensor,
-        keys_from: Tensor,
+        relations: Relations,
         ids: Sequence[str] | None,
         legal: Tensor | None,
         contribution: Tensor | None,
     ) -> Tensor:
-        keys = self._heads(self.key(self.norm(keys_from))).transpose(1, 2)  # (B or 1, H, N, d_h)
-        asked = self._heads(self.query(query)).unsqueeze(-1)  # (B, H, d_h, 1)
-        scale = self.size**-0.5
-        logits: Tensor = widened(keys @ asked).squeeze(-1) * scale
+        assert relations.relevance is not None, "see relate"
+        logits = relations.relevance
         if self.log_temperature is not None:
             logits = logits / self.temperature
         if self.raw_gamma is not None:
-            logits = logits + self.gamma.unsqueeze(-1) * self._synergy(keys, scale, legal)
+            assert relations.agreement is not None, "see relate"
+            logits = logits + self.gamma.unsqueeze(-1) * self._synergy(relations.agreement, legal)
         if contribution is not None and self.structure.contribution:
             logits = logits + self.structure.contribution * standardised(contribution).to(logits)
         if self.head_mix is not None:
@@ -98,13 +109,11 @@ class GraphAttentionRouter(ModuleRouter):
     def _heads(self, x: Tensor) -> Tensor:
         return x.reshape(*x.shape[:-1], self.structure.heads, self.size)
 
-    def _synergy(self, keys: Tensor, scale: float, legal: Tensor | None) -> Tensor:
+    def _synergy(self, agreement: Tensor, legal: Tensor | None) -> Tensor:
         """s, (B or 1, H, N); 0 for a module that is alone."""
-        others = keys if self.form is None else keys @ self.form.to(keys.dtype)
-        agreement = widened(others @ keys.mT) * scale
         heard: Tensor | None = None
         if not self.structure.synergy_self:
-            heard = ~torch.eye(keys.shape[-2], dtype=torch.bool, device=keys.device)
+            heard = ~torch.eye(agreement.shape[-1], dtype=torch.bool, device=agreement.device)
         if legal is not None:
             heard = legal.unsqueeze(-2) if heard is None else heard & legal.unsqueeze(-2)
         gains = _INTERACTIONS[self.structure.synergy_activation](agreement)

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError, unknown_name
 from evodevo.routing.gates import FAR, widened
 from evodevo.routing.graph_attention import GraphAttentionRouter
+from evodevo.routing.module_relations import Relations
 from evodevo.routing.module_router import ModuleRouter
 from evodevo.routing.skipping import largest
 from evodevo.spaces.zoo_structure import ZooRouterStructure
@@ -176,12 +177,12 @@ class MeanRouter(ModuleRouter):
     def _logits(
         self,
         query: Tensor,
-        keys_from: Tensor,
+        relations: Relations,
         ids: Sequence[str] | None,
         legal: Tensor | None,
         contribution: Tensor | None,
     ) -> Tensor:
-        return widened(query.new_zeros(())).expand(query.shape[0], 1, keys_from.shape[-2])
+        return widened(query.new_zeros(())).expand(query.shape[0], 1, relations.count)
 
 
 class GateRouter(ModuleRouter):
@@ -208,7 +209,7 @@ class GateRouter(ModuleRouter):
     def _logits(
         self,
         query: Tensor,
-        keys_from: Tensor,
+        relations: Relations,
         ids: Sequence[str] | None,
         legal: Tensor | None,
         contribution: Tensor | None,
@@ -241,7 +242,7 @@ class ArchitectureRouter(ModuleRouter):
     def _logits(
         self,
         query: Tensor,
-        keys_from: Tensor,
+        relations: Relations,
         ids: Sequence[str] | None,
         legal: Tensor | None,
         contribution: Tensor | None,

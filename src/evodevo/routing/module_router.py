@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from evodevo.routing.gates import FAR, widened
 from evodevo.routing.module_births import Births
 from evodevo.routing.module_gates import LEAST_SUM, ModuleGate, gumbel_noise
+from evodevo.routing.module_relations import Relations
 from evodevo.routing.module_values import ModuleValues
 from evodevo.routing.skipping import evened, largest, straight_through
 from evodevo.spaces.zoo_structure import ZooRouterStructure
@@ -67,7 +68,7 @@ class ModuleRouter(nn.Module, ABC):
     def decide(
         self,
         query: Tensor,
-        keys_from: Tensor,
+        keys_from: Tensor | Relations,
         *,
         ids: Sequence[str] | None = None,
         legal: Tensor | None = None,
@@ -81,7 +82,8 @@ class ModuleRouter(nn.Module, ABC):
         Args:
             query: f, (B, d).
             keys_from: (B, N, d), or (1, N, d) where all samples have the same: outputs u of the modules, or what stands
-                for them. Routers that look at f alone, or at nothing, read nothing but N.
+                for them. Routers that look at f alone, or at nothing, read nothing but N. Or what ``relate`` made of
+                them before.
             ids: of the N modules, for routers that keep something of each; all that they were built for if left out.
             legal: (N,) or (B, N), false at modules that neither count nor matter to others; None for all.
             contribution: C, (N,); NaN at newborns, whose bias is 0 (eq. 10).
@@ -94,14 +96,15 @@ class ModuleRouter(nn.Module, ABC):
         Raises:
             UsageError: birth factors outside [0, 1], or a twin of a module that is not older.
         """
-        batch, count = query.shape[0], keys_from.shape[-2]
+        relations = keys_from if isinstance(keys_from, Relations) else self.relate(query, keys_from)
+        batch, count = query.shape[0], relations.count
         allowed = None if legal is None else legal.expand(batch, count)
         heads = None if allowed is None else allowed.unsqueeze(1)
         born = None if births is None else Births.of(births, twins)
         if born is not None and born.newborn:
-            logits, head_weights = self._with_newborns(query, keys_from, ids, heads, contribution, born, dense=dense)
+            logits, head_weights = self._with_newborns(query, relations, ids, heads, contribution, born, dense=dense)
         else:
-            logits = self._logits(query, keys_from, ids, heads, contribution)
+            logits = self._logits(query, relations, ids, heads, contribution)
             head_weights = self.gate(logits, heads)
             if not dense:
                 head_weights = self._at_most_k(head_weights)
@@ -126,11 +129,15 @@ class ModuleRouter(nn.Module, ABC):
     def remove(self, name: str) -> None:
         """Forget it."""
 
+    def relate(self, query: Tensor, keys_from: Tensor) -> Relations:
+        """What of a decision is the same whoever else is there; arguments as ``decide``."""
+        return Relations(keys_from.shape[-2])
+
     @abstractmethod
     def _logits(
         self,
         query: Tensor,
-        keys_from: Tensor,
+        relations: Relations,
         ids: Sequence[str] | None,
         legal: Tensor | None,
         contribution: Tensor | None,
@@ -140,7 +147,7 @@ class ModuleRouter(nn.Module, ABC):
     def _with_newborns(
         self,
         query: Tensor,
-        keys_from: Tensor,
+        relations: Relations,
         ids: Sequence[str] | None,
         legal: Tensor | None,
         contribution: Tensor | None,
@@ -152,14 +159,14 @@ class ModuleRouter(nn.Module, ABC):
         if contribution is not None:
             places = torch.tensor(born.newborn, device=contribution.device)
             contribution = contribution.index_fill(0, places, math.nan)
-        logits = widened(self._logits(query, keys_from, ids, legal, contribution))
+        logits = widened(self._logits(query, relations, ids, legal, contribution))
         noise, rank_noise = self._noise(logits, born, dense=dense)
 
         def weigh(places: tuple[int, ...]) -> tuple[Tensor, Tensor]:
             heard = torch.zeros(1, 1, logits.shape[-1], dtype=torch.bool, device=logits.device)
             heard = heard.index_fill(-1, torch.tensor(places, dtype=torch.long, device=logits.device), True)
             heard = heard if legal is None else heard & legal
-            own = widened(self._logits(query, keys_from, ids, heard, contribution))
+            own = widened(self._logits(query, relations, ids, heard, contribution))
             return self.gate(own, heard, noise), own.masked_fill(~heard, FAR).softmax(-1) * heard
 
         head_weights = born.weights(weigh)
