@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from numpy.typing import NDArray
 from evodevo import canonical
 from evodevo.errors import DataError, DiskFullError, UsageError
 from evodevo.tasks.base import Split
+from evodevo.tasks.whole_folders import put_whole
 
 FORMAT = "evodevo.features/1"
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -87,19 +86,7 @@ class FeatureCache:
         """
         place = self._place(key)
         try:
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent) as scratch:
-                fresh = Path(scratch, "entry")
-                fresh.mkdir()
-                _write(fresh, key, size, chunks)
-                if place.exists() and self.get(key) is None:
-                    os.rename(place, Path(scratch, "damaged"))
-                try:
-                    os.rename(fresh, place)
-                except OSError as error:
-                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                        raise
-                    # Another process was faster; its entry has the same key, hence the same content.
+            put_whole(place, lambda folder: _write(folder, key, size, chunks), lambda: self.get(key) is not None)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFullError(
