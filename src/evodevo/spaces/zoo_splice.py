@@ -114,8 +114,8 @@ def splice(
     """A hybrid of two modules: a with a motif of b.
 
     Parents of one family first recombine their attributes (eq. 77); an ``insert`` leaves them as they are, as it
-    changes nothing at birth. Where no replacement makes anything new, as among modules of one node, the motif is inserted
-    after all.
+    changes nothing at birth. Where no replacement makes anything new, as among modules of one node, motifs are
+    inserted after all.
 
     Args:
         share: lambda of eq. 77; drawn where it is left out.
