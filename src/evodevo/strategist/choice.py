@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from evodevo.spaces.zoo_edits import Action
 from evodevo.spaces.zoo_growth import Operation
@@ -20,15 +21,16 @@ from evodevo.strategist.state import BIRTHS, SPREAD, State, same_target
 
 EDGE = 1e-3
 """A Beta's density at its ends may be infinite; they are not reached."""
-SHARPEST = 2.0
+SHARPEST = 40.0
+"""A residual counts up to here, so that no Beta becomes a single point."""
 
 Shape = Callable[[Action], tuple[Tensor, Tensor]]
 """Both parameters of the Beta of an action's mix (``hybridise``) or of the logarithm of its scale (``grow``)."""
 
 
 def beta_parameters(residual: Tensor, start: float) -> tuple[Tensor, Tensor]:
-    """Both parameters from a residual, (2,), that is 0 at first: then they are ``start``."""
-    both = start * (SHARPEST * residual.tanh()).exp()
+    """Both parameters from a residual, (2,), that is 0 at first: then they are ``start``; never below half of it."""
+    both = start * (1 + F.elu(residual.clamp(max=SHARPEST)) / 2)
     return both[0], both[1]
 
 

@@ -51,7 +51,8 @@ class LearnedStrategist(Strategist):
     def __init__(self, settings: StrategistSettings, *, actions: int = 3, seed: int = 0) -> None:
         super().__init__(settings, actions=actions, seed=seed)
         generator = torch.Generator().manual_seed(randomness.integer_seed(seed, "strategist"))
-        self.policy = Policy(settings.learning.width, ARCHETYPES.names(), generator)
+        with torch.random.fork_rng(devices=[]):  # layers draw weights of their own, which are replaced
+            self.policy = Policy(settings.learning.width, ARCHETYPES.names(), generator)
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=self._rate())
         self.lean: dict[str, float] = {}
         self.multiplier = 0.0

@@ -8,8 +8,9 @@ Legend: N modules.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
@@ -141,14 +142,7 @@ class Legal(Settings):
         """Every legal action of an operation; none where it is illegal."""
         if (operation in BIRTHS and not self.births) or (operation == "prune" and not self.prunes):
             return ()
-        if operation == "noop":
-            return (Action(operation="noop"),)
-        if operation == "spawn":
-            return tuple(Action(operation="spawn", archetype=one) for one in self.spawn)
-        if operation == "hybridise":
-            return tuple(Action(operation="hybridise", modules=pair) for pair in self.hybridise)
-        modules = {"prune": self.prune, "grow": self.grow, "rewarm": self.rewarm}[operation]
-        return tuple(Action(operation=operation, modules=(one,)) for one in modules)
+        return _actions(operation, () if operation == "noop" else getattr(self, operation))
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -177,6 +171,18 @@ class Legal(Settings):
                 "prunes": self.prunes - (action.operation == "prune"),
             }
         )
+
+
+@lru_cache(maxsize=1024)
+def _actions(operation: Operation, targets: tuple[Any, ...]) -> tuple[Action, ...]:
+    """One action for each target; kept, as every pass of learning asks again."""
+    if operation == "noop":
+        return (Action(operation="noop"),)
+    if operation == "spawn":
+        return tuple(Action(operation="spawn", archetype=one) for one in targets)
+    if operation == "hybridise":
+        return tuple(Action(operation="hybridise", modules=pair) for pair in targets)
+    return tuple(Action(operation=operation, modules=(one,)) for one in targets)
 
 
 def same_target(one: Action, other: Action) -> bool:

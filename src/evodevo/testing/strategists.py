@@ -1,0 +1,196 @@
+"""What every strategist promises, as tests to inherit, and zoos to try one on.
+
+class TestMine(StrategistTests):
+    def make_strategist(self, *, seed: int = 0) -> Strategist:
+        return Mine(StrategistSettings(), seed=seed)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load, save
+
+from evodevo import randomness
+from evodevo.errors import UsageError
+from evodevo.spaces.zoo_families import ARCHETYPES
+from evodevo.spaces.zoo_vector import VECTOR_SIZE
+from evodevo.strategist.base import Decision, Snapshot, Strategist, Transition, Unroll
+from evodevo.strategist.edit_memory import EditMemory
+from evodevo.strategist.state import Legal, ModuleState, State
+
+
+def some_zoo(count: int = 4, *, seed: int = 0) -> State:
+    """A zoo of modules m0, m1, … whose numbers are drawn; its validation rises, and no two complete one another."""
+    rng = np.random.default_rng(seed)
+    families = ARCHETYPES.names()
+    modules = tuple(
+        ModuleState(
+            id=f"m{place}",
+            archetype=families[int(rng.integers(len(families)))],
+            vector=tuple(float(one) for one in rng.random(VECTOR_SIZE)),
+            parameters=int(rng.integers(1, 100_000)),
+            flops=float(rng.integers(1, 100_000)),
+            age=int(rng.integers(6)),
+            spread=float(rng.random()),
+            usage=float(rng.random()),
+            impact=float(rng.normal()),
+            contribution=float(rng.random()),
+            fitness=float(rng.normal()),
+            redundancy=float(rng.random()),
+        )
+        for place in range(count)
+    )
+    half = rng.random((count, count)) * 0.09
+    complementarity = tuple(tuple(float(one) for one in row) for row in (half + half.T) / 2)
+    return State(modules=modules, most=9, values=(0.5, 0.6, 0.7), complementarity=complementarity)
+
+
+def everything(state: State) -> Legal:
+    """All that could be legal in a zoo."""
+    ids = tuple(one.id for one in state.modules)
+    pairs = tuple((a, b) for a in ids for b in ids if a != b)
+    return Legal(prune=ids, grow=ids, spawn=tuple(ARCHETYPES.names()), hybridise=pairs, rewarm=ids)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[State, Legal]:
+    """Any zoo, and any part of what could be legal in it."""
+    state = some_zoo(draw(st.integers(1, 5)), seed=draw(st.integers(0, 1000)))
+    full = everything(state)
+    some: dict[str, object] = {"births": draw(st.integers(0, 2)), "prunes": draw(st.integers(0, 1))}
+    for name in ("prune", "grow", "spawn", "hybridise", "rewarm"):
+        every = getattr(full, name)
+        some[name] = tuple(draw(st.lists(st.sampled_from(every), unique=True, max_size=6))) if every else ()
+    return state, full.model_copy(update=some)
+
+
+def told(strategist: Strategist, events: Sequence[int]) -> list[Transition]:
+    """Decisions of some events, each with a reward that depends on its number alone."""
+    transitions = []
+    for number in events:
+        state = some_zoo(3 + number % 3, seed=number)
+        decisions = strategist.decide(state, everything(state), randomness.generator(3, number))
+        after = some_zoo(4, seed=number + 1) if number % 4 else None
+        reward = ((number * 7) % 5 - 2) / 2
+        transitions.append(Transition(state=state, decisions=decisions, reward=reward, cost=1.0, after=after))
+    return transitions
+
+
+def through_files(snapshot: Snapshot) -> Snapshot:
+    """As it comes back from a store."""
+    return Snapshot(load(save(dict(snapshot.tensors))), json.loads(json.dumps(dict(snapshot.data))))
+
+
+def toy_unroll() -> Unroll:
+    """Two weights, and gates that each scale one part of the loss."""
+    weights = {"a": torch.tensor([0.5, -0.3]), "b": torch.tensor(0.2)}
+
+    def loss(parameters: dict[str, torch.Tensor], gates: dict[str, torch.Tensor], goal: float) -> torch.Tensor:
+        total = torch.stack(list(gates.values())).sum()
+        return ((parameters["a"] * total).sum() + parameters["b"] - goal) ** 2
+
+    return Unroll(weights, lambda p, g: loss(p, g, 1.0), lambda p, g: loss(p, g, 2.0))
+
+
+class StrategistTests:
+    """Inherit, and give ``make_strategist``."""
+
+    def make_strategist(self, *, seed: int = 0) -> Strategist:
+        """A fresh strategist of three sub-actions."""
+        raise NotImplementedError
+
+    def decisions(self, strategist: Strategist, events: Sequence[int] = range(12)) -> list[tuple[Decision, ...]]:
+        """What it decides at some events, without being told anything."""
+        return [one.decisions for one in told(strategist, events)]
+
+    def test_each_sub_action_is_legal_after_those_before_it(self) -> None:
+        strategist = self.make_strategist()
+
+        @settings(max_examples=40, deadline=None)
+        @given(situations(), st.integers(0, 1000))
+        def law(situation: tuple[State, Legal], number: int) -> None:
+            state, legal = situation
+            decisions = strategist.decide(state, legal, randomness.generator(0, number))
+            assert 1 <= len(decisions) <= strategist.actions
+            for place, one in enumerate(decisions):
+                assert one.legal == legal
+                assert legal.allows(one.action)
+                assert one.action.operation != "noop" or place == len(decisions) - 1
+                legal = legal.after(one.action)
+            births = sum(one.action.operation in ("grow", "spawn", "hybridise") for one in decisions)
+            assert births <= situation[1].births
+            assert sum(one.action.operation == "prune" for one in decisions) <= situation[1].prunes
+
+        law()
+
+    def test_it_does_nothing_where_nothing_is_legal(self) -> None:
+        strategist = self.make_strategist()
+        (only,) = strategist.decide(some_zoo(), Legal(), randomness.generator(0))
+        assert only.action.operation == "noop"
+        assert strategist.propose(some_zoo(), Legal(), randomness.generator(0)) == ()
+
+    def test_equal_seeds_decide_equally_whatever_the_global_state(self) -> None:
+        before = self.decisions(self.make_strategist(seed=4))
+        state = torch.get_rng_state()
+        torch.rand(7)
+        strategist = self.make_strategist(seed=4)
+        try:
+            assert self.decisions(strategist) == before
+            assert self.decisions(strategist) == before, "deciding changes nothing"
+        finally:
+            torch.set_rng_state(state)
+
+    def test_it_draws_from_no_global_generator(self) -> None:
+        before = torch.get_rng_state()
+        strategist = self.make_strategist()
+        strategist.update(told(strategist, range(3)))
+        assert torch.equal(before, torch.get_rng_state())
+
+    def test_what_was_learnt_goes_on_identically_in_another(self) -> None:
+        first, second = self.make_strategist(seed=1), self.make_strategist(seed=2)
+        first.update(told(first, range(6)))
+        first.refine(some_zoo(), everything(some_zoo()), toy_unroll())
+        second.load_state_dict(through_files(first.state_dict()))
+        for events in (range(6, 10), range(10, 14)):
+            one, other = told(first, events), told(second, events)
+            assert one == other
+            assert first.update(one) == second.update(other)
+        assert dict(first.state_dict().data) == dict(second.state_dict().data)
+        for name, tensor in first.state_dict().tensors.items():
+            assert torch.equal(tensor, second.state_dict().tensors[name]), name
+
+    def test_what_was_learnt_is_its_own(self) -> None:
+        strategist = self.make_strategist()
+        kept = strategist.state_dict()
+        before = {name: one.clone() for name, one in kept.tensors.items()}
+        strategist.update(told(strategist, range(4)))
+        assert all(torch.equal(before[name], one) for name, one in kept.tensors.items())
+
+    def test_what_another_learnt_is_refused(self) -> None:
+        strategist = self.make_strategist()
+        with pytest.raises(UsageError):
+            strategist.load_state_dict(Snapshot({"a": torch.zeros(1)}, {"strategist": "testing.other"}))
+
+    def test_only_who_learns_changes(self) -> None:
+        strategist = self.make_strategist()
+        if not strategist.learns:
+            assert strategist.update(told(strategist, range(3))) == {}
+            assert strategist.remember(EditMemory()) == 0
+            assert strategist.state_dict() == Snapshot()
+
+    def test_a_meta_gradient_leaves_the_network_alone(self) -> None:
+        strategist, unroll = self.make_strategist(), toy_unroll()
+        before = {name: one.clone() for name, one in unroll.parameters.items()}
+        loss = strategist.refine(some_zoo(), everything(some_zoo()), unroll)
+        assert loss is None or np.isfinite(loss)
+        for name, one in unroll.parameters.items():
+            assert one.grad is None
+            assert not one.requires_grad
+            assert torch.equal(one, before[name])
