@@ -237,3 +237,15 @@ def test_a_tower_that_learns_is_kept(towers: dict[str, Path], data: Path) -> Non
     outcome = trained(problem, zoo(towers, train="last"))
     network, _ = load_network(pool(problem), outcome.blobs["weights"])
     assert any(".core." in name for name in network.state_dict())
+
+
+def test_an_interrupted_training_goes_on_from_its_checkpoint(towers: dict[str, Path], data: Path) -> None:
+    problem = given(data, {"training": {"checkpoint_every": 3, "report_every": 1}, "probes": []})
+    arm, told = Arm(name="arm", network=zoo(towers), learning_rate=1e-2), list[dict[str, Any]]()
+    whole = problem.read(evaluate_network(problem.payload(arm, 5), told.append))
+    middle = next(str(one["checkpoint"]) for one in told if "checkpoint" in one)
+    told.clear()
+    again = problem.read(evaluate_network(problem.payload(arm, 5, middle), told.append))
+    assert not [one for one in told if "restarted" in one]
+    assert min(one["step"] for one in told if "step" in one) > 3
+    assert again.extra["test"]["loss"] == whole.extra["test"]["loss"]
