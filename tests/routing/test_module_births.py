@@ -163,6 +163,20 @@ def test_newborns_that_are_illegal_say_nothing(case: ModuleRouterCase) -> None:
     assert (decision.weights[1::2, OLD] > 0).all()
 
 
+def test_everything_stays_on_its_device(case: ModuleRouterCase) -> None:
+    """The meta device refuses tensors of any other, as an accelerator does; birth factors stay on the CPU."""
+    router = case.build().to("meta")
+    query, outputs, contribution = (one.to("meta") for one in (*case.inputs(), CONTRIBUTION))
+    legal = torch.ones(BATCH, len(IDS), dtype=torch.bool, device="meta")
+    for training in (False, True):
+        for allowed in (None, legal):
+            decision = router.train(training).decide(
+                query, outputs, legal=allowed, contribution=contribution, births=births(0.3, 0.1), twins={OLD: 1}
+            )
+            assert decision.weights.is_meta
+            assert router.mix(decision, outputs, query).is_meta
+
+
 @pytest.mark.parametrize(
     ("factors", "twins"), [((1.0, 1.2), {}), ((-0.1, 1.0), {}), ((float("nan"), 1.0), {}), ((0.2, 0.2), {0: 1})]
 )
