@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from evodevo.settings import Settings
+from evodevo.spaces.zoo_growth import GrowthSettings
 
 
 class HeuristicSettings(Settings):
@@ -100,3 +101,15 @@ class StrategistSettings(Settings):
     learning: LearningSettings = LearningSettings()
     meta: MetaSettings = MetaSettings()
     memory: MemorySettings = MemorySettings()
+
+
+def settings_for(growth: GrowthSettings, settings: StrategistSettings | None = None) -> StrategistSettings:
+    """With what the growth of a run says: the discount of rewards, and the cost that the mean is held to.
+
+    Args:
+        growth: of the run; the target is in FLOPs of one sample, and so must be ``Transition.cost``.
+        settings: everything else.
+    """
+    settings = settings or StrategistSettings()
+    told = {"discount": growth.reward.discount, "target_cost": growth.caps.target_flops}
+    return settings.model_copy(update={"learning": settings.learning.model_copy(update=told)})
