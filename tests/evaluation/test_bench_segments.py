@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,14 @@ from evodevo.evaluation.network import evaluate_network, load_network
 from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.evaluation.procedures import PROCEDURES, Trained
 from evodevo.models.h_model import HModel
+from evodevo.models.module_zoo import ModuleZoo
 from evodevo.spaces.layers import TransformerLayer
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import start_zoo
+from evodevo.spaces.zoo_structure import ZooRouterStructure, ZooStructure
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem
+from evodevo.training.module_distillation import distil_module
 from evodevo.training.replay import ReplayedBatches, SampleReplay, with_replay
 
 STEPS = 12
@@ -73,6 +79,28 @@ def growing(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, result, extra={"loss": loss, "recalled": recalled})
 
 
+def growing_zoo(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """A module is born unheard after 4 steps, is heard in part and learns slowly until 7, when another one goes."""
+    network = bench.build()
+    assert isinstance(network, ModuleZoo)
+    goes = network.live[0]
+    bench.train(network, until=4)
+    like = next(one for one in network.structure.modules if one.id == goes)
+    network.births["born"] = 0.5
+    network.newborn_rates["born"] = 0.1
+    network.insert(like.model_copy(update={"id": "born", "seed": 9, "parents": (goes,)}))
+    bench.train(network, until=7)
+    network.births["born"] = 1.0
+    del network.newborn_rates["born"]
+    if not bench.recalls:
+        distil_module(
+            network, goes, lambda step: bench.task.batch("train", 1, step, 8), 3, tolerance=0, batch_size=8, seed=1
+        )
+    network.remove(goes)
+    return Trained(network, bench.train(network), extra={"ids": list(network.live)})
+
+
+PROCEDURES.add("testing.growing_zoo", growing_zoo)
 PROCEDURES.add("testing.in_segments", in_segments)
 PROCEDURES.add("testing.growing", growing)
 
@@ -127,15 +155,52 @@ def test_segments_with_edits_survive_being_killed_anywhere(tmp_path: Path) -> No
     marks = dict(whole.series["flops"])
     assert marks[12.0] == pytest.approx(whole.extra["training_flops"])
     assert marks[6.0] - marks[4.0] - 1e6 > marks[4.0] - marks[2.0]
-    for number, checkpoint in enumerate(found):
-        resumed = evaluate(given, arm, resume=checkpoint)
+    for number in (0, 1, 2, 4):  # within a segment, at its border, and within the others
+        resumed = evaluate(given, arm, resume=found[number])
         assert resumed.scores == whole.scores
         assert weights(tmp_path, resumed) == weights(tmp_path, whole)
         for name in ("validation_loss", "flops", "loss/replay", "train_loss"):
             assert resumed.series[name] == whole.series[name], name
-        begun = [True, number >= 2, number >= 3]  # checkpoints after 2 and 4, 6, and 8 to 12 steps
+        begun = [True, number >= 2, number >= 3]  # after 2, 4, 6, and 10 steps
         assert resumed.extra["recalled"] == begun
         assert resumed.extra["training_flops"] == whole.extra["training_flops"]
+
+
+def test_time_between_segments_counts_against_the_budget_but_is_no_training(tmp_path: Path) -> None:
+    seconds: dict[str, float] = {}
+
+    def sleeping(bench: Bench, options: Mapping[str, Any]) -> Trained:
+        network = bench.build()
+        before = bench.train(network, until=STEPS - 1).seconds
+        trained = bench.seconds
+        time.sleep(0.5)
+        result = bench.train(network)
+        seconds.update(used=result.seconds - before, trained=bench.seconds - trained, whole=bench.used_seconds)
+        assert bench.used_seconds == result.seconds
+        return Trained(network, result)
+
+    PROCEDURES.add("testing.sleeping", sleeping)
+    evaluate(problem({"training": TRAINING}, tmp_path), h_model(procedure="testing.sleeping"))
+    assert seconds["used"] >= 0.5
+    assert seconds["used"] - seconds["trained"] >= 0.5
+
+
+def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
+    given = problem({"training": TRAINING, "select": {"metric": "loss"}}, tmp_path)
+    structure = ZooStructure(width=16, modules=start_zoo(16), router=ZooRouterStructure(heads=2))
+    arm = h_model(network=ModuleZooNetwork(structure=structure), procedure="testing.growing_zoo")
+    found: list[str] = []
+    whole = evaluate(given, arm, report=lambda message: found.append(message.get("checkpoint", "")))
+    network, _ = load_network(FolderPool(tmp_path), whole.blobs["weights"])
+    assert isinstance(network, ModuleZoo)
+    assert list(network.live) == whole.extra["ids"]
+    assert network.live == (*(one.id for one in structure.modules[1:]), "born")
+    for checkpoint in list(filter(None, found))[::2]:  # one of each segment
+        resumed = evaluate(given, arm, resume=checkpoint)
+        assert resumed.scores == whole.scores
+        assert weights(tmp_path, resumed) == weights(tmp_path, whole)
+        assert resumed.series["validation_loss"] == whole.series["validation_loss"]
+        assert resumed.extra["selection"] == whole.extra["selection"]
 
 
 def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:
