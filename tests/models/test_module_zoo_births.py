@@ -12,10 +12,13 @@ from torch import Tensor
 from evodevo.errors import UsageError
 from evodevo.models.build import build_network
 from evodevo.models.module_zoo import ModuleZoo
+from evodevo.models.zoo_birth import Parent, inherit, same_nodes
+from evodevo.models.zoo_modules import build_module
 from evodevo.settings import merge, validate
 from evodevo.spaces.networks import ModuleZooNetwork
 from evodevo.spaces.zoo_archetypes import PAPER, archetype, sample, start_zoo
 from evodevo.spaces.zoo_genotype import ZooModule
+from evodevo.spaces.zoo_growth import BirthSettings
 from evodevo.spaces.zoo_structure import Gate, ZooStructure
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 
@@ -155,6 +158,25 @@ def test_a_twin_shares_and_inherits() -> None:
     assert torch.equal(network.statistics.contribution(["twin"]), network.statistics.contribution(["mlp-1"]))
     network.remove("mlp-1")
     assert not network.twins
+
+
+def test_a_newborn_brings_its_weights() -> None:
+    """From the zoo to its parent's weights to the zoo: alone in the place of its parent it answers alike."""
+    network = zoo(kind="mean")
+    parent = next(one for one in network.structure.modules if one.id == "mlp-1")
+    child = archetype("mlp", WIDTH, **{**parent.genotype.attributes, "hidden_factor": 3.0})
+    module = build_module(child, 5)
+    state = {name: one.float() for name, one in network.pool.parts["mlp-1"].state_dict().items()}
+    origins = same_nodes(child, parent.genotype, "mlp-1")
+    inherit(module, child, {"mlp-1": Parent(parent.genotype, state)}, BirthSettings(), origins, 5)
+    network.insert(ZooModule(id="wider", genotype=child, seed=5, parents=("mlp-1",)), state=module.state_dict())
+    outputs = network.passage(BATCH).outputs
+    ids = network.live
+    torch.testing.assert_close(outputs[:, ids.index("wider")], outputs[:, ids.index("mlp-1")], rtol=0, atol=1e-5)
+    with pytest.raises(RuntimeError):
+        network.insert(newborn(family="lstm"), state=module.state_dict())
+    assert "newborn-1" not in network.pool.parts
+    assert network.live == ids
 
 
 def test_newborns_have_rates_of_their_own() -> None:

@@ -8,7 +8,7 @@ Legend: B samples, L positions of F, d width, N live modules, K modules that a s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -177,7 +177,9 @@ class ModuleZoo(Network):
 
     # Growing
 
-    def insert(self, module: ZooModule, *, twin_of: str | None = None) -> None:
+    def insert(
+        self, module: ZooModule, *, state: Mapping[str, Tensor] | None = None, twin_of: str | None = None
+    ) -> None:
         """Let a module in, at the end. What is drawn comes from its seed alone, and the global stream stays as it was.
 
         It counts like every other from now on: set its birth factor to 0 first to let it in unheard. Parameters are
@@ -185,10 +187,13 @@ class ModuleZoo(Network):
 
         Args:
             module: for the width of this zoo.
+            state: weights that it begins with, as ``zoo_birth.inherit`` makes them on the CPU; its own fresh ones
+                where it is left out.
             twin_of: the module that it is a copy of. Its contribution is inherited, and its weight shared.
 
         Raises:
             UsageError: the id is taken or a word of PyTorch, the width is another, or there is no such twin.
+            RuntimeError: weights of another module.
         """
         name, ids = module.id, [one.id for one in self.structure.modules]
         if name in ids:
@@ -201,8 +206,9 @@ class ModuleZoo(Network):
             raise unknown_name("module", twin_of, ids)
         like = next(self.parameters())
         self.pool.insert(module)
-        self.pool.parts[name].to(like.device, like.dtype).train(self.training)
         try:
+            if state is not None:
+                self.pool.parts[name].load_state_dict(dict(state))
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(integer_seed(module.seed, "router"))
                 self.router.insert(name)
@@ -210,9 +216,10 @@ class ModuleZoo(Network):
                     self.predictor.rows.insert(name)
                 if self.genotype_keys is not None:
                     self.genotype_keys.insert(name, genotype_vector(module.genotype))
-        except UsageError:
-            self.pool.remove(name)  # a word of PyTorch for rows alone; the first of them refuses it
+        except (UsageError, RuntimeError):
+            self.pool.remove(name)  # a word of PyTorch for rows alone, which the first of them refuses
             raise
+        self.pool.parts[name].to(like.device, like.dtype).train(self.training)
         self.statistics.insert(name, like=twin_of)
         self._parameters_of[name] = genotype_parameters(module.genotype)
         self.structure = self.structure.model_copy(update={"modules": (*self.structure.modules, module)})

@@ -85,7 +85,7 @@ def inherit(
     """Fill a newborn with what its parents know.
 
     Args:
-        child: fresh, as ``build_module(genotype, seed)`` makes it; what nobody hands down stays as it is.
+        child: fresh and on the CPU, as ``build_module(genotype, seed)`` makes it; what nobody hands down stays.
         genotype: of it.
         parents: by id; the first is the fitter.
         how: ``inheritance``, ``keep``, ``noise`` and ``blend``.
