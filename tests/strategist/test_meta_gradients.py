@@ -81,6 +81,14 @@ def test_the_steps_matter() -> None:
     assert not torch.allclose(found[0], found[1], rtol=1e-2)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_the_steps_go_down_the_inner_loss(steps: int) -> None:
+    """Of (w - g)^2 / 2 each step leaves 1 - rate of the way from w to g."""
+    problem = Unroll({"w": torch.tensor(3.0)}, lambda p, g: (p["w"] - g["g"]) ** 2 / 2, lambda p, _: p["w"])
+    found = unrolled_loss(problem, {"g": torch.tensor(1.0)}, steps=steps, rate=0.25)
+    assert float(found.detach()) == pytest.approx(1 + 2 * 0.75**steps)
+
+
 def harmful(culprit: str) -> Unroll:
     """A network that is better the less one gate is open."""
 

@@ -151,3 +151,17 @@ def test_a_family_that_it_does_not_know_has_the_heuristics_logit() -> None:
     state = some_zoo()
     choice = STRATEGIST.choice(state, Legal(spawn=("testing.unknown", "mlp")))
     assert choice.probability(Action(operation="spawn", archetype="testing.unknown")) > 0
+
+
+@pytest.mark.parametrize(("head", "place"), [("frame", 0), ("donor", 1)])
+@torch.no_grad()
+def test_each_parent_of_a_hybrid_is_judged_in_its_role(head: str, place: int) -> None:
+    strategist, state = learned(moved=False), some_zoo(3).model_copy(update={"complementarity": ()})
+    getattr(strategist.policy, head).weight.fill_(0.5)
+    legal = everything(state)
+    choice = strategist.choice(state, legal)
+    by_role: dict[str, set[float]] = {}
+    for action in legal.targets("hybridise"):
+        by_role.setdefault(action.modules[place], set()).add(round(choice.probability(action), 7))
+    assert all(len(found) == 1 for found in by_role.values()), "the other parent plays no part"
+    assert len(set.union(*by_role.values())) == 3
