@@ -1,6 +1,6 @@
 """What it costs to know what each of nine modules is worth: leaving out one after the other, in forwards of the zoo.
 
-Run: python benchmarks/zoo_leave_one_out.py [--json PATH] [--width 64 --batch 128 --rounds 15]
+Run: python benchmarks/zoo_leave_one_out.py [--json PATH] [--width 64 --batch 256 --rounds 15]
 
 The nine modules of the paper's Table 3 on images of digits (L = 16 positions) with a text of 24 tokens. ``one forward`` is a whole pass of the
 zoo in evaluation; ``cached`` is such a pass, then router, mixture and head once without each module on what the modules
@@ -54,7 +54,7 @@ def brute_force(zoo: ModuleZoo, batch: Batch) -> list[float]:
 
 def main() -> None:
     """Measure and report."""
-    options = arguments(__doc__, width=64, batch=128, rounds=15)
+    options = arguments(__doc__, width=64, batch=256, rounds=15)
     modules = table_3_zoo(options.width)
     structure = ZooStructure.model_validate({"width": options.width, "modules": modules, "router": {"top_k": None}})
     zoo = build_network(ModuleZooNetwork(structure=structure), (IMAGE, TEXT), (DIGIT,), 0).eval()

@@ -238,3 +238,20 @@ def test_nothing_to_probe_is_said() -> None:
         probe(zoo, [batch | {"answer/target": torch.full((4,), -1)}], SETTINGS)
     with pytest.raises(UsageError, match="no target of the output 'answer'"):
         probe(zoo, [{name: one for name, one in batch.items() if name != "answer/target"}], SETTINGS)
+
+
+def test_a_newborn_that_is_not_heard_yet_is_not_missed() -> None:
+    zoo, batch = small_zoo(router={"top_k": None}), small_batch(INPUTS, count=8)
+    newborn = zoo.live[-1]
+    mature = zoo.live[:-1]
+    zoo.active = mature
+    before = probe(zoo, [batch], SETTINGS)
+    zoo.active = None
+    zoo.births[newborn] = 0.0
+    found = probe(zoo, [batch], SETTINGS)
+    assert found.impact[newborn] == pytest.approx(0, abs=NEAR)
+    assert found.usage[newborn] == 0
+    assert {one: found.impact[one] for one in mature} == pytest.approx(before.impact, abs=NEAR)
+    assert found.alone[newborn].shape == (8,)
+    zoo.births[newborn] = 0.5
+    assert probe(zoo, [batch], SETTINGS).impact == pytest.approx(brute_force(zoo, batch), abs=NEAR)
