@@ -309,6 +309,17 @@ def open_task(name: str, settings: Any, cache_folder: Path | None, key: str | No
     return task
 
 
+def reopen_task(about: Mapping[str, Any], cache_folder: Path | None = None) -> SampleTask:
+    """The task that a network was trained on, by what ``load_network`` tells; of the same data or not at all.
+
+    Raises:
+        DataError: its data are gone, or are others by now.
+    """
+    kind = TASKS.get(about["task"]).settings_class
+    settings = validate(kind, about["task_settings"], what=f"settings of the task {about['task']!r}")
+    return open_task(about["task"], settings, cache_folder, about.get("task_key"))
+
+
 def load_network(pool: checkpoints.BlobStore, digest: str) -> tuple[Network, dict[str, Any]]:
     """The network of a checkpoint with its weights, on the CPU, in evaluation mode, and what it reads.
 

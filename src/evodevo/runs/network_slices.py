@@ -12,12 +12,10 @@ from evodevo.recipes.h_model.search import HModelSearchSettings
 from evodevo.runs.given import plan_again
 from evodevo.runs.network_drawing import arm_words, h_model_drawing, network_words
 from evodevo.runs.slices import Slice, absolute
-from evodevo.settings import validate
 from evodevo.spaces.arms import Arm, ArmSpace
 from evodevo.spaces.h_model import HModelSpace
 from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork
 from evodevo.spaces.tower_files import settled_network
-from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
     from evodevo.models.settings import SamplingSettings
@@ -63,15 +61,13 @@ class NetworkSlice(Slice):
         """Causal networks that predict tokens write; the task they were trained on knows the words."""
         import torch
 
-        from evodevo.evaluation.network import load_network, open_task
+        from evodevo.evaluation.network import load_network, reopen_task
         from evodevo.models.generation import generate
         from evodevo.models.h_generation import Writer
 
         network, about = load_network(individual.run.archive.store.blobs, individual.weights())
         writer, name = Writer(network), network.input_specs[0].name
-        kind = TASKS.get(about["task"]).settings_class
-        settings = validate(kind, about["task_settings"], what=f"settings of the task {about['task']!r}")
-        task = open_task(about["task"], settings, None, about.get("task_key"))
+        task = reopen_task(about)
         ids = torch.from_numpy(task.encode(name, prompt)).long().unsqueeze(0)
         return task.decode(name, generate(writer, ids, count, sampling=sampling, seed=seed)[0].numpy())
 

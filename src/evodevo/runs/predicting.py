@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.settings import validate
-from evodevo.tasks.base import TASKS, Batch, OutputSpec, SampleTask
+from evodevo.tasks.base import Batch, OutputSpec, SampleTask
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Archive, Individual, Run
@@ -103,12 +102,9 @@ class Predictor:
     @cached_property
     def task(self) -> SampleTask:
         """What it was trained on. Raises DataError where the data are gone: they know the words and the sizes."""
-        from evodevo.evaluation.network import open_task
+        from evodevo.evaluation.network import reopen_task
 
-        about = self._about
-        kind = TASKS.get(about["task"]).settings_class
-        settings = validate(kind, about["task_settings"], what=f"settings of the task {about['task']!r}")
-        return open_task(about["task"], settings, self._cache_folder, about.get("task_key"))
+        return reopen_task(self._about, self._cache_folder)
 
     def sample(self, values: Mapping[str, str]) -> Prediction:
         """The answers to one sample.

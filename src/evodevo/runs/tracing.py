@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from evodevo.errors import UsageError
 from evodevo.report.routing_data import RoutingReport
 from evodevo.runs.own_inputs import own_sample
-from evodevo.settings import validate
 from evodevo.spaces.routing_trace import RoutingTrace, join
-from evodevo.tasks.base import TASKS, SampleTask, Split
+from evodevo.tasks.base import SampleTask, Split
 
 if TYPE_CHECKING:
     from evodevo.evaluation.routing.probe import RouteProbe
@@ -87,12 +86,9 @@ class Tracer:
     @cached_property
     def task(self) -> SampleTask:
         """What it was trained on. Raises DataError where the data are gone."""
-        from evodevo.evaluation.network import open_task
+        from evodevo.evaluation.network import reopen_task
 
-        given = self._specification
-        kind = TASKS.get(given["task"]).settings_class
-        settings = validate(kind, given["task_settings"], what=f"settings of the task {given['task']!r}")
-        return open_task(given["task"], settings, self._cache_folder, given.get("task_key"))
+        return reopen_task(self._specification, self._cache_folder)
 
     def samples(self, split: Split = "validation", count: int = 200) -> Traced:
         """The routing of samples of a split, spread evenly over it.
