@@ -2,10 +2,11 @@
 
 Run: python benchmarks/zoo_leave_one_out.py [--json PATH] [--width 64 --batch 256 --rounds 15]
 
-The nine modules of the paper's Table 3 on images of digits (L = 16 positions) with a text of 24 tokens. ``one forward`` is a whole pass of the
-zoo in evaluation; ``cached`` is such a pass, then router, mixture and head once without each module on what the modules
-said; ``brute force`` disables each module and passes the whole batch again. Both give equal losses. ``probe`` is all
-that an event of growth measures: usage, impact, advantage, each module alone, distances. CPU time of one thread.
+The nine modules of the paper's Table 3 on images of digits (L = 16 positions) with a text of 24 tokens. ``one forward``
+is a whole pass of the zoo in evaluation; ``cached`` is such a pass, then router, mixture and head once without each
+module on what the modules said; ``brute force`` disables each module and passes the whole batch again. Both give equal
+losses. ``probe`` is all that an event of growth measures: usage, impact, advantage, each module alone, distances. CPU
+time of one thread.
 """
 
 from __future__ import annotations

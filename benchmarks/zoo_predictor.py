@@ -16,7 +16,6 @@ from typing import cast
 
 import numpy as np
 import torch
-from evodevo.spaces.zoo_archetypes import table_3_zoo
 from torch import Tensor
 
 from evodevo.evaluation.counting import counting
@@ -24,6 +23,7 @@ from evodevo.evaluation.measuring import measure
 from evodevo.models.build import build_network
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import table_3_zoo
 from evodevo.spaces.zoo_structure import ZooLosses, ZooRouterStructure, ZooStructure
 from evodevo.tasks.base import TASKS, SampleTask
 from evodevo.training.loop import train

@@ -161,7 +161,8 @@ def _take_embeddings(bench: Bench, network: Network, options: PretrainedOptions,
         _check_ids(_texts(bench).tokenizer, [model_folder(paths[donor])])
         reader = stack.inputs.layers[spec.name]
         assert isinstance(reader, InputLayer)
-        assert isinstance(reader.embedding, nn.Embedding) and reader.positions is not None
+        assert isinstance(reader.embedding, nn.Embedding)
+        assert reader.positions is not None
         tokens, positions = embedding_tables(paths[donor], spec.vocabulary, spec.length)
         reader.embedding.weight.copy_(tokens)
         reader.positions.copy_(positions)
