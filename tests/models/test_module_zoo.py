@@ -234,6 +234,51 @@ def test_a_question_is_not_pulled_towards_its_image() -> None:
     assert network.terms["align"] == 0
 
 
+def aligned(network: ModuleZoo, batch: dict[str, Tensor], positives: list[int]) -> tuple[float, float]:
+    """The term of a batch, and what it is where samples of one number are positives of each other."""
+    loss_of(network, batch)
+    torch.manual_seed(3)
+    image, text = network.fuse(batch).sides
+    assert image is not None
+    assert text is not None
+    assert network.alignment is not None
+    numbers = torch.tensor(positives)
+    wanted = network.alignment(image.vector, text.vector, same=(numbers, numbers))
+    return float(network.terms["align"]), float(network.structure.losses.align * wanted.detach())
+
+
+def test_equal_inputs_are_positives_and_those_that_merely_add_up_alike_are_not() -> None:
+    network, batch = zoo().train(), small_batch(BOTH)
+    batch["text"] = torch.tensor([[1, 2, 2, 1], [2, 1, 1, 2], [3, 3, 3, 3], [1, 4, 4, 1]])
+    found, wanted = aligned(network, batch, [0, 1, 2, 3])
+    assert found == pytest.approx(wanted), "a permutation with the same centre is another text"
+    batch["text"][3] = batch["text"][0]
+    found, wanted = aligned(network, batch, [0, 1, 2, 0])
+    assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_features_of_any_type_align(dtype: torch.dtype) -> None:
+    inputs = (InputSpec("image", "features", length=1, size=3), TEXT)
+    network, batch = zoo(inputs).train(), small_batch((TEXT,))
+    batch["image"] = torch.tensor([[1, 2, 3], [4, 5, 6], [1, 2, 3], [1, 3, 2]], dtype=dtype).unsqueeze(1)
+    found, wanted = aligned(network, batch, [0, 1, 0, 3])
+    assert found == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("keys", KEYS)
+def test_a_zoo_of_16_bits_learns(keys: str, dtype: torch.dtype) -> None:
+    network, batch = zoo(router={"keys": keys}).to(dtype).train(), small_batch(BOTH)
+    loss = loss_of(network, batch)
+    loss.backward()
+    assert bool(loss.isfinite())
+    assert all(bool(p.grad.isfinite().all()) for p in network.parameters() if p.grad is not None)
+    wanted = answers(zoo(router={"keys": "output"}), batch)
+    if keys == "output":
+        torch.testing.assert_close(answers(network.eval(), batch).double(), wanted, rtol=0, atol=0.1)
+
+
 def test_statistics_learn_by_observing_and_by_nothing_else() -> None:
     network, batch = zoo().train(), small_batch(BOTH)
     assert network.statistics.contribution(network.live).isnan().all()

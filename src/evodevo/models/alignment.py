@@ -77,6 +77,6 @@ def _contrast(logits: Tensor, positive: Tensor) -> Tensor:
 
 
 def numbered(raw: Tensor) -> Tensor:
-    """(B,) integers that are equal where samples (B, ...) are equal, for ``Alignment``."""
-    found: Tensor = torch.unique(raw.flatten(1), dim=0, return_inverse=True)[1]
+    """(B,) integers that are equal where samples (B, ...) are equal, and there alone, for ``Alignment``."""
+    found: Tensor = torch.unique(raw.reshape(raw.shape[0], -1), dim=0, return_inverse=True)[1]
     return found

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError, unknown_name
-from evodevo.models.alignment import Alignment
+from evodevo.models.alignment import Alignment, numbered
 from evodevo.models.fusion import Fused, Fusion
 from evodevo.models.network import Batch, Network, Representation
 from evodevo.models.outputs import OutputLayer
@@ -438,7 +438,7 @@ class ModuleZoo(Network):
     def _same(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """For each side (B,) numbers that are equal where the raw inputs are."""
         image, text = ([self.input_specs[place].name for place in side] for side in self.senses.sides)
-        return _fingerprint(batch, image), _fingerprint(batch, text)
+        return _numbers(batch, image), _numbers(batch, text)
 
     # Looking inside
 
@@ -453,20 +453,10 @@ class ModuleZoo(Network):
         }
 
 
-def _fingerprint(batch: Batch, names: Sequence[str]) -> Tensor:
-    """(B,) integers that depend on all numbers of these inputs; unequal inputs have unequal ones but for bad luck."""
-    total: Tensor | None = None
-    for place, name in enumerate(names):
-        if name not in batch:
-            continue
-        raw = batch.get(f"{name}/origin", batch[name])
-        raw = raw.reshape(raw.shape[0], -1)
-        numbers = raw.contiguous().view(torch.int32).long() if raw.is_floating_point() else raw.long()
-        steps = torch.arange(1, numbers.shape[1] + 1, device=raw.device, dtype=torch.int64)
-        factors = (steps + 7919 * place) * 6364136223846793005 + 1442695040888963407  # wraps around, as it should
-        mark = ((numbers + 1) * factors).sum(1)
-        total = mark if total is None else total * 31 + mark
-    if total is None:
-        rows = next(iter(batch.values())).shape[0]
-        return torch.zeros(rows, dtype=torch.int64)
-    return total
+def _numbers(batch: Batch, names: Sequence[str]) -> Tensor:
+    """(B,) integers, equal where samples have equal inputs of these names; those that are not there do not tell."""
+    raw = [batch.get(f"{name}/origin", batch[name]) for name in names if name in batch]
+    if not raw:
+        some = next(iter(batch.values()))
+        return torch.zeros(some.shape[0], dtype=torch.int64, device=some.device)
+    return numbered(torch.stack([numbered(one) for one in raw], 1))

@@ -28,9 +28,9 @@ class Orthonormal(nn.Module):
 
     def forward(self, weight: Tensor) -> Tensor:
         """(d_m, k) -> (d_m, k)."""
-        q, r = torch.linalg.qr(weight)
+        q, r = torch.linalg.qr(weight.to(torch.promote_types(weight.dtype, torch.float32)))  # no 16-bit one exists
         columns: Tensor = q * torch.where(r.diagonal() < 0, -1.0, 1.0).to(q.dtype)
-        return columns
+        return columns.to(weight.dtype)
 
 
 class Statistics(nn.Module):
