@@ -60,6 +60,15 @@ def test_identical_pairs_are_no_negatives_of_each_other() -> None:
     assert nats(Alignment(0.01)(images, images, same=same)) == pytest.approx(math.log(2), abs=1e-4)
 
 
+def test_numbers_are_equal_where_samples_are_and_there_alone() -> None:
+    raw = torch.tensor([[[1, 2], [2, 1]], [[2, 1], [1, 2]], [[1, 2], [2, 1]]])
+    for one in (raw, raw.half(), raw.double(), raw.to(torch.uint8)):
+        found = numbered(one)
+        assert found[0] == found[2] != found[1]
+    assert numbered(torch.tensor([3, 1, 3])).tolist() == [1, 0, 1]
+    assert numbered(torch.empty(3, 0)).tolist() == [0, 0, 0]
+
+
 def test_only_matched_pairs_count() -> None:
     images, texts = pair()
     matched = torch.tensor([True, False, True, True, False, True])

@@ -375,6 +375,18 @@ def test_a_missing_modality_has_a_token_or_an_error() -> None:
         answers(zoo(missing=False), batch)
 
 
+@pytest.mark.parametrize("inputs", [BOTH, (TEXT,), (TEXT, FACTS)])
+def test_a_batch_of_empty_texts_is_one_of_masked_texts(inputs: tuple[InputSpec, ...]) -> None:
+    network, batch = zoo(inputs), small_batch(inputs)
+    masked = {**batch, "text/mask": torch.zeros(batch["text"].shape, dtype=torch.bool)}
+    empty = {**batch, "text": batch["text"][:, :0]}
+    torch.testing.assert_close(answers(network, empty), answers(network, masked), rtol=0, atol=1e-9)
+    loss = loss_of(network.train(), empty)
+    loss.backward()
+    assert bool(loss.isfinite())
+    assert all(bool(p.grad.isfinite().all()) for p in network.parameters() if p.grad is not None)
+
+
 def test_modality_dropout_is_for_training_alone() -> None:
     network, batch = zoo(modality_dropout=0.9), small_batch(BOTH, count=16)
     assert torch.equal(answers(network, batch), answers(network, batch))

@@ -78,5 +78,8 @@ def _contrast(logits: Tensor, positive: Tensor) -> Tensor:
 
 def numbered(raw: Tensor) -> Tensor:
     """(B,) integers that are equal where samples (B, ...) are equal, and there alone, for ``Alignment``."""
-    found: Tensor = torch.unique(raw.reshape(raw.shape[0], -1), dim=0, return_inverse=True)[1]
+    rows = raw.reshape(len(raw), math.prod(raw.shape[1:]))
+    if not rows.shape[1]:  # which ``unique`` refuses: nothing equals nothing
+        return torch.zeros(len(rows), dtype=torch.int64, device=raw.device)
+    found: Tensor = torch.unique(rows, dim=0, return_inverse=True)[1]
     return found

@@ -151,6 +151,9 @@ class Senses(nn.Module):
 
     def _sense(self, name: str, batch: Mapping[str, Tensor], rows: int) -> Sense:
         h, mask = self.extractors[name](batch, rows)
+        if not h.shape[1]:  # all texts are empty: as if one masked position were there, since means want one
+            h = h.new_zeros(rows, 1, h.shape[2])
+            mask = torch.zeros(rows, 1, dtype=torch.bool, device=h.device)
         tokens = self.projections[name](h) if name in self.projections else h[..., :0]
         vector = self.statistics[name](h, mask) if name in self.statistics else h[:, 0, :0]
         present = batch.get(f"{name}/present")
