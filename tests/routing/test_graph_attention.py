@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.routing.graph_attention import GraphAttentionRouter, standardised
+from evodevo.routing.graph_attention import LONGEST, GraphAttentionRouter, standardised
 from evodevo.routing.module_router import Decision
 from evodevo.spaces.zoo_structure import ZooRouterStructure
 
@@ -258,6 +258,17 @@ def test_a_temperature_that_runs_away_stays_finite() -> None:
         router.log_temperature.data.fill_(value)
         assert router.decide(query, outputs).logits.isfinite().all()
     assert GraphAttentionRouter(WIDTH, ZooRouterStructure(temperature="one")).temperature.item() == 1
+
+
+@pytest.mark.parametrize("far", [-6.0, 6.0])
+def test_a_temperature_that_ran_away_finds_back(far: float) -> None:
+    router, (query, outputs) = built(2, synergy="off"), drawn(2, 4)
+    assert router.log_temperature is not None
+    router.log_temperature.data.fill_(far)
+    assert router.temperature.item() == pytest.approx(math.exp(math.copysign(LONGEST, far)))
+    router.decide(query, outputs).logits.square().sum().backward()  # falls as the temperature rises
+    assert router.log_temperature.grad is not None
+    assert router.log_temperature.grad < 0
 
 
 def test_a_bilinear_form_starts_as_similarity() -> None:

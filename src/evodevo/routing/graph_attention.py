@@ -61,10 +61,11 @@ class GraphAttentionRouter(ModuleRouter):
 
     @property
     def temperature(self) -> Tensor:
-        """tau, a positive scalar."""
+        """tau, a positive scalar. Out of bounds its gradient stays, so that it finds its way back."""
         if self.log_temperature is None:
             return torch.ones(())
-        return widened(self.log_temperature).clamp(-LONGEST, LONGEST).exp()
+        free = widened(self.log_temperature)
+        return (free.clamp(-LONGEST, LONGEST).detach() + (free - free.detach())).exp()
 
     @property
     def gamma(self) -> Tensor:
