@@ -75,4 +75,5 @@ def test_the_paper() -> None:
     assert {name: one.kind for name, one in structure.extractors.items()} == dict.fromkeys(
         ("text", "image"), "hugging_face"
     )
+    assert structure.router.top_k is None, "its K is not given"
     assert paper(None, None).extractors == {}

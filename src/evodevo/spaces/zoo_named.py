@@ -10,7 +10,7 @@ from evodevo.errors import UsageError, unknown_name
 from evodevo.settings import merge, validate
 from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype, start_zoo, table_3_zoo, with_lineage
 from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_structure import ExtractorStructure, ZooStructure
+from evodevo.spaces.zoo_structure import ExtractorStructure, ZooRouterStructure, ZooStructure
 
 ZOOS: Mapping[str, Callable[[int], tuple[ZooModule, ...]]] = {"start": start_zoo, "table_3": table_3_zoo}
 """``start``: one module of each of the six families; ``table_3``: the paper's nine."""
@@ -76,7 +76,8 @@ def zoo_structure(changes: Mapping[str, Any], base: ZooStructure | None = None) 
 def paper(text: str | None = TEXT_TOWER, image: str | None = IMAGE_TOWER) -> ZooStructure:
     """What section 4.1 states of the network: d = 512, nine modules, dropout 0.1 on both embeddings, two towers.
 
-    Where the paper is silent, the defaults are the specification's; the towers stay as they are while training.
+    Where the paper is silent, the defaults are the specification's: the towers stay as they are while training, and no
+    K limits who counts (the paper's 9 is the limit of the pool).
 
     Args:
         text, image: folders or cached names of a DistilBERT and a CLIP-ViT; None reads with built-in extractors.
@@ -86,4 +87,10 @@ def paper(text: str | None = TEXT_TOWER, image: str | None = IMAGE_TOWER) -> Zoo
         for name, path in (("text", text), ("image", image))
         if path is not None
     }
-    return ZooStructure(width=PAPER_WIDTH, modules=table_3_zoo(PAPER_WIDTH), extractors=towers, dropout=0.1)
+    return ZooStructure(
+        width=PAPER_WIDTH,
+        modules=table_3_zoo(PAPER_WIDTH),
+        extractors=towers,
+        router=ZooRouterStructure(top_k=None),
+        dropout=0.1,
+    )

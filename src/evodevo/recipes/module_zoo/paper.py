@@ -30,7 +30,7 @@ def paper_classifier(size: Size, baselines: Baselines | None, changes: Mapping[s
             seeds=3,
             caveats=(
                 f"25 epochs are counted for {SAMPLES[size]:,} training samples; with other data give --budget.",
-                "The paper leaves weights of losses, heads of the router and K open; here they are the defaults.",
+                "The paper leaves weights of losses, heads of the router and K open; here: the defaults, and no K.",
             ),
         ),
         evaluation=NetworkEvaluationSettings(
