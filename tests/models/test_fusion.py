@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from evodevo.models.senses import Sense
 from evodevo.spaces.zoo_structure import FusionStructure
 from evodevo.testing.senses import WIDTH, FusionTests, both_sides, build_fusion
 
-KINDS: tuple[Any, ...] = ("asym_residual", "paper", "symmetric", "concat", "gmu", "bilinear")
+KINDS: tuple[Any, ...] = get_args(FusionStructure.model_fields["kind"].annotation)
 LITERAL = FusionStructure(kind="paper", projection=False, temperature="one", norm=False)
 """Section D as it is printed."""
 VARIANTS: dict[str, FusionStructure] = {

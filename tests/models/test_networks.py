@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from evodevo.models.build import NETWORKS
 from evodevo.settings import merge, validate
 from evodevo.spaces.layers import ConvolutionLayer, TransformerLayer
 from evodevo.spaces.networks import (
@@ -75,3 +76,9 @@ class TestNetworks(NetworkTests):
     @pytest.fixture(params=list(CASES))
     def case(self, request: pytest.FixtureRequest) -> NetworkCase:
         return CASES[request.param]
+
+
+def test_every_network_is_among_the_cases() -> None:
+    """Of the library; ``test_baselines.py`` has every style of ``baseline``."""
+    covered = {case.spec.kind for case in CASES.values()} | {"baseline"}
+    assert {name for name in NETWORKS if not name.startswith("testing.")} == covered
