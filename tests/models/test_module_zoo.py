@@ -91,10 +91,11 @@ def test_any_modalities(inputs: tuple[InputSpec, ...]) -> None:
     assert all(torch.isfinite(one.grad).all() for one in network.parameters() if one.grad is not None)
 
 
+@pytest.mark.parametrize("inputs", [BOTH, (TEXT,)], ids=["image asks, no mask", "padded text"])
 @pytest.mark.parametrize("keys", ["genotype", "predictor"])
-def test_modules_that_were_not_chosen_are_not_run(keys: str) -> None:
-    network = zoo(router={"keys": keys, "top_k": 2})
-    batch = small_batch(BOTH, count=12)
+def test_modules_that_were_not_chosen_are_not_run(keys: str, inputs: tuple[InputSpec, ...]) -> None:
+    network = zoo(inputs, router={"keys": keys, "top_k": 2})
+    batch = small_batch(inputs, count=12, padded=True)
     network.pool.reset()
     passage = network.passage(batch)
     wanted = {one: int(count) for one, count in zip(passage.ids, passage.executed.sum(0), strict=True)}
