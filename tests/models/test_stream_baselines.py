@@ -8,14 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evodevo.models.senses import Sense
-from evodevo.models.stream_baselines import (
-    CrossAttention,
-    CrossModality,
-    CrossModalityTrunk,
-    TwoStreamTrunk,
-    side_by_side,
-)
+from evodevo.models.senses import Sense, side_by_side
+from evodevo.models.stream_baselines import CrossAttention, CrossModality, CrossModalityTrunk, TwoStreamTrunk
 from evodevo.models.trunk import Trunk
 from evodevo.spaces.zoo_baselines import BaselineStructure
 
@@ -51,6 +45,23 @@ def test_both_modalities_are_heard(trunk: type[Trunk]) -> None:
     pooled = built([first, second]).pooled
     for changed in ([sense(5, 2), second], [first, sense(7, 2)]):
         assert not torch.allclose(built(changed).pooled, pooled)
+
+
+@pytest.mark.parametrize("trunk", TRUNKS)
+def test_who_has_nothing_real_to_say_is_not_heard(trunk: type[Trunk]) -> None:
+    """Padding of an empty text is read by nobody, however much of it there is and whatever stands in it."""
+    built = trunk(structure(), 2)
+    real = torch.arange(7) < torch.tensor([[0], [3], [7]])
+    for first_empty in (False, True):
+        answers = []
+        for seed, more in ((1, 0), (2, 4)):
+            mask = torch.cat([real, torch.zeros(3, more, dtype=torch.bool)], 1)
+            tokens = torch.cat([sense(7, 1).tokens, torch.zeros(3, more, 8)], 1)
+            one = Sense(torch.where(mask[..., None], tokens, sense(7 + more, seed).tokens), mask, torch.zeros(3, 8))
+            thought = built([one, sense(5, 0)] if first_empty else [sense(5, 0), one])
+            heard = thought.tokens if thought.mask is None else thought.tokens[thought.mask]
+            answers.append((thought.pooled, heard))
+        torch.testing.assert_close(*answers)
 
 
 def test_a_product_of_two_streams_answers() -> None:

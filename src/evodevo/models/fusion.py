@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.models.cross_attention import CrossAttention
-from evodevo.models.senses import Sense
+from evodevo.models.senses import Sense, side_by_side
 from evodevo.routing.pools import masked_mean
 from evodevo.spaces.zoo_structure import FusionStructure
 
@@ -105,7 +105,7 @@ class Fusion(nn.Module):
         fused = self._fuse(asking, answering, self.gate)
         if not self.structure.concat_query:
             return fused
-        return Fused(*_beside(fused.tokens, fused.mask, asking.tokens, asking.mask), fused.vector)
+        return Fused(*side_by_side((fused.tokens, asking.tokens), (fused.mask, asking.mask)), fused.vector)
 
     def _fuse(self, asking: Sense, answering: Sense, gate: Gate) -> Fused:
         kind = self.structure.kind
@@ -118,7 +118,8 @@ class Fusion(nn.Module):
             one = self._normed(self._attended(asking, answering, 0), 0)
             other = self._normed(self._attended(answering, asking, 1), 1)
             means = masked_mean(one, asking.mask), masked_mean(other, answering.mask)
-            return Fused(*_beside(one, asking.mask, other, answering.mask), g * means[0] + (1 - g) * means[1])
+            tokens, mask = side_by_side((one, other), (asking.mask, answering.mask))
+            return Fused(tokens, mask, g * means[0] + (1 - g) * means[1])
         if kind == "bilinear":
             tokens = self._product(asking.tokens, summary[1])
         else:
@@ -147,15 +148,3 @@ class Fusion(nn.Module):
     def _product(self, tokens: Tensor, other: Tensor) -> Tensor:
         product: Tensor = self.maps[2](self.maps[0](tokens).tanh() * self.maps[1](other).tanh().unsqueeze(1))
         return product
-
-
-def _beside(x: Tensor, x_mask: Tensor | None, y: Tensor, y_mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Two sequences one after the other, and their mask."""
-    tokens = torch.cat([x, y], 1)
-    if x_mask is None and y_mask is None:
-        return tokens, None
-    masks = [
-        torch.ones(one.shape[:2], dtype=torch.bool, device=one.device) if mask is None else mask
-        for one, mask in ((x, x_mask), (y, y_mask))
-    ]
-    return tokens, torch.cat(masks, 1)

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.models import mixture_routing as routing
-from evodevo.models.senses import Sense
-from evodevo.models.stream_baselines import side_by_side
+from evodevo.models.senses import Sense, side_by_side
 from evodevo.models.trunk import Thought, Trunk
 from evodevo.operators.base import full_precision
 from evodevo.operators.block import Block

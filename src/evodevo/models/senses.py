@@ -5,7 +5,7 @@ Legend: B samples, L positions of one side, d_m channels of an extractor, d widt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -137,17 +137,8 @@ class Senses(nn.Module):
         pieces = [part.tokens for part in parts]
         if segment is not None:
             pieces = [piece + embedding for piece, embedding in zip(pieces, self.segments[segment], strict=True)]
-        tokens = torch.cat(pieces, 1)
-        vector = torch.stack([part.vector for part in parts]).mean(0)
-        if all(part.mask is None for part in parts):
-            return Sense(tokens, None, vector, present)
-        masks = [
-            torch.ones(part.tokens.shape[:2], dtype=torch.bool, device=tokens.device)
-            if part.mask is None
-            else part.mask
-            for part in parts
-        ]
-        return Sense(tokens, torch.cat(masks, 1), vector, present)
+        tokens, mask = side_by_side(pieces, [part.mask for part in parts])
+        return Sense(tokens, mask, torch.stack([part.vector for part in parts]).mean(0), present)
 
     def _sense(self, name: str, batch: Mapping[str, Tensor], rows: int) -> Sense:
         h, mask = self.extractors[name](batch, rows)
@@ -184,3 +175,15 @@ def _present(batch: Mapping[str, Tensor], name: str, rows: int, device: torch.de
         return torch.zeros(rows, dtype=torch.bool, device=device)
     present = batch.get(f"{name}/present")
     return torch.ones(rows, dtype=torch.bool, device=device) if present is None else present
+
+
+def side_by_side(pieces: Sequence[Tensor], masks: Sequence[Tensor | None]) -> tuple[Tensor, Tensor | None]:
+    """Sequences (B, L, d) one after the other, and which positions are real; None where all are."""
+    together = torch.cat(list(pieces), 1)
+    if all(mask is None for mask in masks):
+        return together, None
+    whole = [
+        torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
+        for x, mask in zip(pieces, masks, strict=True)
+    ]
+    return together, torch.cat(whole, 1)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evodevo.models.senses import Sense
+from evodevo.models.senses import Sense, side_by_side
 from evodevo.models.trunk import Thought, Trunk
 from evodevo.operators.block import Block
 from evodevo.operators.dense import affine
@@ -38,7 +38,7 @@ class CrossAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, L, d), (B, M, d) and its mask (B, M) -> (B, L, d). Where no token is real, all of them are read."""
+        """(B, L, d), (B, M, d) and its mask (B, M) -> (B, L, d); zeros where no token of the other is real."""
         batch, width = x.shape[0], x.shape[2]
         size = width // self.heads
         query = affine(x, self.query).view(batch, -1, self.heads, size).transpose(1, 2)
@@ -46,7 +46,7 @@ class CrossAttention(nn.Module):
         key, value = (part.transpose(1, 2) for part in context.unbind(2))
         read = F.scaled_dot_product_attention(query, key, value, attn_mask=visible_keys(mask))
         y: Tensor = self.dropout(affine(read.transpose(1, 2).flatten(2), self.out))
-        return y
+        return y if mask is None else y * mask.any(1)[:, None, None]
 
 
 def transformer(structure: BaselineStructure) -> TransformerBlock:
@@ -174,17 +174,6 @@ class CrossModalityTrunk(Trunk):
             streams = layer(streams, masks)
         tokens, mask = self.norm(streams[-1]), masks[-1]
         return Thought(tokens, mask, torch.tanh(affine(masked_mean(tokens, mask), self.pooler)))
-
-
-def side_by_side(streams: Sequence[Tensor], masks: Sequence[Tensor | None]) -> tuple[Tensor, Tensor | None]:
-    """Positions of all streams in one sequence, and which are real."""
-    if all(mask is None for mask in masks):
-        return torch.cat(list(streams), 1), None
-    whole = [
-        torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
-        for x, mask in zip(streams, masks, strict=True)
-    ]
-    return torch.cat(list(streams), 1), torch.cat(whole, 1)
 
 
 def _norm(width: int) -> nn.RMSNorm:
