@@ -89,7 +89,6 @@ def test_with_the_reward_on_entropy_alone_even_weights_are_better_than_one_hot()
 def test_effective_number_of_modules() -> None:
     weights = torch.tensor([[1.0, 0, 0, 0], [0.25] * 4, [0.5, 0.5, 0, 0], [0.0] * 4])
     torch.testing.assert_close(losses.effective_modules(weights), torch.tensor([1.0, 4.0, 2.0, 0.0]))
-    torch.testing.assert_close(losses.support_size(weights), torch.tensor([1.0, 4.0, 2.0, 0.0]))
 
 
 def test_budget_is_the_squared_excess() -> None:
@@ -130,19 +129,6 @@ def test_batch_means_hide_opposite_signs_and_samples_do_not() -> None:
     outputs = torch.stack([u, u], 1)
     assert losses.orthogonality(outputs, per_sample=True).item() == pytest.approx(1)
     assert losses.orthogonality(outputs, per_sample=False).item() == pytest.approx(0)
-
-
-@pytest.mark.parametrize("per_sample", [True, False])
-def test_orthogonality_leaves_out_who_did_not_run(per_sample: bool) -> None:
-    source = torch.Generator().manual_seed(3)
-    outputs = torch.randn(5, 4, 7, generator=source)
-    ran = torch.ones(5, 4, dtype=torch.bool)
-    ran[:, 2] = False
-    there = [0, 1, 3]
-    with_mask = losses.orthogonality(outputs.masked_fill(~ran.unsqueeze(-1), 0), per_sample=per_sample, ran=ran)
-    torch.testing.assert_close(with_mask, losses.orthogonality(outputs[:, there], per_sample=per_sample))
-    nobody = torch.zeros_like(ran)
-    assert losses.orthogonality(outputs, per_sample=per_sample, ran=nobody).item() == 0
 
 
 def test_complexity_is_the_share_of_parameters_in_use() -> None:

@@ -15,9 +15,9 @@ from evodevo.randomness import generator
 from evodevo.spaces.base import Space
 from evodevo.spaces.module_zoo import ModuleZooSpace
 from evodevo.spaces.module_zoo_genome import ALL, ZooGenome
-from evodevo.spaces.module_zoo_settings import STARTERS, ModuleZooSpaceSettings
+from evodevo.spaces.module_zoo_settings import ModuleZooSpaceSettings
 from evodevo.spaces.module_zoo_text import show_module
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype
+from evodevo.spaces.zoo_archetypes import ARCHETYPES, PAPER, archetype
 from evodevo.spaces.zoo_genotype import HYBRID, ModuleGenotype, ModuleGraph, NormNode, SumNode
 from evodevo.spaces.zoo_structure import FusionStructure, ZooRouterStructure, ZooStructure
 from evodevo.testing.spaces import LAWS, SEEDS, SpaceTests
@@ -135,7 +135,7 @@ def test_a_limit_that_limits_nothing_is_none() -> None:
 
 def test_the_start_is_one_of_each_archetype() -> None:
     genome = SPACE.parse("start")
-    assert sorted(module.archetype for module in genome.modules) == sorted(STARTERS)
+    assert sorted(module.archetype for module in genome.modules) == sorted(PAPER)
     assert SPACE.initial(generator(0)) == genome
     few = ModuleZooSpace(ModuleZooSpaceSettings(structure=TEMPLATE, modules_range=(1, 2), archetypes=("lstm", "mlp")))
     first = few.initial(generator(0))

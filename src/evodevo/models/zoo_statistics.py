@@ -17,7 +17,7 @@ class _Record(nn.Module):
 
     Attributes:
         numbers: (3,), as ``NAMES``: moving average of its mean router weight; what the loss gains by it, as last
-            probed; C, in [0, 1].
+            probed; C, in [0, ``usage`` + ``impact``] of ``ContributionStructure``.
         known: (3,), false where nothing was measured yet.
     """
 

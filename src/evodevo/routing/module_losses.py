@@ -49,11 +49,6 @@ def effective_modules(weights: Tensor) -> Tensor:
     return weights.sum(-1).square() / weights.square().sum(-1).clamp(min=TINY)
 
 
-def support_size(weights: Tensor) -> Tensor:
-    """How many modules count at all, (B,) in float32."""
-    return (weights > 0).sum(-1).float()
-
-
 def budget(weights: Tensor, k: int) -> Tensor:
     """((n_eff - K) / N)^2, mean over samples (eq. 64, C8).
 
@@ -65,32 +60,23 @@ def budget(weights: Tensor, k: int) -> Tensor:
     return (excess.square() * heard).sum() / heard.sum().clamp(min=1)
 
 
-def orthogonality(outputs: Tensor, *, per_sample: bool, ran: Tensor | None = None) -> Tensor:
+def orthogonality(outputs: Tensor, *, per_sample: bool) -> Tensor:
     """Squared cosine between the outputs of two modules, mean over pairs (eq. 86); 0 for a single module.
 
     Args:
-        outputs: u, (B, N, d).
+        outputs: u, (B, N, d), of modules that ran on every sample, as they do while training.
         per_sample: mean over samples of the squared cosine; else the squared cosine of batch means, as printed, which
             does not see that modules which agree in one half of the samples and oppose in the other are the same.
-        ran: (B, N), who was run on whom; pairs of which one was not do not count. None where everybody was.
     """
     count = outputs.shape[1]
     if count < 2:
         return outputs.new_zeros(())
     outputs = widened(outputs)
     if not per_sample:
-        if ran is None:
-            outputs = outputs.mean(0, keepdim=True)
-        else:
-            there = ran.unsqueeze(-1)
-            outputs = ((outputs * there).sum(0) / there.sum(0).clamp(min=1)).unsqueeze(0)
-            ran = ran.any(0, keepdim=True)
+        outputs = outputs.mean(0, keepdim=True)
     directions = F.normalize(outputs, dim=-1, eps=SHORTEST)
     overlap = (directions @ directions.mT).square()
-    pairs = torch.ones(count, count, dtype=torch.bool, device=outputs.device).triu(1).expand_as(overlap)
-    if ran is not None:
-        pairs = pairs & ran.unsqueeze(-1) & ran.unsqueeze(-2)
-    return (overlap * pairs).sum() / pairs.sum().clamp(min=1)
+    return overlap.triu(1).sum() / (overlap.shape[0] * count * (count - 1) / 2)
 
 
 def complexity(weights: Tensor, parameters: Tensor) -> Tensor:

@@ -6,9 +6,8 @@ from pydantic import Field
 
 from evodevo.settings import Settings
 from evodevo.spaces.module_zoo_genome import ALL, FusionKind, Keys, Synergy
+from evodevo.spaces.zoo_families import PAPER
 from evodevo.spaces.zoo_structure import Gate, ZooStructure
-
-STARTERS = ("transformer", "mlp", "resnet1d", "lstm", "cnn", "squeeze_excite")
 
 
 class ModuleZooSpaceSettings(Settings):
@@ -25,7 +24,7 @@ class ModuleZooSpaceSettings(Settings):
     """
 
     modules_range: tuple[int, int] = (2, 6)
-    archetypes: tuple[str, ...] = STARTERS
+    archetypes: tuple[str, ...] = PAPER
     hybrids: bool = False
     fusions: tuple[FusionKind, ...] = ("asym_residual", "symmetric", "concat", "gmu")
     gates: tuple[Gate, ...] = ("softmax", "sparsemax", "entmax15")
