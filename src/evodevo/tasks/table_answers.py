@@ -106,7 +106,8 @@ def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source:
     """Classes are those of the training rows; a row with another one has no target.
 
     Raises:
-        DataError: training rows of one class only, or as good as a class per row.
+        DataError: training rows of one class only, or as good as a class per row; validation or test rows of
+            which none has a class that training knows.
     """
     questions: list[Question] = []
     found: dict[str, NDArray[np.int64]] = {}
@@ -134,6 +135,8 @@ def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source:
             questions.append(Question("label", "class", names))
             each = [number.get(next(iter(own)), NO_TARGET) if own else NO_TARGET for own in answers.labels]
             found["label"] = np.asarray(each, np.int64)
+            if answers.match is None:
+                _check_splits(found["label"], places, source)
     if answers.match is not None:
         seen = np.unique(answers.match[places["train"]])
         if len(seen[seen != NO_TARGET]) < 2:
@@ -141,6 +144,16 @@ def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source:
         questions.append(Question("match", "class", MATCH))
         found["match"] = answers.match
     return Targets(tuple(questions), found, unseen)
+
+
+def _check_splits(target: NDArray[np.int64], places: Mapping[Split, NDArray[np.int64]], source: str) -> None:
+    for split in ("validation", "test"):
+        rows = places[split]
+        if len(rows) and (target[rows] == NO_TARGET).all():
+            raise DataError(
+                f"{source}: none of the {len(rows):,} {split} rows has a class that training rows have, so nothing can"
+                " be measured there. Give more rows of each class, or another label."
+            )
 
 
 def _check_classes(counts: Counter[str], several: bool, source: str) -> None:
