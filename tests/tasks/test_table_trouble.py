@@ -64,6 +64,11 @@ def _images(folder: Path, count: int = 40) -> str:
             "look like numbers or names, not classes",
         ),
         (
+            "text,age,label\n" + "".join(f"w{number},{number},class {number}\n" for number in range(40)),
+            {},
+            r"none of the \d+ validation rows has a class that training rows have",
+        ),
+        (
             "text,age,label\n" + ROWS.replace(",7,", ",seven,"),
             {"vectors": "age"},
             r"1 row with numbers.*row 8: 'seven'",
@@ -122,8 +127,13 @@ def test_unreadable_images_are_counted_and_the_first_named_or_left_out(tmp_path:
     (tmp_path / "5.png").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "8.png").unlink()
     (tmp_path / "9.png").write_bytes(_bomb())
-    with pytest.raises(DataError, match=r"4 rows with images.*row 4: .*3\.png.*row 6: .*row 9: .*; and 1 more\)"):
+    with pytest.raises(
+        DataError, match=r"4 rows with images.*row 4: .*3\.png.*row 6: .*row 9: .*; and 1 more\)"
+    ) as error:
         _open(tmp_path, table)
+    assert "begins so; row 6" in str(error.value)
+    assert "No such file or directory; and 1" in str(error.value)
+    assert "object at 0x" not in str(error.value)
     task = _open(tmp_path, table, skip_corrupt=True)
     assert sum(task.count(split) for split in task.splits) == 36
     about = task.describe()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from evodevo.errors import DataError
 from evodevo.tasks.pixels import MAX_BYTES, Pixels
 
+PATH_ADVICE = " Check the path and its permissions."
 _IDX_BYTES = 0x08  # the only type of MNIST and its kin
 
 
@@ -28,7 +29,7 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error}. Check its permissions.") from None
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.{PATH_ADVICE}") from None
 
 
 def open_arrays(path: Path) -> dict[str, NDArray[Any]]:

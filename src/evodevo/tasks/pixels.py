@@ -38,7 +38,7 @@ def decode(data: bytes, place: str) -> Pixels:
     Raises:
         DataError: not an image, cut off, or over ``MAX_PIXELS``.
     """
-    from PIL import Image, ImageOps
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
@@ -55,7 +55,10 @@ def decode(data: bytes, place: str) -> Pixels:
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"the image {place} cannot be read: {str(error) or type(error).__name__}.{ADVICE}") from None
+        # Of what it does not know, pillow says only where in memory it lay.
+        unknown = isinstance(error, UnidentifiedImageError)
+        reason = "no image format is known that begins so" if unknown else str(error) or type(error).__name__
+        raise DataError(f"the image {place} cannot be read: {reason}.{ADVICE}") from None
 
 
 def decode_all(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, quoted_list
 from evodevo.tasks import table_cells
+from evodevo.tasks.image_arrays import PATH_ADVICE
 from evodevo.tasks.image_references import References, from_arrays
 from evodevo.tasks.pixels import ADVICE, MAX_BYTES, Colour, Pixels, decode, resized, uniform
 from evodevo.tasks.table_cells import Box, Trouble
@@ -77,7 +78,9 @@ def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) 
                 try:
                     image = reader.read(name, table_cells.box(box))
                 except DataError as error:
-                    known[key] = str(error).removesuffix(ADVICE)  # said once, behind all of them
+                    known[key] = (
+                        str(error).removesuffix(ADVICE).removesuffix(PATH_ADVICE).removesuffix(".")
+                    )  # said once, behind all of them
                 else:
                     if size is None and not _fits(image, images):
                         size = (SIDE, SIDE)
