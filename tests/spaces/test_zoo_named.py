@@ -23,6 +23,8 @@ def test_zoos_by_name() -> None:
     chosen = named_zoo(["mlp", "lstm", "mlp"], 16)
     assert [one.id for one in chosen] == ["mlp-1", "lstm-1", "mlp-2"]
     assert len({one.seed for one in chosen}) == 3
+    assert named_zoo("mlp, lstm,mlp", 16) == chosen
+    assert kinds(zoo_structure({"modules": "cnn", "width": 8})) == ["cnn"]
     assert {one.genotype.width for one in chosen} == {16}
 
 
@@ -31,6 +33,9 @@ def test_zoos_by_name() -> None:
     [
         ("strat", "unknown zoo 'strat'. Did you mean 'start'"),
         (["mpl"], "unknown archetype 'mpl'. Did you mean 'mlp'"),
+        ("mpl", "unknown zoo 'mpl'. Did you mean 'mlp'"),
+        ("cnn,mpl", "unknown archetype 'mpl'. Did you mean 'mlp'"),
+        ("cnn,", "unknown archetype ''"),
         ([], "at least one module"),
     ],
 )

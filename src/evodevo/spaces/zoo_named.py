@@ -24,16 +24,20 @@ def named_zoo(modules: str | Sequence[str], width: int) -> tuple[ZooModule, ...]
     """The modules that are meant.
 
     Args:
-        modules: a row of ``ZOOS``, or archetypes by name, each as often as modules of it are wanted.
+        modules: a row of ``ZOOS``, or archetypes by name (a sequence, or commas between them), each as often as
+            modules of it are wanted.
         width: d.
 
     Raises:
         UsageError: an unknown name, or nothing.
     """
     if isinstance(modules, str):
-        if modules not in ZOOS:
-            raise unknown_name("zoo", modules, ZOOS)
-        return ZOOS[modules](width)
+        if modules in ZOOS:
+            return ZOOS[modules](width)
+        names = [one.strip() for one in modules.split(",")]
+        if len(names) == 1 and names[0] not in ARCHETYPES:
+            raise unknown_name("zoo", modules, [*ZOOS, *ARCHETYPES.names()])
+        modules = names
     for one in modules:
         if one not in ARCHETYPES:
             raise unknown_name("archetype", str(one), ARCHETYPES.names())
@@ -52,7 +56,7 @@ def zoo_structure(changes: Mapping[str, Any], base: ZooStructure | None = None) 
     """A zoo from plain data, in which ``modules`` may be said by name.
 
     Args:
-        changes: fields of ``ZooStructure``, nested; ``modules`` may be ``start``, ``table_3`` or names of archetypes.
+        changes: fields of ``ZooStructure``, nested; ``modules`` may be all that ``named_zoo`` takes.
             Where the width changes and the modules do not, they are those of ``start`` in that width.
         base: what the changes are made to; an empty zoo if left out.
 
