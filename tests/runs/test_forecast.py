@@ -45,6 +45,11 @@ def test_seconds_are_turned_into_samples(monkeypatch: pytest.MonkeyPatch) -> Non
         foreseen(problem(), h_model(training={"budget": {"seconds": 0.05}}))
 
 
+def test_less_than_one_batch_is_refused_before_anything_is_trained() -> None:
+    with pytest.raises(UsageError, match="a budget of 3 samples is less than one batch of 8"):
+        foreseen(problem(), h_model(training={"budget": {"tokens": 3}}))
+
+
 def test_budgets_of_time_are_added_up_over_arms_and_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     clocked = {"training": {"budget": {"seconds": 600.0}}}
     arms = [h_model(**clocked, seed=seed) for seed in range(3)]

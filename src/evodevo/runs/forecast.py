@@ -52,7 +52,7 @@ def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, s
         seed: of the run.
 
     Raises:
-        UsageError: a budget in seconds that is shorter than one step.
+        UsageError: a budget in seconds or samples that is shorter than one step.
     """
     space = ArmSpace()
     different = list({space.hash(arm): arm for arm in arms}.values())
@@ -87,6 +87,11 @@ def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str,
     for arm in arms:
         training = training_settings(problem.settings, arm)
         limits = [problem.steps(arm)]
+        if limits == [0]:
+            raise UsageError(
+                f"a budget of {training.budget.tokens:,} samples is less than one batch of {training.batch_size:,}. "
+                "Raise the budget or make the batch smaller."
+            )
         pace, seconds = paces.get(_kind(arm)), training.budget.seconds
         if seconds is not None and pace is not None:
             if seconds < pace:
