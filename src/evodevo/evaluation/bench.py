@@ -62,6 +62,7 @@ class Bench:
         training: how this arm is trained.
         flops_per_step: of the last stage: forward and backward, counted.
         state: JSON that a procedure may change at every step; a checkpoint keeps it as it is at that step.
+        held: digests of blobs in the pool that the state needs; whoever holds a checkpoint holds them.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Bench:
         self._kept = self._recall(resume)
         self._memory = Memory() if self._kept is None else read_memory(self._kept)
         self.state: dict[str, Any] = dict(self._memory.state)
+        self.held: list[str] = []
         self._facts: dict[str, Any] = dict(self._memory.facts)
         self._series = {name: list(self._memory.series.get(name, ())) for name in (*CURVE, *self._memory.series)}
         self._terms = LossTerms(self._memory.terms)
@@ -420,7 +422,7 @@ class Bench:
         if best is not None and self._best is not None and self._best.standing is not None:
             self._selections[str(len(self._ended))] = self._best.standing
         digest, parts = self.save(network, self.pool, snapshot)
-        parts = [*parts, *([] if best is None else [best])]
+        parts = [*parts, *self.held, *([] if best is None else [best])]
         self._report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})
 
     def _remembered(self) -> dict[str, Any]:

@@ -47,10 +47,12 @@ PROCEDURES.add("best_single", "evodevo.evaluation.best_single_procedure:train_be
 PROCEDURES.add("random_pools", "evodevo.evaluation.random_pools_procedure:train_random_pools")
 PROCEDURES.add("darts", "evodevo.evaluation.darts_procedure:train_darts")
 PROCEDURES.add("enas", "evodevo.evaluation.enas_procedure:train_enas")
+PROCEDURES.add("grow", "evodevo.evaluation.grow_procedure:train_grow")
 
 CHECKS: Registry[Check] = table("check of a procedure", "evodevo.procedure_checks")
 """Procedure -> what looks at an arm before anything is trained, without torch; it raises a UsageError or none."""
 CHECKS.add("pretrained", "evodevo.evaluation.pretrained_settings:check_pretrained")
+CHECKS.add("grow", "evodevo.evaluation.grow_settings:check_grow")
 for _name in ("best_single", "random_pools", "darts", "enas"):
     CHECKS.add(_name, f"evodevo.evaluation.search_settings:check_{_name}")
 

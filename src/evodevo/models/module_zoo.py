@@ -170,6 +170,11 @@ class ModuleZoo(Network):
         """See ``Network``; the entropy term fades along it."""
         self._progress = share
 
+    @property
+    def progress(self) -> float:
+        """Share of the budget that the step which is made now uses up; of the last one between two."""
+        return self._progress
+
     def learning_rates(self) -> dict[str, float]:
         """See ``Network``: towers and newborns learn at rates of their own."""
         towers = {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}

@@ -1,0 +1,269 @@
+"""The procedure ``grow``: a zoo of modules that grows and is pruned while it trains (Architect Thyself 3.5).
+
+One training in segments. Between two of them comes what ``growth.agenda`` says: an event, the end of a warm-up, the
+reward of an event. What came of each is kept with every checkpoint, and a run that was killed goes on identically
+where its budget is in steps. The split ``architecture`` is all that growth sees; ``validation`` selects weights (C22).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from evodevo import canonical
+from evodevo.evaluation.bench import Bench
+from evodevo.evaluation.grow_settings import check_events, check_zoo, total_steps
+from evodevo.evaluation.measuring import places
+from evodevo.evaluation.procedures import Trained
+from evodevo.evaluation.search_settings import zoo_of
+from evodevo.growth.agenda import Agenda, What
+from evodevo.growth.driver import Growth, Surroundings
+from evodevo.growth.edits import Blobs, MemoryBlobs
+from evodevo.growth.events import EventRecord, GrowthMemory, RewardRecord
+from evodevo.growth.latency import LatencyTable, calibrate
+from evodevo.growth.resources import Task
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.models.network import Batch
+from evodevo.randomness import integer_seed
+from evodevo.settings import validate
+from evodevo.spaces.zoo_edits import Action, Edit
+from evodevo.spaces.zoo_growth import GrowthSettings
+from evodevo.tasks.held_back import with_architecture_split
+from evodevo.training.loop import LossFunction, TrainingResult, model_loss
+from evodevo.training.replay import ReplayedBatches, SampleReplay, with_replay
+
+MEMORY, REPLAY = "growth", "replay"
+LOG_FORMAT = "evodevo.edits/1"
+PROBED_AT_ONCE = 64
+
+
+def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """Train a zoo that grows; options are ``GrowthSettings``.
+
+    Facts, under ``growth``: ``edits``, as in the log but for tensors; ``differing``, decisions in which the strategist
+    did otherwise than its prior, and ``decisions``, how many there were; ``timeline``, modules at each event with
+    their usage and contribution, who was born and who went; ``rewards``. Blobs: ``edits``, the log (``read_log``);
+    ``parents/<digest>``, the weights that it names; ``edit_memory``, for later runs (C17).
+
+    Raises:
+        UsageError: wrong options, no zoo, a zoo over a cap, or a budget that is too small for its events.
+    """
+    settings = validate(GrowthSettings, dict(options), what="options of grow")
+    check_zoo(zoo_of(bench.arm), settings)
+    check_events(bench.training, settings)
+    return _Run(bench, settings).train()
+
+
+def write_log(structure_modules: Sequence[Any], settings: GrowthSettings, edits: Sequence[Edit]) -> bytes:
+    """The log of a run, with all that ``growth.edits.replay_log`` needs beside blobs."""
+    return canonical.dumps(
+        {
+            "format": LOG_FORMAT,
+            "start": [one.model_dump(mode="json") for one in structure_modules],
+            "birth": settings.birth.model_dump(mode="json"),
+            "edits": [one.model_dump(mode="json") for one in edits],
+        }
+    ).encode()
+
+
+class _Run:
+    """One run of the procedure."""
+
+    def __init__(self, bench: Bench, settings: GrowthSettings) -> None:
+        self.bench = bench
+        self.settings = settings
+        self.task = with_architecture_split(bench.task)
+        network = bench.build()
+        assert isinstance(network, ModuleZoo), "checked by zoo_of"
+        self.zoo = network
+        self.start = network.structure.modules
+        self.blobs: Blobs = MemoryBlobs() if bench.pool is None else bench.pool
+        self._probed: list[Batch] | None = None
+        kept = bench.state.get(MEMORY)
+        self.growth = Growth(
+            network,
+            settings,
+            self._surroundings(),
+            seed=bench.seed,
+            memory=None if kept is None else validate(GrowthMemory, kept, what="the memory of a growth"),
+        )
+        self.replayed = self._batches()
+        self.agenda = Agenda(settings.events)
+        self.events: list[EventRecord] = []
+        self.rewards: list[RewardRecord] = []
+        self._remember()
+
+    def train(self) -> Trained:
+        share = 0.0
+        while (coming := self.agenda.next()) is not None:
+            date, what, number = coming
+            if date >= 1.0:
+                break
+            self.growth.ripen(share)
+            result = self._segment(until_share=date)
+            if result.state != "paused":
+                return self._end(result)
+            share = self._used(result, time.monotonic())
+            self._come(what, number, result, share)
+        self.growth.ripen(share)
+        return self._end(self._segment(until_share=None))
+
+    # Training
+
+    def _segment(self, until_share: float | None) -> TrainingResult:
+        return self.bench.train(
+            self.zoo,
+            task=self.task,
+            batch_at=self.replayed,
+            loss_function=self._loss(),
+            until_share=until_share,
+        )
+
+    def _loss(self) -> LossFunction:
+        whole = with_replay(1.0) if self.replayed is not None else model_loss
+
+        def loss_of(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+            self.growth.ripen(self.zoo.progress)
+            return whole(model, batch)
+
+        return loss_of
+
+    def _batches(self) -> ReplayedBatches | None:
+        """Of training, with samples that are seen again after an edit; None where there is no replay."""
+        replay, size = self.settings.replay, self.bench.training.batch_size
+        if not (replay.capacity and replay.steps):
+            return None
+        state = self.bench.state.setdefault(REPLAY, {})
+        memory = SampleReplay(replay.capacity, seed=integer_seed(self.bench.seed, "replay"), state=state)
+        return ReplayedBatches(self.task, memory, seed=self.bench.seed, size=size, steps=replay.steps)
+
+    def _used(self, result: TrainingResult, since: float) -> float:
+        """Share of the budget that is used up, with the seconds since the segment ended."""
+        total, seconds = total_steps(self.bench.training), self.bench.training.budget.seconds
+        used = 0.0 if total is None else result.steps / total
+        if seconds is not None:
+            used = max(used, (result.seconds + time.monotonic() - since) / seconds)
+        return min(used, 1.0)
+
+    # Growing
+
+    def _come(self, what: What, number: int, result: TrainingResult, share: float) -> None:
+        """Something of the agenda; what is known from before an interruption is only followed."""
+        name = f"{what} {number}"
+        known, since = name in self.bench.facts, time.monotonic()
+        if what == "mature":
+            self.bench.once(name, lambda: self._mature(share))
+        elif what == "reward":
+            self.rewards.append(self._reward(number))
+        else:
+            told = self.bench.once(
+                name,
+                lambda: self.growth.event(
+                    number, result.steps, share, clock=lambda: self._used(result, since)
+                ).model_dump(mode="json"),
+            )
+            record = validate(EventRecord, told, what="an event")
+            if known:
+                self.growth.repeat(record)
+            self.events.append(record)
+            self.agenda.happened(number, record.share, warms=record.warms)
+            if self.replayed is not None and any(edit.module is not None for edit in record.edits):
+                self.replayed.edited(record.step)
+        self._remember()
+
+    def _mature(self, share: float) -> float:
+        self.growth.mature(share)
+        return share
+
+    def _reward(self, number: int) -> RewardRecord:
+        told = self.bench.once(f"reward {number}", lambda: self.growth.reward(number).model_dump(mode="json"))
+        return validate(RewardRecord, told, what="a reward")
+
+    def _remember(self) -> None:
+        self.bench.state[MEMORY] = self.growth.memory.model_dump(mode="json")
+        self.bench.held = self.growth.memory.digests
+
+    def _end(self, result: TrainingResult) -> Trained:
+        pending = self.growth.memory.pending
+        if result.state == "finished":
+            if pending is not None and pending.reward is None:
+                self.rewards.append(self._reward(pending.number))
+            self.growth.finish()
+        edits = [edit for record in self.events for edit in record.edits]
+        blobs = {"edits": write_log(self.start, self.settings, edits)}
+        blobs |= {f"parents/{digest}": self.blobs.get(digest) for digest in self.growth.memory.blobs}
+        blobs["edit_memory"] = self.growth.learned.dumps().encode()
+        return Trained(self.zoo, result, extra={"growth": self._facts(edits)}, blobs=blobs)
+
+    def _facts(self, edits: Sequence[Edit]) -> dict[str, Any]:
+        decisions = [(one.number, decision) for one in self.events for decision in one.decisions]
+        return {
+            "edits": [one.model_dump(mode="json", exclude={"tensors"}) for one in edits],
+            "decisions": len(decisions),
+            "differing": [
+                {"event": number, "action": _short(one.action), "prior": _short(one.prior)}
+                for number, one in decisions
+                if one.differs
+            ],
+            "timeline": [
+                {
+                    "event": one.number,
+                    "step": one.step,
+                    "share": one.share,
+                    "value": one.value,
+                    "loss": one.loss,
+                    "modules": [row.model_dump(mode="json") for row in one.modules],
+                    "born": list(one.born),
+                    "gone": list(one.gone),
+                }
+                for one in self.events
+            ],
+            "rewards": [{**one.model_dump(mode="json"), "total": one.total} for one in self.rewards],
+            "modules": list(self.zoo.live),
+        }
+
+    # What growth sees
+
+    def _surroundings(self) -> Surroundings:
+        bench, size = self.bench, self.bench.training.batch_size
+        lessons = integer_seed(bench.seed, "lessons")
+        return Surroundings(
+            task=Task(self.task.inputs, self.task.outputs, batch=size, table=self._table()),
+            probed=self._probes,
+            lessons=lambda number: self.task.batch("train", lessons, number, size),
+            precision=bench.precision,
+            blobs=self.blobs,
+            batch_size=size,
+        )
+
+    def _probes(self) -> Sequence[Batch]:
+        """The same samples of the split ``architecture`` at every event."""
+        if self._probed is None:
+            chosen = places(self.task, "architecture", self.settings.fitness.samples)
+            parts = np.array_split(chosen, max(1, -(-len(chosen) // PROBED_AT_ONCE)))
+            self._probed = [self._placed(self.task.fetch("architecture", part)) for part in parts]
+        return self._probed
+
+    def _placed(self, batch: Any) -> Batch:
+        placed = self.bench.precision.place(batch)
+        assert isinstance(placed, dict), "the batch is a mapping"
+        return placed
+
+    def _table(self) -> LatencyTable | None:
+        """Measured once in a run, and only where there is a cap."""
+        if self.settings.caps.latency is None:
+            return None
+        batch = self._placed(self.task.batch("train", self.bench.seed, 0, self.bench.training.batch_size))
+        told = self.bench.once("latency", lambda: calibrate(self.zoo, batch).model_dump(mode="json"))
+        return validate(LatencyTable, told, what="a table of latencies")
+
+
+def _short(action: Action | None) -> str:
+    """``grow mlp-1``, ``spawn lstm``, ``noop``."""
+    if action is None:
+        return ""
+    return " ".join([action.operation, *action.modules, *([action.archetype] if action.archetype else [])])

@@ -1,0 +1,63 @@
+"""When what happens to a zoo that grows: plain dates, as shares of the budget (B.7.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Literal
+
+from evodevo.spaces.zoo_growth import EventSettings
+
+What = Literal["mature", "reward", "event"]
+_ORDER: tuple[What, ...] = ("mature", "reward", "event")
+"""On one date newborns grow up first, and an event is rewarded before the next one comes."""
+
+
+def dates(settings: EventSettings) -> tuple[float, ...]:
+    """Of the events, evenly from the first to the last."""
+    if settings.count < 2:
+        return (settings.first,) * settings.count
+    step = (settings.last - settings.first) / (settings.count - 1)
+    return tuple(settings.first + step * number for number in range(settings.count))
+
+
+@dataclass
+class Agenda:
+    """What is to come. A function of the settings and of the shares at which events really came.
+
+    Args:
+        settings: of the events.
+    """
+
+    settings: EventSettings
+    _dates: tuple[float, ...] = ()
+    _coming: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._dates = dates(self.settings)
+        for number, date in enumerate(self._dates, 1):
+            self._add(date, "event", number)
+
+    def next(self) -> tuple[float, What, int] | None:
+        """(share, what, number of its event) and forget it; None where nothing is to come."""
+        if not self._coming:
+            return None
+        share, what, number = heappop(self._coming)
+        return share, _ORDER[what], number
+
+    def happened(self, number: int, share: float, *, warms: bool) -> None:
+        """An event came at that share: its reward comes after the horizon, at the next event at the latest.
+
+        Args:
+            number: of the event, from 1.
+            share: of the budget.
+            warms: somebody's warm-up begins.
+        """
+        if warms:
+            self._add(share + self.settings.warm, "mature", number)
+        following = self._dates[number] if number < len(self._dates) else 1.0
+        # Where edits took so long that this date is over, the reward comes at once, and still before the next event.
+        self._add(min(share + self.settings.horizon, following), "reward", number)
+
+    def _add(self, share: float, what: What, number: int) -> None:
+        heappush(self._coming, (share, _ORDER.index(what), number))

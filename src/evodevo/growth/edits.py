@@ -1,0 +1,280 @@
+"""One action becomes one structural change of a zoo, and a record from which it can be made again (C23, C28).
+
+A newborn stands in the zoo unheard: its birth factor is 0, its learning rate small. What is drawn for it comes from
+(run seed, event, order) alone, and what it inherits from blobs that the record names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from safetensors.torch import save
+from torch import Tensor
+
+from evodevo.errors import DataError, UsageError
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.models.zoo_bank import ModuleBank, start_from
+from evodevo.models.zoo_birth import Origin, Parent, inherit, rebuild, same_nodes
+from evodevo.models.zoo_modules import build_module
+from evodevo.operators.base import Operator
+from evodevo.randomness import generator, integer_seed
+from evodevo.spaces.zoo_archetypes import mutate, sample, with_lineage
+from evodevo.spaces.zoo_attributes import SIGMA
+from evodevo.spaces.zoo_edits import Action, Edit
+from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
+from evodevo.spaces.zoo_growth import BirthSettings, GrowthSettings
+from evodevo.spaces.zoo_splice import splice
+from evodevo.strategist.state import BIRTHS
+from evodevo.training.checkpoints import read_tensors
+
+Refuses = Callable[[ModuleGenotype, str | None], str | None]
+"""(exact child, id of the module that it replaces) -> why it may not be born; None where it may."""
+Leave = Callable[[str], str]
+"""Called with the id of a module before it goes, so that the others learn what it said; says how that went."""
+
+
+class Blobs(Protocol):
+    """Where parents' weights lie, by the SHA-256 of their safetensors file."""
+
+    def put_bytes(self, data: bytes) -> str:
+        """Keep the bytes and return their digest."""
+        ...
+
+    def get(self, digest: str) -> bytes:
+        """The bytes of that name."""
+        ...
+
+
+@dataclass
+class MemoryBlobs:
+    """Blobs that live as long as the process."""
+
+    contents: dict[str, bytes] = field(default_factory=dict)
+
+    def put_bytes(self, data: bytes) -> str:
+        """See ``Blobs``."""
+        digest = hashlib.sha256(data).hexdigest()
+        self.contents[digest] = data
+        return digest
+
+    def get(self, digest: str) -> bytes:
+        """See ``Blobs``.
+
+        Raises:
+            DataError: nothing has that name.
+        """
+        if digest not in self.contents:
+            raise DataError(f"there is no blob {digest}.")
+        return self.contents[digest]
+
+
+@dataclass
+class Editor:
+    """Applies actions to a zoo.
+
+    Attributes:
+        zoo: changed in place; its optimiser must be told.
+        settings: of the growth.
+        seed: of the run.
+        blobs: keeps the weights of parents and of those who went.
+        refuses: asked about every child.
+        leave: see ``Leave``.
+        bank: of those who went.
+    """
+
+    zoo: ModuleZoo
+    settings: GrowthSettings
+    seed: int
+    blobs: Blobs
+    refuses: Refuses
+    leave: Leave
+    bank: ModuleBank
+
+    def apply(
+        self, action: Action, *, event: int, order: int, fitness: Mapping[str, float], replaces: str | None = None
+    ) -> tuple[Edit, ...]:
+        """Do what a strategist wants.
+
+        Args:
+            action: no ``noop``.
+            event: number of the event, from 1.
+            order: of the first edit; each edit takes one.
+            fitness: of the modules; the fitter of two parents is the first.
+            replaces: who makes room for a newborn.
+
+        Returns:
+            The edits in their order: a birth that takes somebody's place is two. A refused one changes nothing, and
+            its record has no module.
+        """
+        if action.operation == "prune":
+            return (self._prune(action, event, order, ""),)
+        if action.operation == "rewarm":
+            (name,) = action.modules
+            self.zoo.newborn_rates[name] = self.settings.events.warm_rate
+            seed = integer_seed(self.seed, event, order, "edit")
+            return (Edit(event=event, order=order, action=action, seed=seed, module=name),)
+        return self._birth(action, event, order, fitness, replaces)
+
+    def _prune(self, action: Action, event: int, order: int, note: str) -> Edit:
+        (name,) = action.modules
+        notes = [note, self.leave(name)]
+        module = self._module(name)
+        state = self._state(name)
+        self.bank.keep(name, module.genotype, state, self.blobs.put_bytes(save(state)))
+        self.zoo.remove(name)
+        return Edit(
+            event=event,
+            order=order,
+            action=action,
+            seed=integer_seed(self.seed, event, order, "edit"),
+            module=name,
+            before={name: module.genotype},
+            note="; ".join(filter(None, notes)),
+        )
+
+    def _birth(
+        self, action: Action, event: int, order: int, fitness: Mapping[str, float], replaces: str | None
+    ) -> tuple[Edit, ...]:
+        modules = {name: self._module(name) for name in action.modules}
+        before = {name: modules[name].genotype for name in _fitter_first(action.modules, fitness)}
+        room = order + (replaces is not None)  # the place of the newborn's own edit
+        seed = integer_seed(self.seed, event, room, "edit")
+        edit = Edit(event=event, order=room, action=action, seed=seed, before=before)
+        try:
+            genotype, origins = self._conceive(action, modules, event, room)
+        except UsageError as error:
+            return (edit.model_copy(update={"order": order, "note": f"refused: {error}"}),)
+        refusal = self.refuses(genotype, replaces)
+        if refusal is not None:
+            return (edit.model_copy(update={"order": order, "note": f"refused: {refusal}"}),)
+        name = f"{genotype.archetype}-{event}-{room}"
+        genotype = with_lineage(genotype, name)
+        child = build_module(genotype, seed)
+        banked = self.bank.find(genotype)
+        if banked is not None:
+            tensors, note = start_from(child, banked), f"kept from the bank: {banked.name}"
+        else:
+            states = {one: self._state(one) for one in before}
+            parents = {
+                one: Parent(before[one], state, self.blobs.put_bytes(save(state))) for one, state in states.items()
+            }
+            tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""
+        edit = edit.model_copy(update={"module": name, "after": genotype, "tensors": tensors, "note": note})
+        gone: tuple[Edit, ...] = ()
+        if replaces is not None:
+            leaving = Action(operation="prune", modules=(replaces,))
+            gone = (self._prune(leaving, event, order, f"gives its place to {name}"),)
+        self.zoo.births[name] = 0.0
+        self.zoo.newborn_rates[name] = self.settings.events.warm_rate
+        insert(self.zoo, edit, self.settings.birth, child)
+        return (*gone, edit)
+
+    def _conceive(
+        self, action: Action, modules: Mapping[str, ZooModule], event: int, order: int
+    ) -> tuple[ModuleGenotype, dict[str, Origin]]:
+        """The genotype of the newborn, and for each of its nodes where it stood."""
+        rng = generator(self.seed, event, order, "genotype")
+        if action.operation == "grow":
+            (name,) = action.modules
+            parent = modules[name].genotype
+            child = mutate(parent, rng, action.scale * self.settings.birth.mutation / SIGMA)
+            return child, same_nodes(child, parent, name)
+        if action.operation == "hybridise":
+            first, second = (modules[name] for name in action.modules)
+            found = splice(first, second, rng, self.settings.birth, action.mix)
+            return found.child, found.correspondence
+        assert action.archetype is not None, "a spawn names a family"
+        return sample(action.archetype, self.zoo.structure.width, rng), {}
+
+    def _module(self, name: str) -> ZooModule:
+        return next(one for one in self.zoo.structure.modules if one.id == name)
+
+    def _state(self, name: str) -> dict[str, Tensor]:
+        """Its weights, copied to the CPU."""
+        state = self.zoo.pool.parts[name].state_dict()
+        return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in state.items()}
+
+
+def insert(zoo: ModuleZoo, edit: Edit, how: BirthSettings, child: Operator | None = None) -> None:
+    """Let the newborn of an edit in; without its module it begins with weights that are drawn from its seed."""
+    assert edit.module is not None
+    assert edit.after is not None
+    parents = edit.action.modules
+    there = {one.id for one in zoo.structure.modules}
+    shares = edit.action.operation == "grow" and how.inheritance == "split" and parents[0] in there
+    zoo.insert(
+        _born(edit, edit.after),
+        state=None if child is None else child.state_dict(),
+        twin_of=parents[0] if shares else None,
+    )
+
+
+def repeat(zoo: ModuleZoo, edits: Iterable[Edit], how: BirthSettings) -> None:
+    """Give a zoo the modules that it has after these edits. Weights come from elsewhere, say a checkpoint."""
+    for edit in edits:
+        if edit.module is None or edit.action.operation == "rewarm":
+            continue
+        if edit.action.operation == "prune":
+            zoo.remove(edit.module)
+        else:
+            insert(zoo, edit, how)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a log says.
+
+    Attributes:
+        modules: of the zoo in the end, in its order.
+        newborns: id -> the weights with which it began, of all that were ever born.
+    """
+
+    modules: tuple[ZooModule, ...]
+    newborns: dict[str, dict[str, Tensor]]
+
+
+def replay_log(
+    start: Sequence[ZooModule], edits: Iterable[Edit], fetch: Callable[[str], bytes], how: BirthSettings
+) -> Replayed:
+    """Rebuild all genotypes, and the first weights of every newborn, bit for bit (check 19).
+
+    Args:
+        start: modules of the zoo before it grew.
+        edits: the log, in order.
+        fetch: digest -> bytes of a blob.
+        how: the births of the run.
+
+    Raises:
+        DataError: the log does not fit to the start, to itself or to the settings.
+    """
+    modules = {one.id: one for one in start}
+    newborns: dict[str, dict[str, Tensor]] = {}
+
+    def weights(digest: str) -> dict[str, Tensor]:
+        return read_tensors(fetch(digest), f"the weights {digest[:12]}")
+
+    for edit in edits:
+        if edit.module is None or edit.action.operation == "rewarm":
+            continue
+        if edit.action.operation in BIRTHS:
+            if edit.after is None or edit.module in modules:
+                raise DataError(f"the log lets {edit.module!r} be born twice, or without a genotype.")
+            newborns[edit.module] = rebuild(edit.after, edit.seed, edit.tensors, weights, before=edit.before, how=how)
+            modules[edit.module] = _born(edit, edit.after)
+        elif modules.pop(edit.module, None) is None:
+            raise DataError(f"the log takes {edit.module!r} away, which is not there.")
+    return Replayed(tuple(modules.values()), newborns)
+
+
+def _born(edit: Edit, genotype: ModuleGenotype) -> ZooModule:
+    assert edit.module is not None
+    return ZooModule(
+        id=edit.module, genotype=genotype, seed=edit.seed, parents=edit.action.modules, birth_event=edit.event
+    )
+
+
+def _fitter_first(names: Sequence[str], fitness: Mapping[str, float]) -> list[str]:
+    return sorted(names, key=lambda one: -fitness.get(one, 0.0))

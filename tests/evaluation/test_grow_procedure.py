@@ -1,0 +1,234 @@
+"""A zoo that grows while it trains: repeatable, killed anywhere, and written down (checks 7, 12, 18, 19; C28)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from evodevo.errors import DataError, UsageError
+from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.grow_settings import check_grow
+from evodevo.evaluation.network import evaluate_network, load_network
+from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.growth import driver
+from evodevo.growth.edits import replay_log
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.settings import merge, validate
+from evodevo.spaces.arms import Arm
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import start_zoo
+from evodevo.spaces.zoo_edits import Edit
+from evodevo.spaces.zoo_genotype import HYBRID, ZooModule
+from evodevo.spaces.zoo_growth import BirthSettings, Operation
+from evodevo.spaces.zoo_structure import ZooRouterStructure, ZooStructure
+from evodevo.storage.blobs import FolderPool
+from evodevo.strategist.base import Decision, Strategist, create
+from evodevo.strategist.edit_memory import EditMemory
+from evodevo.strategist.state import Legal, State
+from evodevo.testing.small_networks import problem, settings
+
+torch.set_num_threads(1)
+
+TRAINING: dict[str, Any] = {"budget": {"steps": 20}, "checkpoint_every": 2}
+GROWTH: dict[str, Any] = {
+    "strategist": "random",
+    "events": {"count": 2, "first": 0.2, "last": 0.6, "warm": 0.2, "horizon": 0.3},
+    "fitness": {"samples": 24},
+    "prune": {"age": 0, "distil_steps": 3, "tolerance": 10.0, "least": 2},
+    "replay": {"capacity": 24, "steps": 2},
+}
+
+
+class Scripted(Strategist):
+    """Prunes somebody and has a hybrid born at the first event, grows at the second one."""
+
+    name = "scripted"
+
+    def _choose(self, state: State, legal: Legal, rng: Any) -> Decision:
+        wanted: tuple[Operation, ...] = ("hybridise", "prune") if state.progress < 0.4 else ("grow", "rewarm")
+        for operation in wanted:
+            targets = legal.targets(operation)
+            done = operation in ("hybridise", "grow") and not legal.births
+            if targets and not done:
+                return Decision(legal=legal, action=targets[int(rng.integers(len(targets)))])
+        return Decision(legal=legal, action=legal.targets("noop")[0])
+
+
+@pytest.fixture(autouse=True)
+def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``heuristic`` is scripted here: of its own accord it waits for more events than a short run has."""
+
+    def create_scripted(name: str, **given: Any) -> Strategist:
+        if name != "heuristic":
+            return create(name, **given)
+        return Scripted(given["settings"], actions=given["actions"], seed=given["seed"])
+
+    monkeypatch.setattr(driver, "create", create_scripted)
+
+
+def arm(**changes: Any) -> Arm:
+    structure = ZooStructure(width=16, modules=start_zoo(16)[:4], router=ZooRouterStructure(heads=2))
+    return Arm(
+        name="zoo",
+        network=ModuleZooNetwork(structure=structure),
+        learning_rate=1e-2,
+        procedure="grow",
+        options=merge(GROWTH, changes),
+    )
+
+
+def evaluate(given: NetworkProblem, one: Arm, *, resume: str | None = None, report: Any = None) -> Outcome:
+    outcome = given.read(evaluate_network(given.payload(one, 5, resume), report or (lambda message: None)))
+    assert outcome.reason is None, outcome.detail
+    return outcome
+
+
+def zoo_of(pool: Path, outcome: Outcome) -> ModuleZoo:
+    network, _ = load_network(FolderPool(pool), outcome.blobs["weights"])
+    assert isinstance(network, ModuleZoo)
+    return network
+
+
+def bits(network: ModuleZoo) -> dict[str, bytes]:
+    return {name: tensor.numpy().tobytes() for name, tensor in network.state_dict().items()}
+
+
+def log(pool: Path, outcome: Outcome) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(FolderPool(pool).get(outcome.blobs["edits"]))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategist", ["random", "ppo", "heuristic"])
+def test_two_runs_are_one(tmp_path: Path, strategist: str) -> None:
+    outcomes = []
+    for number in range(2):
+        given = problem({"training": TRAINING}, tmp_path / str(number))
+        outcomes.append(evaluate(given, arm(strategist=strategist)))
+    first, second = outcomes
+    assert log(tmp_path / "0", first) == log(tmp_path / "1", second)
+    assert bits(zoo_of(tmp_path / "0", first)) == bits(zoo_of(tmp_path / "1", second))
+    assert first.extra["growth"] == second.extra["growth"]
+    assert len(first.extra["growth"]["timeline"]) == len(first.extra["growth"]["rewards"]) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategist", ["ppo", "heuristic"])
+def test_a_growth_survives_being_killed_anywhere(tmp_path: Path, strategist: str) -> None:
+    given = problem({"training": TRAINING}, tmp_path)
+    one = arm(strategist=strategist)
+    found: list[dict[str, Any]] = []
+    whole = evaluate(given, one, report=lambda message: found.append(message) if "checkpoint" in message else None)
+    assert len(found) == 10
+    for message in found[1::2]:
+        assert all(FolderPool(tmp_path).size(digest) for digest in message["blobs"])
+        resumed = evaluate(given, one, resume=message["checkpoint"])
+        assert log(tmp_path, resumed) == log(tmp_path, whole)
+        assert bits(zoo_of(tmp_path, resumed)) == bits(zoo_of(tmp_path, whole))
+        assert resumed.extra["growth"] == whole.extra["growth"]
+        assert resumed.blobs == whole.blobs
+
+
+def test_the_log_rebuilds_genotypes_and_first_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began: dict[str, dict[str, bytes]] = {}
+    really = ModuleZoo.insert
+
+    def listening(self: ModuleZoo, module: ZooModule, **given: Any) -> None:
+        really(self, module, **given)
+        began[module.id] = {
+            name: one.numpy().tobytes() for name, one in self.pool.parts[module.id].state_dict().items()
+        }
+
+    monkeypatch.setattr(ModuleZoo, "insert", listening)
+    whole = evaluate(problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic"))
+    told, pool = log(tmp_path, whole), FolderPool(tmp_path)
+    edits = [validate(Edit, one, what="an edit") for one in told["edits"]]
+    assert {"hybridise", "grow", "prune"} <= {one.action.operation for one in edits}
+    assert any(source.rule == "copied" for edit in edits for source in edit.tensors)
+    blobs = {role.removeprefix("parents/"): own for role, own in whole.blobs.items() if role.startswith("parents/")}
+    assert all(role == digest for role, digest in blobs.items())
+    replayed = replay_log(
+        [validate(ZooModule, one, what="a module") for one in told["start"]],
+        edits,
+        lambda digest: pool.get(blobs[digest]),
+        validate(BirthSettings, told["birth"], what="births"),
+    )
+    assert replayed.modules == zoo_of(tmp_path, whole).structure.modules
+    assert began == {
+        one: {name: tensor.numpy().tobytes() for name, tensor in weights.items()}
+        for one, weights in replayed.newborns.items()
+    }
+    with pytest.raises(DataError, match="not there"):
+        replay_log([], [one for one in edits if one.action.operation == "prune"], pool.get, BirthSettings())
+
+
+LOADING = """
+import sys
+from pathlib import Path
+import torch
+from safetensors.torch import load_file
+from evodevo.evaluation.network import load_network
+from evodevo.storage.blobs import FolderPool
+torch.set_num_threads(1)
+network, _ = load_network(FolderPool(Path(sys.argv[1])), sys.argv[2])
+with torch.no_grad():
+    for name, logits in network.eval()(load_file(sys.argv[3])).items():
+        print(name, logits.numpy().tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_a_zoo_with_a_hybrid_loads_in_another_process(tmp_path: Path) -> None:
+    pool = tmp_path / "pool"
+    given = problem({"training": TRAINING}, pool)
+    whole = evaluate(given, arm(strategist="heuristic"))
+    network = zoo_of(pool, whole)
+    assert any(one.genotype.archetype == HYBRID for one in network.structure.modules)
+    task = given.open_task({})
+    batch = {name: torch.as_tensor(value) for name, value in task.batch("validation", 0, 0, 8).items()}
+    save_file(batch, tmp_path / "batch")
+    words = [sys.executable, "-c", LOADING, str(pool), whole.blobs["weights"], str(tmp_path / "batch")]
+    elsewhere = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    with torch.no_grad():
+        here = network.eval()(batch)
+    assert elsewhere.split() == [
+        word for name, logits in here.items() for word in (name, logits.numpy().tobytes().hex())
+    ]
+
+
+def test_a_zoo_that_nobody_changes_trains_as_ever(tmp_path: Path) -> None:
+    given = problem({"training": TRAINING}, tmp_path)
+    fixed = evaluate(given, arm(strategist="fixed", replay={"capacity": 0}))
+    assert fixed.extra["growth"]["edits"] == []
+    assert [one["born"] for one in fixed.extra["growth"]["timeline"]] == [[], []]
+    assert fixed.extra["growth"]["modules"] == [one.id for one in start_zoo(16)[:4]]
+
+
+def test_what_was_learnt_is_left_for_the_next_run(tmp_path: Path) -> None:
+    outcome = evaluate(problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic"))
+    memory = EditMemory.loads(FolderPool(tmp_path).get(outcome.blobs["edit_memory"]).decode())
+    totals = [one["total"] for one in outcome.extra["growth"]["rewards"]]
+    assert {one.reward for one in memory.edits} == set(totals)
+    assert any(one.child is not None for one in memory.edits)
+
+
+@pytest.mark.parametrize(
+    ("options", "steps", "words"),
+    [
+        ({"events": {"count": 8}}, 8, "too few for 8 events"),
+        ({"caps": {"parameters": 100}}, 20, "over the cap"),
+        ({"birth": {"most": 3}}, 20, "begins with 4 modules"),
+        ({"events": {"first": 0.6}}, 20, "come all at"),
+        ({"strategist": "nobody"}, 20, "strategist"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(options: Any, steps: int, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check_grow(settings({"training": {"budget": {"steps": steps}}}), arm(**options))
