@@ -150,6 +150,19 @@ def test_attention_is_that_of_pytorch() -> None:
     torch.testing.assert_close(attention(images.tokens, texts.tokens, texts.mask), wanted)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("relative_positions", [False, True])
+def test_who_has_nothing_real_to_say_answers_nothing(relative_positions: bool) -> None:
+    """Neither padding nor how much of it there is reaches the image of an empty text."""
+    fusion = build_fusion(FusionStructure(projection=False, norm=False, relative_positions=relative_positions))
+    images, texts = both_sides(masked=False)
+    empty = torch.zeros(texts.tokens.shape[:2], dtype=torch.bool)
+    fused = fusion(images, replace(texts, mask=empty))
+    assert torch.equal(fused.tokens, images.tokens)
+    shorter = fusion(images, replace(texts, tokens=texts.tokens[:, :1], mask=empty[:, :1]))
+    torch.testing.assert_close(shorter.vector, fused.vector)
+
+
 def test_temperature_sharpens() -> None:
     fusion = build_fusion(FusionStructure())
     attention = fusion.attentions[0]

@@ -127,6 +127,41 @@ def test_keys_from_outputs_need_everybody() -> None:
     assert set(network.pool.calls) == set(network.live)
 
 
+def test_who_goes_is_not_active_any_more() -> None:
+    network = zoo()
+    first, second = network.live[:2]
+    network.active = (first, second)
+    network.remove(first)
+    assert network.active == {second}
+    network.active = network.active  # which refuses modules that are not there
+    with pytest.raises(UsageError, match="last module that is live"):
+        network.remove(second)
+
+
+@pytest.mark.parametrize("keys", KEYS)
+def test_while_training_everybody_runs(keys: str) -> None:
+    """Otherwise who is not chosen would never learn to be."""
+    network, batch = zoo(router={"keys": keys, "top_k": 1}).train(), small_batch(BOTH, count=5)
+    passage = network.passage(batch)
+    assert passage.executed.all()
+    assert passage.outputs.any(-1).all()
+    assert network.pool.rows == dict.fromkeys(network.live, 5)
+
+
+def test_an_attention_pool_weighs_real_positions() -> None:
+    network = zoo(pool="attention")
+    pool, source = network.pool, torch.Generator().manual_seed(0)
+    x = torch.randn(3, 6, WIDTH, generator=source, dtype=torch.float64)
+    mask = torch.arange(6) < torch.tensor([[6], [2], [1]])
+    assert pool.query is not None
+    with torch.no_grad():
+        found = pool(("mlp-1",), x, mask)[:, 0]
+        y = pool.parts["mlp-1"](x, mask=mask).y
+        for number, length in enumerate((6, 2, 1)):
+            scores = y[number, :length] @ pool.query / WIDTH**0.5
+            torch.testing.assert_close(found[number], scores.softmax(0) @ y[number, :length])
+
+
 @pytest.mark.parametrize("keys", KEYS)
 def test_the_order_of_modules_does_not_matter(keys: str) -> None:
     network, batch = zoo(router={"keys": keys}), small_batch(BOTH)
