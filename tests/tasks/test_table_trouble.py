@@ -142,6 +142,17 @@ def test_unreadable_images_are_counted_and_the_first_named_or_left_out(tmp_path:
     assert "900000000 pixels" in about["unreadable"][3]
 
 
+def test_what_is_asked_later_is_refused_without_advice_that_comes_too_late(tmp_path: Path) -> None:
+    task = _open(tmp_path, _images(tmp_path))
+    (tmp_path / "3.png").write_bytes(b"no image")
+    with pytest.raises(DataError, match="1 row with images") as error:
+        list(task.read_rows(tmp_path / "a.csv", 8))
+    assert "skip_corrupt" not in str(error.value)
+    with pytest.raises(DataError, match="Give another image") as error:
+        task.read_sample({"image": str(tmp_path / "3.png")})
+    assert "skip_corrupt" not in str(error.value)
+
+
 def test_a_wrong_box_is_an_unreadable_image(tmp_path: Path) -> None:
     table = _images(tmp_path).replace("label", "label,box").replace("a\n", 'a,"1,1,2,2"\n').replace("b\n", "b,\n")
     task = _open(tmp_path, table, image="image", box="box", size=[4, 4])

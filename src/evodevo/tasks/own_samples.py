@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import UsageError, quoted_list, unknown_name
+from evodevo.errors import DataError, UsageError, quoted_list, unknown_name
 from evodevo.tasks.base import Batch, InputSpec
 from evodevo.tasks.image_arrays import read_bytes
-from evodevo.tasks.pixels import Pixels, decode, uniform
+from evodevo.tasks.pixels import ADVICE, Pixels, decode, uniform
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -53,7 +53,11 @@ def image(path: str, spec: InputSpec, crop: Crop | None = None) -> Pixels:
     Raises:
         DataError: it cannot be read.
     """
-    found = decode(read_bytes(Path(path.strip()).expanduser()), path)
+    try:
+        found = decode(read_bytes(Path(path.strip()).expanduser()), path)
+    except DataError as error:
+        # A single sample cannot be skipped.
+        raise DataError(f"{str(error).removesuffix(ADVICE)} Give another image.") from None
     found = found if crop is None else crop(found)
     pixels: Pixels = uniform([found], (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb", path)[0]
     return pixels

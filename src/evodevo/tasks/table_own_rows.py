@@ -68,7 +68,7 @@ def read_rows(reading: Reading, path: Path, size: int) -> Iterator[Batch]:
     own = _columns_in(table, reading.columns)
     tables.check_columns(table, own.inputs(), path)
     rows = part(path, None, table, own, reading.settings.images)
-    shown = read_inputs(_as_learned(reading), own, [rows])
+    shown = read_inputs(_as_learned(reading), own, [rows], settled=True)
     batch: dict[str, NDArray[Any]] = {}
     for spec in reading.inputs:
         batch |= _input(reading, spec, shown, path)

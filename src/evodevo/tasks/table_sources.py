@@ -129,27 +129,37 @@ def identity(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -
     }
 
 
-def read_inputs(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -> Inputs:
+def read_inputs(settings: TableSettings, columns: Columns, parts: Sequence[Part], *, settled: bool = False) -> Inputs:
     """What the rows show; what cannot be read is refused, or missing where it is to be skipped.
+
+    Args:
+        settings: of the task.
+        columns: that are read.
+        parts: the files.
+        settled: no setting can be changed any more, so none is recommended.
 
     Raises:
         DataError: images or numbers that cannot be read: how many, and the first three.
         UnsafeFileError: a path that leads out of the folder of images.
     """
+
+    def repair(what: str) -> str:
+        return f"Repair {what}, or leave the cells empty{'' if settled else ', or set skip_corrupt'}."
+
     named = [one.images for one in parts if one.images is not None]
     troubles: dict[str, list[Trouble]] = {}
     pixels, image = None, np.full(sum(map(len, parts)), -1, np.int64)
     if named:
         found = table_images.read(named, settings.size, settings.colour)
         pixels, image, troubles["image"] = found.pixels, found.numbers, found.troubles
-        _refuse(settings, parts, found.troubles, "images that cannot be read", "Repair the paths or files")
+        _refuse(settings, parts, found.troubles, "images that cannot be read", repair("the paths or files"))
         if pixels is None and found.troubles and not (columns.text or columns.vectors):
             raise DataError(f"{sources(parts)}: no image could be read. Check the paths in {columns.image!r}.")
     texts = [text.strip() for text in column(parts, columns.text)] if columns.text else None
     numbers: NDArray[np.float32] | None = None
     if columns.vectors:
         numbers, troubles["vectors"] = table_cells.vectors([column(parts, name) for name in columns.vectors])
-        _refuse(settings, parts, troubles["vectors"], "numbers that cannot be read", "Repair them, or leave them empty")
+        _refuse(settings, parts, troubles["vectors"], "numbers that cannot be read", repair("them"))
     return Inputs(pixels, image, texts, numbers, troubles)
 
 
@@ -171,7 +181,7 @@ def _refuse(
     start = 0
     for one in parts:
         own = [Trouble(t.row - start, t.reason) for t in troubles if start < t.row <= start + len(one)]
-        table_cells.refuse(own, str(one.path), what, f"{advice}, or set skip_corrupt.")
+        table_cells.refuse(own, str(one.path), what, advice)
         start += len(one)
 
 
