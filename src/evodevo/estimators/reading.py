@@ -85,6 +85,8 @@ class Reading(Settings):
                 raise UsageError(f"images want one size; there are {quoted_list(sorted(shapes)) or 'none'}.")
             found["image"] = shapes.pop()
         if TEXT in columns:
+            if not any(text.strip() for text in _texts(columns[TEXT])):
+                raise UsageError("no text has a word; leave the column out, or give texts.")
             found["words"] = Vocabulary.of((cut(text) for text in _texts(columns[TEXT])), MOST_WORDS).words
         if VECTORS in columns:
             table, present = _vectors(columns[VECTORS])
