@@ -218,3 +218,18 @@ def test_huge_logits_neither_warn_nor_overflow(scale: float) -> None:
             assert 0.5 < found.metrics["auc"] <= 1
             assert math.isfinite(found.metrics["log_loss"])
             assert 0 <= found.metrics["calibration_error"] <= 1
+
+
+def test_a_label_without_a_target_makes_no_sample_wrong() -> None:
+    logits = np.asarray([[3.0, -3.0], [3.0, 3.0], [-3.0, 3.0]])
+    wanted = np.asarray([[1.0, np.nan], [1.0, 1.0], [np.nan, 0.0]])
+    assert judge("labels", logits, wanted).metrics["exact"] == pytest.approx(2 / 3)
+
+
+def test_the_tuned_threshold_lies_between_neighbouring_floats() -> None:
+    lower = 0.7
+    for _ in range(4):  # a middle is rounded up or down
+        upper = float(np.nextafter(lower, 1))
+        found = best_threshold(np.asarray([lower, upper]), np.asarray([False, True]))
+        assert lower <= found < upper
+        lower = upper

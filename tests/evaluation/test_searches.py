@@ -11,17 +11,21 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.evaluation.base import Outcome
+from evodevo.evaluation.bench import Bench
 from evodevo.evaluation.darts_procedure import collapse
 from evodevo.evaluation.network import evaluate_network, load_network
 from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.evaluation.searching import Search
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.spaces.arms import Arm
 from evodevo.spaces.networks import ModuleZooNetwork
 from evodevo.spaces.zoo_archetypes import start_zoo
 from evodevo.spaces.zoo_structure import ExtractorStructure, ZooStructure
 from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.held_back import HeldBackTask
 from evodevo.tasks.pointer import PointerTask
 from evodevo.testing.small_networks import problem, transformer
+from evodevo.training.settings import TrainingSettings
 
 WIDTH = 16
 STRUCTURE = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH)[:4], extractor=ExtractorStructure(blocks=0))
@@ -118,6 +122,55 @@ def test_a_budget_may_be_samples_or_seconds(procedure: str) -> None:
     seconds = evaluate(given(), searched(procedure, training={"budget": {"seconds": 0.4}}))
     assert seconds.reason is None, seconds.detail
     assert seconds.extra["search"]["steps"] < seconds.extra["steps"]
+
+
+@pytest.mark.parametrize("procedure", SMALL)
+def test_no_search_trains_on_the_samples_by_which_it_judges(monkeypatch: pytest.MonkeyPatch, procedure: str) -> None:
+    train, seen = Bench.train, []
+
+    def told(self: Bench, network: Any, **how: Any) -> Any:
+        if not how.get("watched", True):
+            seen.append(how.get("task"))
+        return train(self, network, **how)
+
+    monkeypatch.setattr(Bench, "train", told)
+    assert evaluate(given(), searched(procedure)).reason is None
+    assert seen
+    assert all(isinstance(task, HeldBackTask) for task in seen)
+
+
+def test_the_policy_of_enas_learns_from_the_architecture_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, seen = HeldBackTask.batch, []
+
+    def told(self: HeldBackTask, split: Any, *rest: Any) -> Any:
+        seen.append(split)
+        return batch(self, split, *rest)
+
+    monkeypatch.setattr(HeldBackTask, "batch", told)
+    assert evaluate(given(), searched("enas")).reason is None
+    assert seen.count("architecture") == 8, "a batch for each step of the search"
+
+
+@pytest.mark.parametrize(("budget", "left"), [(1000.0, 600.0), (300.0, 15.0)], ids=["the rest", "the least"])
+def test_seconds_of_judging_are_taken_from_the_final_training(
+    monkeypatch: pytest.MonkeyPatch, budget: float, left: float
+) -> None:
+    judged, rest, found = Search._judged, Search._rest, []
+
+    def slow(self: Search, network: ModuleZoo) -> dict[str, Any]:
+        return {**judged(self, network), "seconds": 100.0}
+
+    def told(self: Search) -> TrainingSettings:
+        settings = rest(self)
+        found.append(settings.budget.seconds)
+        return settings
+
+    monkeypatch.setattr(Search, "_judged", slow)
+    monkeypatch.setattr(Search, "_rest", told)
+    outcome = evaluate(given(), searched("best_single", training={"budget": {"steps": 16, "seconds": budget}}))
+    assert outcome.reason is None, outcome.detail
+    (seconds,) = found
+    assert left - 100 < seconds <= left, "four modules were judged, and training them took a moment"
 
 
 def test_the_best_is_the_best() -> None:
