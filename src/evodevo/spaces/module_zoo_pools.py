@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -27,4 +28,4 @@ def matched(left: Sequence[ModuleGenotype], right: Sequence[ModuleGenotype]) -> 
 
     apart = np.array([[genotype_distance(one, other) / 2 for other in right] for one in left])
     rows, columns = linear_sum_assignment(apart)
-    return float(apart[rows, columns].clip(0, 1).sum())
+    return math.fsum(apart[rows, columns].clip(0, 1).tolist())

@@ -126,13 +126,14 @@ def genotype_distance(a: ModuleGenotype, b: ModuleGenotype) -> float:
     apart = float(a.archetype != b.archetype)
     if HYBRID in (a.archetype, b.archetype):
         pairs = zip(genotype_vector(a), genotype_vector(b), strict=True)
-        return apart + sum(abs(x - y) for x, y in pairs) / VECTOR_SIZE
+        return apart + math.fsum(abs(x - y) for x, y in pairs) / VECTOR_SIZE
     left, right = (ARCHETYPES.get(one.archetype).attributes for one in (a, b))
-    total = 0.0
+    parts = []
     for name in left.keys() | right.keys():
         if name not in left or name not in right or type(left[name]) is not type(right[name]):
-            total += 1
+            parts.append(1.0)
             continue
         # Two families may give one attribute two ranges.
-        total += sum(kind[name].difference(a.attributes[name], b.attributes[name]) / 2 for kind in (left, right))
-    return apart + total / max(len(left.keys() | right.keys()), 1)
+        parts.extend(kind[name].difference(a.attributes[name], b.attributes[name]) / 2 for kind in (left, right))
+    # Exact, since sets of names have another order in each process.
+    return apart + math.fsum(parts) / max(len(left.keys() | right.keys()), 1)
