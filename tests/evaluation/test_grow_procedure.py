@@ -33,6 +33,7 @@ from evodevo.strategist.base import Decision, Strategist, create
 from evodevo.strategist.edit_memory import EditMemory
 from evodevo.strategist.state import Legal, State
 from evodevo.testing.small_networks import problem, settings
+from evodevo.training import optimizers
 
 torch.set_num_threads(1)
 
@@ -106,7 +107,7 @@ def log(pool: Path, outcome: Outcome) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategist", ["random", "ppo", "heuristic"])
+@pytest.mark.parametrize("strategist", ["random", "ppo", "meta_gradient", "heuristic"])
 def test_two_runs_are_one(tmp_path: Path, strategist: str) -> None:
     outcomes = []
     for number in range(2):
@@ -120,7 +121,7 @@ def test_two_runs_are_one(tmp_path: Path, strategist: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategist", ["ppo", "heuristic"])
+@pytest.mark.parametrize("strategist", ["meta_gradient", "ppo", "heuristic"])
 def test_a_growth_survives_being_killed_anywhere(tmp_path: Path, strategist: str) -> None:
     given = problem({"training": TRAINING}, tmp_path)
     one = arm(strategist=strategist)
@@ -134,6 +135,7 @@ def test_a_growth_survives_being_killed_anywhere(tmp_path: Path, strategist: str
         assert bits(zoo_of(tmp_path, resumed)) == bits(zoo_of(tmp_path, whole))
         assert resumed.extra["growth"] == whole.extra["growth"]
         assert resumed.blobs == whole.blobs
+        assert resumed.extra["training_flops"] == whole.extra["training_flops"]
 
 
 def test_the_log_rebuilds_genotypes_and_first_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +213,24 @@ def test_a_zoo_that_nobody_changes_trains_as_ever(tmp_path: Path) -> None:
     assert fixed.extra["growth"]["modules"] == [one.id for one in start_zoo(16)[:4]]
 
 
+@pytest.mark.slow
+def test_a_budget_in_seconds_and_a_cap_of_latency(tmp_path: Path) -> None:
+    given = problem({"training": {"budget": {"seconds": 4.0}}}, tmp_path)
+    outcome = evaluate(given, arm(strategist="heuristic", caps={"latency": 60.0}))
+    growth = outcome.extra["growth"]
+    assert [one["event"] for one in growth["timeline"]] == [one["number"] for one in growth["rewards"]] == [1, 2]
+    assert zoo_of(tmp_path, outcome).live == tuple(growth["modules"])
+
+
+def test_a_full_zoo_replaces(tmp_path: Path) -> None:
+    outcome = evaluate(
+        problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic", birth={"most": 4}, allow=["hybridise"])
+    )
+    first = outcome.extra["growth"]["timeline"][0]
+    assert len(first["born"]) == len(first["gone"]) == 1
+    assert len(outcome.extra["growth"]["modules"]) == 4
+
+
 def test_what_was_learnt_is_left_for_the_next_run(tmp_path: Path) -> None:
     outcome = evaluate(problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic"))
     memory = EditMemory.loads(FolderPool(tmp_path).get(outcome.blobs["edit_memory"]).decode())
@@ -232,3 +252,28 @@ def test_what_was_learnt_is_left_for_the_next_run(tmp_path: Path) -> None:
 def test_what_cannot_be_is_refused_before_anything_is_trained(options: Any, steps: int, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         check_grow(settings({"training": {"budget": {"steps": steps}}}), arm(**options))
+
+
+def test_edits_leave_the_moments_of_all_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    really = optimizers.load_state
+    seen: list[tuple[set[str], set[str]]] = []
+
+    def listening(model: Any, optimizer: Any, state: Any, *, changed: bool = False) -> None:
+        really(model, optimizer, state, changed=changed)
+        parameters = dict(model.named_parameters())
+        members = [id(one) for group in optimizer.param_groups for one in group["params"]]
+        assert sorted(members) == sorted(map(id, parameters.values()))
+        for name in parameters.keys() & state.keys():
+            for key, moment in state[name].items():
+                assert torch.equal(optimizer.state[parameters[name]][key], moment), name
+        new = parameters.keys() - state.keys()
+        assert all(parameters[name] not in optimizer.state for name in new)
+        seen.append((set(new), set(state.keys() - parameters.keys())))
+
+    monkeypatch.setattr(optimizers, "load_state", listening)
+    outcome = evaluate(problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic"))
+    growth = outcome.extra["growth"]
+    born = {one for event in growth["timeline"] for one in event["born"]}
+    gone = {one for event in growth["timeline"] for one in event["gone"]}
+    assert born == {name.split(".")[2] for new, _ in seen for name in new if name.startswith("pool.parts.")} != set()
+    assert gone == {name.split(".")[2] for _, old in seen for name in old if name.startswith("pool.parts.")} != set()

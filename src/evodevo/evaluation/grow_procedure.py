@@ -25,7 +25,7 @@ from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edits import Blobs, MemoryBlobs
 from evodevo.growth.events import EventRecord, GrowthMemory, RewardRecord
 from evodevo.growth.latency import LatencyTable, calibrate
-from evodevo.growth.resources import Task
+from evodevo.growth.resources import Resources, Task
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch
 from evodevo.randomness import integer_seed
@@ -39,6 +39,8 @@ from evodevo.training.replay import ReplayedBatches, SampleReplay, with_replay
 MEMORY, REPLAY = "growth", "replay"
 LOG_FORMAT = "evodevo.edits/1"
 PROBED_AT_ONCE = 64
+STEP = 3
+"""A step of learning costs about as much as so many passes."""
 
 
 def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
@@ -157,6 +159,7 @@ class _Run:
         known, since = name in self.bench.facts, time.monotonic()
         if what == "mature":
             self.bench.once(name, lambda: self._mature(share))
+            self._spend(name)
         elif what == "reward":
             self.rewards.append(self._reward(number))
         else:
@@ -170,6 +173,7 @@ class _Run:
             if known:
                 self.growth.repeat(record)
             self.events.append(record)
+            self._spend(name, lessons=len(record.gone) * self.settings.prune.distil_steps)
             self.agenda.happened(number, record.share, warms=record.warms)
             if self.replayed is not None and any(edit.module is not None for edit in record.edits):
                 self.replayed.edited(record.step)
@@ -179,7 +183,15 @@ class _Run:
         self.growth.mature(share)
         return share
 
+    def _spend(self, name: str, lessons: int = 0) -> None:
+        """A probe, in which modules run once, and steps of distillation at most; by the zoo's cost now."""
+        task = self.growth.around.task
+        samples = sum(len(next(iter(batch.values()))) for batch in self._probes())
+        each = Resources.of(self.zoo.structure, task).flops
+        self.bench.spend(name, float(each) * (samples + STEP * lessons * task.batch))
+
     def _reward(self, number: int) -> RewardRecord:
+        self._spend(f"reward {number}")
         told = self.bench.once(f"reward {number}", lambda: self.growth.reward(number).model_dump(mode="json"))
         return validate(RewardRecord, told, what="a reward")
 

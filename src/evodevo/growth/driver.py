@@ -19,6 +19,7 @@ from torch import Tensor
 from evodevo.growth.edits import Blobs, Editor, repeat
 from evodevo.growth.events import EventRecord, GrowthMemory, Kept, Pending, RewardRecord, Stood, module_rows
 from evodevo.growth.fitness import History, assess, relative_costs
+from evodevo.growth.gated import unroll
 from evodevo.growth.legality import Situation, refusal, rule
 from evodevo.growth.probes import Probe, probe
 from evodevo.growth.pruning import judge
@@ -154,6 +155,10 @@ class Growth:
             gain=self._gain(history),
         )
         ruling = rule(situation, settings)
+        if self.strategist.wants_gradient(number):
+            lesson = self.around.precision.place(self.around.lessons(number))
+            assert isinstance(lesson, dict), "the batch is a mapping"
+            self.strategist.refine(state, ruling.legal, unroll(zoo, lesson, self.around.probed()[0]))
         rng = generator(self.seed, number, "decisions")
         decisions = self.strategist.decide(state, ruling.legal, rng)
         bank, before = self._bank(), standing_of(seen, history, self._cost())
