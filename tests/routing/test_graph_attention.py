@@ -315,6 +315,16 @@ def test_ties_go_to_the_first_modules_and_the_rest_is_shared_anew() -> None:
     assert router.decide(torch.zeros(1, 2), torch.ones(1, 4, 2), dense=True).weights[0].tolist() == [0.25] * 4
 
 
+def test_rounding_does_not_choose() -> None:
+    """What differs in the ninth digit alone counts as equal, as another device would round it otherwise."""
+    router, (query, outputs) = built(1, gate="softmax", synergy="off", top_k=1), drawn(1, 1, batch=16)
+    noise = 1e-9 * torch.randn(16, 1, WIDTH, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    both = torch.cat([outputs, outputs + noise], 1)
+    weights = router.decide(query, both, dense=True).weights
+    assert (weights[:, 1] > weights[:, 0]).any()
+    assert router.decide(query, both).chosen.tolist() == [[True, False]] * 16
+
+
 def test_while_training_everybody_is_heard_unless_told_otherwise() -> None:
     query, outputs = drawn(5, 6)
     for mode, most in (("off", 6), ("straight_through", 2), ("gumbel", 2)):
