@@ -17,6 +17,7 @@ from PIL import Image
 from evodevo.errors import DataError, MissingExtraError, UnsafeFileError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks.table import TableSettings, TableTask
+from evodevo.tasks.table_images import cropped
 
 ROWS = "".join(f"word{number},{number},{'ab'[number % 2]}\n" for number in range(40))
 
@@ -160,6 +161,13 @@ def test_a_wrong_box_is_an_unreadable_image(tmp_path: Path) -> None:
     for wrong, reason in (("7,7,2,2", "outside"), ("1,1,0,2", "above 0"), ("1,1,2", "x, y, width, height")):
         with pytest.raises(DataError, match=f"row 1: .*{reason}"):
             _open(tmp_path, table.replace("1,1,2,2", wrong, 1), image="image", box="box")
+
+
+def test_a_box_shows_what_lies_in_the_image_and_never_the_other_end() -> None:
+    image = np.arange(30, dtype=np.uint8).reshape(5, 6, 1)
+    assert np.array_equal(cropped(image, (-2, -1, 4, 4), "a.png"), image[:3, :2])
+    with pytest.raises(DataError, match="outside"):
+        cropped(image, (-4, -4, 3, 3), "a.png")
 
 
 def test_a_path_out_of_the_folder_is_refused(tmp_path: Path) -> None:
