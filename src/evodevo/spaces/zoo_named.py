@@ -91,10 +91,11 @@ def paper(text: str | None = TEXT_TOWER, image: str | None = IMAGE_TOWER) -> Zoo
         for name, path in (("text", text), ("image", image))
         if path is not None
     }
+    modules = table_3_zoo(PAPER_WIDTH)
     return ZooStructure(
         width=PAPER_WIDTH,
-        modules=table_3_zoo(PAPER_WIDTH),
+        modules=modules,
         extractors=towers,
-        router=ZooRouterStructure(top_k=None),
+        router=ZooRouterStructure(top_k=len(modules)),  # a number: files of settings have no null
         dropout=0.1,
     )
