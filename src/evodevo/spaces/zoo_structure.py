@@ -76,7 +76,7 @@ class FusionStructure(Settings):
             the text alone; ``symmetric`` (both ways, side by side); ``concat`` (both sequences side by side);
             ``gmu`` (gated multimodal unit); ``bilinear`` (low rank).
         query: whose tokens ask. ``text`` swaps the roles.
-        values: whose tokens are keys and values: the other modality's, or ``image``: its own (Table 3, block C).
+        values: whose tokens are keys and values: the ``other`` modality's, or its ``own`` (Table 3, block C).
         heads: H_f.
         projection: output map after the heads; false as printed (eq. 41).
         gate: g of eq. 42: one number per sample, one per channel, or one half.
