@@ -15,6 +15,8 @@ from evodevo.report.view import cut
 MOST_ROWS = 600
 MOST_LINES = 24
 _POINTS = 64
+_NOTES = 6
+"""Remarks that are read at once; the others are folded."""
 
 
 def experiment_report(data: ExperimentReport) -> str:
@@ -52,9 +54,12 @@ def _chart(chart: Chart) -> Element:
 
 def _summary(data: ExperimentReport) -> Element:
     content: list[Element] = [cards(data.cards)] if data.cards else []
-    content += [paragraph(cut(note, 600)) for note in data.notes]
+    notes = [paragraph(cut(note, 600)) for note in data.notes]
+    content += notes[:_NOTES]
     if data.baselines:
         content.append(paragraph(cut(data.baselines, 600)))
+    if len(notes) > _NOTES:
+        content.append(details(f"{len(notes) - _NOTES} more remarks", *notes[_NOTES:]))
     return section("summary", "In one look", *content)
 
 
