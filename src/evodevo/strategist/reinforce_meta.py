@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from torch import Tensor
-
-from evodevo.strategist.base import Decision, Transition, Unroll
-from evodevo.strategist.policy_gradient import PolicyGradient
-from evodevo.strategist.reinforce import baselined
+from evodevo.strategist.base import Unroll
+from evodevo.strategist.reinforce import Reinforce
 from evodevo.strategist.state import Legal, State
 
 
-class ReinforceMeta(PolicyGradient):
+class ReinforceMeta(Reinforce):
     """Both learn one policy; the meta-gradient comes at every ``meta.every``-th event."""
 
     name = "reinforce_meta"
-
-    def _rate(self) -> float:
-        return self.settings.learning.reinforce_rate
-
-    def _judge(
-        self,
-        transitions: Sequence[Transition],
-        rewards: Sequence[float],
-        worth: Sequence[float],
-        after: Sequence[float],
-    ) -> tuple[list[float], list[float]]:
-        return baselined(transitions, rewards, worth, after, self.settings.learning.discount)
-
-    def _gain(self, log_probability: Tensor, decision: Decision, advantage: float) -> Tensor:
-        return log_probability * advantage
 
     def wants_gradient(self, event: int) -> bool:
         return event % self.settings.meta.every == 0
