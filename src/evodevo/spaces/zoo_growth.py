@@ -29,6 +29,9 @@ class EventSettings(Settings):
             other birth, and it is not pruned.
         warm_rate: factor of a newborn's learning rate meanwhile (zeta).
         horizon: share of the budget after which an event is rewarded (H).
+        looks: probes between two events, evenly, that only bring the moving averages up to date (T_eval).
+        overhead: FLOPs of probes and distillation as a share of those of training, at most; of a budget in seconds,
+            the seconds. Probes have fewer samples, and modules are distilled in fewer steps, where they would exceed it.
     """
 
     count: int = Field(default=8, ge=0, le=1000)
@@ -39,6 +42,8 @@ class EventSettings(Settings):
     warm: float = Field(default=0.06, gt=0, le=0.5)
     warm_rate: float = Field(default=0.1, gt=0, le=1)
     horizon: float = Field(default=0.08, gt=0, le=0.5)
+    looks: int = Field(default=1, ge=0, le=1000)
+    overhead: float = Field(default=0.1, gt=0, le=10)
 
     @model_validator(mode="after")
     def _first_before_last(self) -> Self:
@@ -180,6 +185,7 @@ class GrowthSettings(Settings):
         strategist: who decides.
         allow: operations that it may use.
         memory: edits of earlier runs warm-start a learned strategist (C17).
+        edit_memory: those edits: a blob of the store (``edit_memory`` of an evaluation that grew); None begins without.
     """
 
     strategist: Strategist = "ppo"
@@ -192,3 +198,4 @@ class GrowthSettings(Settings):
     caps: CapSettings = CapSettings()
     replay: ReplaySettings = ReplaySettings()
     memory: bool = True
+    edit_memory: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")

@@ -20,11 +20,14 @@ class Budget(Settings):
         gt=0,
         description="wall-clock seconds, measurements between steps included; cannot be repeated bit for bit",
     )
+    flops: float | None = Field(
+        default=None, gt=0, description="executed FLOPs of forward and backward passes, and of what belongs to growing"
+    )
 
     @model_validator(mode="after")
     def _one_is_given(self) -> Self:
-        if self.tokens is None and self.steps is None and self.seconds is None:
-            raise ValueError("a budget needs at least one of tokens, steps, seconds")
+        if self.tokens is None and self.steps is None and self.seconds is None and self.flops is None:
+            raise ValueError("a budget needs at least one of tokens, steps, seconds, flops")
         return self
 
 
