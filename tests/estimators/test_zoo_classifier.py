@@ -106,13 +106,14 @@ def test_labels() -> None:
 def test_groups_do_not_stand_on_both_sides() -> None:
     groups = np.repeat(np.arange(20), 5)
     answers = np.tile([0, 1], 50)
-    train, validation = divided(answers, groups, 0.2)
+    train, validation, _ = divided(answers, groups, 0.2).values()
     assert not set(groups[train]) & set(groups[validation])
     assert sorted([*train, *validation]) == list(range(100))
     assert len(validation) == 20
-    train, validation = divided(answers, None, 0.2)
+    train, validation, _ = divided(answers, None, 0.2).values()
     assert answers[validation].mean() == pytest.approx(0.5)
-    assert len(divided(answers, None, 0.0)[1]) == len(divided(answers[:19], None, 0.2)[1]) == 0
+    assert len(divided(answers, None, 0.0)["validation"]) == 0
+    assert len(divided(answers[:19], None, 0.2)["validation"]) == 0
     with pytest.raises(UsageError, match="one value for each of 100"):
         divided(answers, groups[:5], 0.2)
 

@@ -34,7 +34,7 @@ from evodevo.training.settings import TrainingSettings
 
 FEWEST = 20
 """Below so many samples none are kept aside: a handful says nothing about an epoch."""
-SPLITS: tuple[Split, Split] = ("train", "validation")
+SPLITS: tuple[Split, ...] = ("train", "validation", "architecture")
 
 
 class Plan(Settings):
@@ -68,29 +68,43 @@ def build(
     return network
 
 
-def divided(answers: NDArray[Any], groups: Any, fraction: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Places for training and for validation; classes are spread evenly, groups stay together.
+def divided(
+    answers: NDArray[Any], groups: Any, validation: float, architecture: float = 0.0
+) -> dict[Split, NDArray[np.int64]]:
+    """Places of each split; classes are spread evenly, groups stay together.
+
+    Where there are too few samples or groups for all, the split ``architecture`` stays empty first, then validation.
 
     Args:
         answers: classes (n,) or labels (n, labels).
         groups: (n,), or None where every sample stands for itself.
-        fraction: for validation.
+        validation, architecture: fractions of the samples.
 
     Raises:
         UsageError: a fraction that is none, or groups of another number than samples.
     """
     count = len(answers)
-    if not 0 <= fraction < 1:
-        raise UsageError(f"validation_fraction is {fraction}; it must be 0 or more and below 1.")
+    if not 0 <= validation < 1:
+        raise UsageError(f"validation_fraction is {validation}; it must be 0 or more and below 1.")
+    if not 0 <= architecture < 1 - validation:
+        raise UsageError(
+            f"architecture_fraction is {architecture}; it must be 0 or more, and leave training samples beside a "
+            f"validation_fraction of {validation}."
+        )
     names = np.arange(count) if groups is None else np.asarray(groups)
     if names.shape != (count,):
         raise UsageError(f"groups want one value for each of {count} samples; they have the shape {names.shape}.")
-    if fraction == 0 or count < FEWEST or len(np.unique(names)) < 2:
-        return np.arange(count), np.zeros(0, np.int64)
-    shares = Shares(train=1 - fraction, validation=fraction)
-    classes = [row.tobytes() for row in np.ascontiguousarray(answers)]
-    found = divide([str(one).encode() for one in names.tolist()], classes, shares, SPLITS)
-    return found["train"], found["validation"]
+    shares: dict[Split, float] = {"train": 1 - validation - architecture}
+    shares |= {"validation": validation} if validation else {}
+    shares |= {"architecture": architecture} if architecture else {}
+    most = 1 if count < FEWEST else len(np.unique(names))
+    splits = list(shares)[:most]
+    found: dict[Split, NDArray[np.int64]] = {"train": np.arange(count)}
+    if len(splits) > 1:
+        classes = [row.tobytes() for row in np.ascontiguousarray(answers)]
+        given = Shares(**{split: shares[split] for split in splits})
+        found = divide([str(one).encode() for one in names.tolist()], classes, given, splits)
+    return {"train": found["train"], **{split: found.get(split, np.zeros(0, np.int64)) for split in SPLITS[1:]}}
 
 
 def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course:

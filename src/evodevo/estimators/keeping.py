@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -18,11 +19,14 @@ from evodevo.settings import Settings, validate
 from evodevo.spaces.zoo_structure import ZooStructure
 
 if TYPE_CHECKING:
-    from evodevo.estimators.zoo_classifier import ZooClassifier
+    from evodevo.estimators.classifier import Classifier
 
-    C = TypeVar("C", bound=ZooClassifier)
+    C = TypeVar("C", bound=Classifier)
 
 ABOUT, WEIGHTS = "zoo.json", "weights.safetensors"
+EDITS, MEMORY, PARENT = "edits.json", "edit_memory.jsonl", "{}.safetensors"
+"""Of one that grew: the log, what the edits were worth, and the weights of parents by their SHA-256."""
+_MORE = re.compile(rf"{re.escape(EDITS)}|{re.escape(MEMORY)}|[0-9a-f]{{64}}\.safetensors")
 MOST_BYTES = 64 << 20
 """Of the JSON: a vocabulary and a structure."""
 
@@ -30,7 +34,7 @@ MOST_BYTES = 64 << 20
 class Kept(Settings):
     """What ``zoo.json`` holds."""
 
-    format: Literal["evodevo.zoo_classifier/1"]
+    format: str
     parameters: dict[str, Any]
     structure: ZooStructure
     reading: Reading
@@ -40,9 +44,10 @@ class Kept(Settings):
     course: dict[str, Any]
 
 
-def save(classifier: ZooClassifier, folder: Path) -> None:
-    """See ``ZooClassifier.save``."""
-    if folder.exists() and {one.name for one in folder.iterdir()} - {ABOUT, WEIGHTS}:
+def save(classifier: Classifier, folder: Path) -> None:
+    """See ``Classifier.save``."""
+    before = {one.name for one in folder.iterdir()} if folder.exists() else set()
+    if any(name not in (ABOUT, WEIGHTS) and not _MORE.fullmatch(name) for name in before):
         raise UsageError(f"{folder} holds other files; name a folder that is empty or new.")
     classes = classifier.classes_.tolist()
     if any(not isinstance(one, (str, int, float, bool)) for one in classes):
@@ -50,39 +55,36 @@ def save(classifier: ZooClassifier, folder: Path) -> None:
     network = classifier.network_
     given = classifier.get_params(deep=False)
     # A generator or modules of one's own belong to the fit; what was made of them is in the structure.
-    plain: dict[str, Any] = {
-        name: one for name, one in given.items() if one is None or isinstance(one, (str, int, float, bool))
-    }
-    if not isinstance(given["modules"], str) and all(isinstance(one, str) for one in given["modules"]):
-        plain["modules"] = list(given["modules"])
+    plain = {name: _plain(one) for name, one in given.items() if _is_plain(one)}
     kept = Kept(
-        format="evodevo.zoo_classifier/1",
+        format=classifier.kept_format,
         parameters=plain,
         structure=network.structure,
         reading=classifier._reading,
         kind="class" if classifier._targets.output.kind == "class" else "labels",
         classes=tuple(classes),
         features=getattr(classifier, "n_features_in_", None),
-        course={
-            "metric_": classifier.metric_,
-            "best_epoch_": classifier.best_epoch_,
-            "n_epochs_": classifier.n_epochs_,
-            "history_": classifier.history_,
-        },
+        course={name: getattr(classifier, name) for name in classifier.kept_facts},
     )
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: one.contiguous() for name, one in network.state_dict().items()}
+    more = classifier._more_files()
+    for name in before - {ABOUT, WEIGHTS} - set(more):
+        (folder / name).unlink()
+    for name, contents in more.items():
+        (folder / name).write_bytes(contents)
     save_file(tensors, folder / WEIGHTS)
     (folder / ABOUT).write_text(canonical.dumps(kept.model_dump(mode="json")), encoding="utf-8")
 
 
 def load(cls: type[C], folder: Path) -> C:
-    """See ``ZooClassifier.load``."""
+    """See ``Classifier.load``."""
     try:
         if (folder / ABOUT).stat().st_size > MOST_BYTES:
             raise UnsafeFileError(f"{folder / ABOUT} has more than {MOST_BYTES:,} bytes; it is no classifier of ours.")
         text = (folder / ABOUT).read_text(encoding="utf-8")
         tensors = load_file(folder / WEIGHTS)
+        more = {one.name: one.read_bytes() for one in folder.iterdir() if _MORE.fullmatch(one.name)}
     except FileNotFoundError as error:
         raise NotFoundError(f"no classifier in {folder}: {Path(error.filename or WEIGHTS).name} is missing.") from None
     except (SafetensorError, UnicodeDecodeError) as error:
@@ -91,17 +93,33 @@ def load(cls: type[C], folder: Path) -> C:
         kept = validate(
             Kept, canonical.loads(text, what=str(folder / ABOUT), max_bytes=MOST_BYTES), what="a classifier"
         )
+        if kept.format != cls.kept_format:
+            raise UsageError(f"its format is {kept.format[:60]!r}, that of a {cls.__name__} {cls.kept_format!r}.")
         names = kept.parameters.get("modules", ())
         listed = {"modules": tuple(names)} if isinstance(names, list) else {}
         classifier = cls(**{**kept.parameters, **listed})
         targets = restored(kept.kind, np.array(kept.classes))
         network = build(kept.structure, kept.reading.inputs, (targets.output,), seed=0)
         network.load_state_dict(tensors)
+        classifier._take_files(more)
     except (UsageError, TypeError, RuntimeError) as error:
         raise UnsafeFileError(f"{folder} holds no classifier of this evodevo: {error}") from None
     classifier._take(kept.reading, targets, network.eval())
-    for name in ("metric_", "best_epoch_", "n_epochs_", "history_"):
+    for name in cls.kept_facts:
         setattr(classifier, name, kept.course.get(name))
     if kept.features is not None:
         classifier.n_features_in_ = kept.features
     return classifier
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON can hold it."""
+    if isinstance(value, (list, tuple)):
+        return all(_is_plain(one) for one in value)
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_plain(one) for name, one in value.items())
+    return value is None or isinstance(value, (str, int, float, bool))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

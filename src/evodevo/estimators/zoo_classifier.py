@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-
-from evodevo.errors import UsageError
-from evodevo.estimators.reading import VECTORS, Columns, Reading, columns_of
-from evodevo.estimators.targets import Targets, read_targets
-from evodevo.settings import validate
+from evodevo.estimators.classifier import Classifier, Lesson
 from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_structure import ZooStructure
-from evodevo.tasks.in_memory import InMemoryTask
-
-if TYPE_CHECKING:
-    from evodevo.models.module_zoo import ModuleZoo
 
 
-class ZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ZooClassifier(Classifier):
     """A classifier whose modules are chosen per sample by a router.
 
     ``X`` is a table of numbers (n, features); texts; images as uint8 (n, height, width) or (n, height, width,
@@ -58,8 +43,8 @@ class ZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         network_: the ``ModuleZoo``.
     """
 
-    classes_: NDArray[Any]
-    network_: ModuleZoo
+    kept_format = "evodevo.zoo_classifier/1"
+    kept_facts = ("metric_", "best_epoch_", "n_epochs_", "history_")
 
     def __init__(
         self,
@@ -92,30 +77,10 @@ class ZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
-        """Train from scratch.
-
-        Args:
-            X: samples; see the class.
-            y: classes (n,) or labels (n, labels).
-            groups: (n,) what must not stand on both sides of the validation split, for example the author.
-
-        Raises:
-            ValueError: samples, targets or parameters that cannot be used.
-        """
+    def _train(self, lesson: Lesson) -> None:
         from evodevo.estimators.fitting import Plan, build, divided, fit
 
-        columns, y = self._columns(X, y, first=True)
-        reading = Reading.of(columns, self.text_length)
-        batch = reading.read(columns)
-        targets, answers = read_targets(y, len(next(iter(batch.values()))))
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        train, validation = divided(answers, groups, self.validation_fraction)
-        samples = {**batch, f"{targets.output.name}/target": answers}
-        parts: Any = {"train": {name: array[train] for name, array in samples.items()}}
-        if len(validation):
-            parts["validation"] = {name: array[validation] for name, array in samples.items()}
-        task = InMemoryTask(reading.inputs, (targets.output,), parts)
+        task = lesson.task(divided(lesson.answers, lesson.groups, self.validation_fraction))
         plan = Plan(
             epochs=self.epochs,
             seconds=self.seconds,
@@ -125,95 +90,10 @@ class ZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             device=self.device,
             verbose=bool(self.verbose),
         )
-        network = build(self._structure(seed), task.inputs, task.outputs, seed)
-        course = fit(network, task, plan, seed)
-        self._take(reading, targets, network)
+        network = build(self._structure(lesson.seed), task.inputs, task.outputs, lesson.seed)
+        course = fit(network, task, plan, lesson.seed)
+        self._take(lesson.reading, lesson.targets, network)
         self.metric_ = course.metric
         self.best_epoch_ = course.best_epoch
         self.n_epochs_ = course.epochs
         self.history_ = course.history
-        return self
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities: of classes (n, classes), each row sums to 1; of labels (n, labels), each for itself."""
-        from evodevo.estimators.answering import probabilities
-
-        batch = self._batch(X)
-        return probabilities(self.network_, batch, self._targets.output, self.device)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The likeliest class (n,), or the labels with a probability above one half, as an indicator (n, labels)."""
-        found = self.predict_proba(X)
-        if self._targets.output.kind == "labels":
-            return (found > 0.5).astype(np.int64)
-        chosen: NDArray[Any] = self.classes_[found.argmax(1)]
-        return chosen
-
-    def routing(self, X: Any) -> dict[str, NDArray[np.float64]]:
-        """How much each module counts for each sample: id -> weights (n,)."""
-        from evodevo.estimators.answering import weights
-
-        batch = self._batch(X)
-        return weights(self.network_, batch, self.device)
-
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted classifier: ``zoo.json`` and ``weights.safetensors``; nothing in them is code.
-
-        Raises:
-            UsageError: classes that are neither texts nor numbers, or a folder that holds other files.
-        """
-        from evodevo.estimators.keeping import save
-
-        check_is_fitted(self)
-        save(self, Path(folder))
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """A classifier that was saved.
-
-        Raises:
-            NotFoundError: nothing there.
-            UnsafeFileError: files of another kind, or damaged ones.
-        """
-        from evodevo.estimators.keeping import load
-
-        return load(cls, Path(folder))
-
-    def _columns(self, X: Any, y: Any = None, *, first: bool = False) -> tuple[Columns, Any]:
-        columns = columns_of(X)
-        if columns is None:
-            more = {"y": y, "multi_output": True} if first else {}
-            checked: Any = validate_data(self, X, reset=first, dtype=np.float64, **more)
-            table, y = checked if first else (checked, None)
-            return {VECTORS: table}, y
-        if first and y is None:
-            raise UsageError("the classifier requires y to be passed, but the target y is None.")
-        if first and "n_features_in_" in vars(self):
-            del self.n_features_in_
-        return columns, y
-
-    def _batch(self, X: Any) -> Any:
-        check_is_fitted(self)
-        reading: Reading = self._reading
-        return reading.read(self._columns(X)[0])
-
-    def _structure(self, seed: int) -> ZooStructure:
-        from evodevo.estimators.zoos import zoo
-
-        modules = [module.model_dump(mode="json") for module in zoo(self.modules, self.width, seed)]
-        values = {"width": self.width, "modules": modules, "dropout": self.dropout}
-        return validate(ZooStructure, values, what="ZooClassifier")
-
-    def _take(self, reading: Reading, targets: Targets, network: ModuleZoo) -> None:
-        self._reading = reading
-        self._targets = targets
-        self.classes_ = targets.classes
-        self.network_ = network
-        self.modules_ = [module.id for module in network.structure.modules]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        tags.input_tags.string = True
-        tags.input_tags.three_d_array = True
-        return tags

@@ -1,0 +1,199 @@
+"""What all classifiers of the library share: what they read, what they answer, how they are kept.
+
+A concrete one adds its parameters in ``__init__`` (scikit-learn reads their names there), and ``_train``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from evodevo.errors import UsageError
+from evodevo.estimators.reading import VECTORS, Columns, Reading, columns_of
+from evodevo.estimators.targets import Targets, read_targets
+from evodevo.settings import validate
+from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.tasks.base import Batch, Split
+from evodevo.tasks.in_memory import InMemoryTask
+
+if TYPE_CHECKING:
+    from evodevo.models.module_zoo import ModuleZoo
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a classifier is fitted on.
+
+    Attributes:
+        reading: how samples become arrays.
+        targets: what is asked.
+        samples: inputs and targets of all samples.
+        answers: targets alone: classes (n,) or labels (n, labels).
+        groups: as ``fit`` got them.
+        seed: of everything that is drawn.
+    """
+
+    reading: Reading
+    targets: Targets
+    samples: Batch
+    answers: NDArray[Any]
+    groups: Any
+    seed: int
+
+    def task(self, places: Mapping[Split, NDArray[np.int64]]) -> InMemoryTask:
+        """The samples of each split that has some."""
+        parts: Any = {
+            split: {name: array[rows] for name, array in self.samples.items()}
+            for split, rows in places.items()
+            if len(rows)
+        }
+        return InMemoryTask(self.reading.inputs, (self.targets.output,), parts)
+
+
+class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """A zoo of modules that classifies; see the concrete ones for what ``X`` and ``y`` may be.
+
+    Attributes:
+        kept_format: what is written before a saved one.
+        kept_facts: attributes that are saved with it, as JSON.
+    """
+
+    kept_format: ClassVar[str]
+    kept_facts: ClassVar[tuple[str, ...]]
+    width: int
+    modules: Any
+    dropout: float
+    text_length: int
+    device: str
+    random_state: Any
+    classes_: NDArray[Any]
+    network_: ModuleZoo
+    modules_: list[str]
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Train from scratch.
+
+        Args:
+            X: samples; see the class.
+            y: classes (n,) or labels (n, labels).
+            groups: (n,) what must not stand on both sides of a split, for example the author.
+
+        Raises:
+            ValueError: samples, targets or parameters that cannot be used.
+        """
+        columns, y = self._columns(X, y, first=True)
+        reading = Reading.of(columns, self.text_length)
+        batch = reading.read(columns)
+        targets, answers = read_targets(y, len(next(iter(batch.values()))))
+        samples = {**batch, f"{targets.output.name}/target": answers}
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        self._train(Lesson(reading, targets, samples, answers, groups, seed))
+        return self
+
+    @abstractmethod
+    def _train(self, lesson: Lesson) -> None:
+        """Train a network, ``_take`` it, and set what else a fit leaves."""
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities: of classes (n, classes), each row sums to 1; of labels (n, labels), each for itself."""
+        from evodevo.estimators.answering import probabilities
+
+        batch = self._batch(X)
+        return probabilities(self.network_, batch, self._targets.output, self.device)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class (n,), or the labels with a probability above one half, as an indicator (n, labels)."""
+        found = self.predict_proba(X)
+        if self._targets.output.kind == "labels":
+            return (found > 0.5).astype(np.int64)
+        chosen: NDArray[Any] = self.classes_[found.argmax(1)]
+        return chosen
+
+    def routing(self, X: Any) -> dict[str, NDArray[np.float64]]:
+        """How much each module counts for each sample: id -> weights (n,)."""
+        from evodevo.estimators.answering import weights
+
+        batch = self._batch(X)
+        return weights(self.network_, batch, self.device)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted classifier: ``zoo.json`` and ``weights.safetensors``; nothing in them is code.
+
+        Raises:
+            UsageError: classes that are neither texts nor numbers, or a folder that holds other files.
+        """
+        from evodevo.estimators.keeping import save
+
+        check_is_fitted(self)
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """A classifier that was saved.
+
+        Raises:
+            NotFoundError: nothing there.
+            UnsafeFileError: files of another kind, or damaged ones.
+        """
+        from evodevo.estimators.keeping import load
+
+        return load(cls, Path(folder))
+
+    def _columns(self, X: Any, y: Any = None, *, first: bool = False) -> tuple[Columns, Any]:
+        columns = columns_of(X)
+        if columns is None:
+            more = {"y": y, "multi_output": True} if first else {}
+            checked: Any = validate_data(self, X, reset=first, dtype=np.float64, **more)
+            table, y = checked if first else (checked, None)
+            return {VECTORS: table}, y
+        if first and y is None:
+            raise UsageError("the classifier requires y to be passed, but the target y is None.")
+        if first and "n_features_in_" in vars(self):
+            del self.n_features_in_
+        return columns, y
+
+    def _batch(self, X: Any) -> Any:
+        check_is_fitted(self)
+        reading: Reading = self._reading
+        return reading.read(self._columns(X)[0])
+
+    def _structure(self, seed: int) -> ZooStructure:
+        from evodevo.estimators.zoos import zoo
+
+        modules = [module.model_dump(mode="json") for module in zoo(self.modules, self.width, seed)]
+        values = {"width": self.width, "modules": modules, "dropout": self.dropout}
+        return validate(ZooStructure, values, what="ZooClassifier")
+
+    def _take(self, reading: Reading, targets: Targets, network: ModuleZoo) -> None:
+        self._reading = reading
+        self._targets = targets
+        self.classes_ = targets.classes
+        self.network_ = network
+        self.modules_ = [module.id for module in network.structure.modules]
+
+    def _more_files(self) -> dict[str, bytes]:
+        """File name -> contents, of what a saved one keeps beside settings and weights."""
+        return {}
+
+    def _take_files(self, files: Mapping[str, bytes]) -> None:
+        """The same files of one that is being loaded.
+
+        Raises:
+            UsageError: they hold something else.
+        """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        tags.input_tags.string = True
+        tags.input_tags.three_d_array = True
+        return tags
