@@ -23,6 +23,7 @@ from evodevo.spaces.h_model_structure import (
 )
 from evodevo.spaces.layers import (
     ConvolutionLayer,
+    GenotypeLayer,
     Layer,
     LIVLayer,
     LSTMLayer,
@@ -32,6 +33,8 @@ from evodevo.spaces.layers import (
     TransformerLayer,
 )
 from evodevo.spaces.operator import Dimensions
+from evodevo.spaces.zoo_archetypes import archetype
+from evodevo.spaces.zoo_genotype import ZooModule
 from evodevo.testing.layers import LayerCase, LayerTests
 from evodevo.testing.operators import run_in_pieces
 
@@ -53,6 +56,12 @@ def nested(causal: bool, width: int = WIDTH, **options: Any) -> NestedLayer:
     hidden = (TransformerLayer(heads=2), ConvolutionLayer())
     structure = HModelStructure(width=width, hidden=hidden, iterations=2, causal=causal, **options)
     return NestedLayer(structure=structure, width=None if width == WIDTH else width)
+
+
+def module(family: str, made_for: int = WIDTH, **more: Any) -> GenotypeLayer:
+    """A module of a zoo."""
+    genotype = archetype(family, made_for)
+    return GenotypeLayer(module=ZooModule(id=f"{family}-1", genotype=genotype), **more)
 
 
 SPECS: tuple[Layer, ...] = (
@@ -83,7 +92,10 @@ def cases() -> list[LayerCase]:
         LayerCase(nested(False), WIDTH, causal=False),
         LayerCase(nested(False, width=8, aggregation="attention"), WIDTH, causal=False),
     ]
-    return [*both, *routed]
+    families = ("transformer", "mlp", "resnet1d", "lstm", "cnn", "squeeze_excite")
+    modules = [LayerCase(module(family), WIDTH, causal=False) for family in families]
+    modules += [LayerCase(module("mlp"), WIDTH, causal=True), LayerCase(module("mlp", 8, width=8), WIDTH, causal=True)]
+    return [*both, *routed, *modules]
 
 
 def name(case: LayerCase) -> str:
@@ -92,6 +104,8 @@ def name(case: LayerCase) -> str:
     chosen = f"-{spec.operator}-{spec.band}" if isinstance(spec, LIVLayer) else ""
     if isinstance(spec, SpanLayer):
         chosen = f"-{spec.first}-{spec.last}"
+    if isinstance(spec, GenotypeLayer):
+        chosen = f"-{spec.module.id}"
     return f"{spec.kind}{chosen}{f'-{spec.width}' if spec.width else ''}-{'causal' if case.causal else 'both'}"
 
 
@@ -179,13 +193,16 @@ def test_h_models_can_be_nested_twice() -> None:
     ("spec", "causal", "residual", "message"),
     [
         (nested(False), True, True, "causal = true"),
+        (module("lstm"), True, True, "looks at later positions"),
+        (module("mlp", 8), False, True, "set the layer's width to 8"),
+        (module("mlp"), False, False, "residuals of its graph"),
         (nested(False), False, False, "no residual"),
         (nested(False, width=8).model_copy(update={"width": None}), False, True, "set the layer's width to 8"),
         (nested(False, regularisation=RegularisationStructure(z=0.1)), False, True, "layer_dropout only"),
         (nested(False, halting=HaltingStructure(rule="kl")), False, True, "layer_dropout only"),
     ],
 )
-def test_a_nested_model_that_cannot_be_is_refused(spec: Layer, causal: bool, residual: bool, message: str) -> None:
+def test_what_cannot_be_is_refused(spec: Layer, causal: bool, residual: bool, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         build_layer(spec, WIDTH, causal=causal, residual=residual)
 

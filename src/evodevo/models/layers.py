@@ -94,4 +94,5 @@ LAYERS.add("lstm", _lstm)
 LAYERS.add("liv", _liv)
 LAYERS.add("pretrained", _pretrained)
 LAYERS.add("span", "evodevo.models.span:build_span")
+LAYERS.add("genotype", "evodevo.models.genotype_layer:build_genotype")  # nodes of its graph may be layers
 LAYERS.add("h_model", "evodevo.models.nested:build_nested")  # its hidden layers are layers

@@ -9,6 +9,7 @@ from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
 from evodevo.spaces.layer_cost import layer_parameters, liv_operator
 from evodevo.spaces.layers import (
     ConvolutionLayer,
+    GenotypeLayer,
     Layer,
     LIVLayer,
     MLPLayer,
@@ -17,6 +18,7 @@ from evodevo.spaces.layers import (
     SpanLayer,
     TransformerLayer,
 )
+from evodevo.spaces.zoo_archetypes import words
 
 FAMILIES = {
     "transformer": "attention",
@@ -56,6 +58,8 @@ def layer_mark(layer: Layer, structure: HModelStructure) -> LayerMark:
         details.append(f"{layer.router} router")
     count = "" if isinstance(layer, PretrainedLayer) else f"{_parameters(layer, structure):,} parameters"
     name = layer.operator if isinstance(layer, LIVLayer) else layer.kind.replace("_", " ")
+    if isinstance(layer, GenotypeLayer):
+        name = layer.module.id
     return LayerMark(name, _family(layer, width), ", ".join(word for word in details if word), title=count)
 
 
@@ -107,6 +111,8 @@ def _sizes(layer: Layer, width: int) -> str:
         return f"LIVs {layer.first + 1} to {layer.last + 1}"
     if isinstance(layer, NestedLayer):
         return f"{len(layer.structure.hidden)} layers, T = {layer.structure.iterations}"
+    if isinstance(layer, GenotypeLayer):
+        return words(layer.module.genotype)
     return ""
 
 

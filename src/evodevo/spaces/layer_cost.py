@@ -18,6 +18,7 @@ from evodevo.spaces.classes import OPERATORS
 from evodevo.spaces.compiler import compile_operator
 from evodevo.spaces.layers import (
     ConvolutionLayer,
+    GenotypeLayer,
     Layer,
     LIVLayer,
     LSTMLayer,
@@ -34,6 +35,7 @@ from evodevo.spaces.text import parse_segments
 
 if TYPE_CHECKING:
     from evodevo.spaces.h_model_structure import HModelStructure
+    from evodevo.spaces.zoo_genotype import ModuleGenotype
 
 STATE_BYTES = 4
 
@@ -144,6 +146,8 @@ def _own_parameters(spec: Layer, width: int, causal: bool) -> int:
         return pretrained_sizes(spec, width).parameters
     if isinstance(spec, SpanLayer):
         return (1 if causal else 2) * _span_parameters(spec, width)
+    if isinstance(spec, GenotypeLayer):
+        return _module_parameters(spec, width, causal)
     return sum(_nested_parameters(spec, width).values())
 
 
@@ -172,6 +176,8 @@ def _own_work(spec: Layer, width: int, length: int, causal: bool, visible: bool)
         return Work(products) + _feedforward_work(width, sizes.feedforward, length)
     if isinstance(spec, SpanLayer):
         return _span_work(spec, width, length, visible).times(1 if causal else 2)
+    if isinstance(spec, GenotypeLayer):
+        return _module_work(spec, width, length, causal)
     return _nested_work(spec, width, length, visible)
 
 
@@ -251,6 +257,47 @@ def _inner(spec: NestedLayer, width: int) -> HModelStructure:
             f"{spec.structure.width}, and adapters are put around it."
         )
     return spec.structure
+
+
+# Modules of a zoo
+
+
+def checked_genotype(spec: GenotypeLayer, width: int, causal: bool) -> ModuleGenotype:
+    """The genotype of a layer among channels of that width.
+
+    Raises:
+        UsageError: it is made for another width, or looks at other positions in a causal model.
+        GenomeError: its graph is none.
+    """
+    from evodevo.spaces.zoo_graphs import check_graph  # some of its nodes are layers
+    from evodevo.spaces.zoo_module_cost import looks_at_others
+
+    name, genotype = spec.module.id, spec.module.genotype
+    if genotype.width != width:
+        raise UsageError(
+            f"the module {name!r} is made for width {genotype.width}, not {width}: set the layer's width to "
+            f"{genotype.width}, and adapters are put around it."
+        )
+    check_graph(genotype.graph, genotype.width)
+    others = [node.id for node in genotype.graph.nodes if looks_at_others(node)] if causal else []
+    if others:
+        raise UsageError(
+            f"the module {name!r} looks at later positions by its node {others[0]!r}; a causal model can only have "
+            "modules that look at each position alone, such as the archetype mlp."
+        )
+    return genotype
+
+
+def _module_parameters(spec: GenotypeLayer, width: int, causal: bool) -> int:
+    from evodevo.spaces.zoo_module_cost import genotype_parameters
+
+    return genotype_parameters(checked_genotype(spec, width, causal))
+
+
+def _module_work(spec: GenotypeLayer, width: int, length: int, causal: bool) -> Work:
+    from evodevo.spaces.zoo_module_cost import genotype_work
+
+    return genotype_work(checked_genotype(spec, width, causal), length)
 
 
 # LIV operators

@@ -14,6 +14,7 @@ from evodevo.settings import Settings
 
 if TYPE_CHECKING:
     from evodevo.spaces.h_model_structure import HModelStructure
+    from evodevo.spaces.zoo_genotype import ZooModule
 
 
 RouterHead = Literal["feedforward", "linear", "channel", "constant", "independent"]
@@ -130,8 +131,30 @@ class NestedLayer(_Layer):
     structure: HModelStructure
 
 
+class GenotypeLayer(_Layer):
+    """A module of a zoo: any graph of typed nodes, under an id that stays when its place moves.
+
+    In a causal H-Model every node of it must look at one position alone.
+
+    Attributes:
+        module: id, genotype and descent; its seed is that of growth: an H-Model draws weights of what it begins with
+            from its own seed.
+    """
+
+    kind: Literal["genotype"] = "genotype"
+    module: ZooModule
+
+
 Layer = Annotated[
-    TransformerLayer | MLPLayer | ConvolutionLayer | LSTMLayer | LIVLayer | PretrainedLayer | SpanLayer | NestedLayer,
+    TransformerLayer
+    | MLPLayer
+    | ConvolutionLayer
+    | LSTMLayer
+    | LIVLayer
+    | PretrainedLayer
+    | SpanLayer
+    | NestedLayer
+    | GenotypeLayer,
     Field(discriminator="kind"),
 ]
 MAX_NESTING = 3

@@ -12,7 +12,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-import evodevo.spaces.h_model_structure  # noqa: F401 - completes the layers, one of which is an H-Model
 from evodevo import canonical
 from evodevo.settings import Settings
 from evodevo.spaces.layers import Layer
@@ -196,3 +195,6 @@ class ZooModule(Settings):
         if self.id in self.parents:
             raise ValueError(f"the module {self.id!r} names itself as a parent")
         return self
+
+
+import evodevo.spaces.h_model_structure  # noqa: E402, F401 - completes the layers: H-Models, and modules like these

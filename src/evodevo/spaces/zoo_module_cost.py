@@ -51,6 +51,13 @@ def _nodes(genotype: ModuleGenotype) -> list[tuple[Node, int]]:
     return [(node, found[inputs[node.id][0]]) for node in genotype.graph.nodes]
 
 
+def looks_at_others(node: Node) -> bool:
+    """Whether what a node answers at a position depends on other positions: such a node is not causal."""
+    if isinstance(node, ConvolutionNode):
+        return node.kernel > 1
+    return isinstance(node, AttentionNode | LSTMNode | SqueezeExciteNode | LayerNode)
+
+
 def squeezed(node: SqueezeExciteNode, w: int) -> int:
     """Units between squeezing and exciting."""
     return max(1, w // node.reduction)
