@@ -1,0 +1,127 @@
+"""From what an evaluation recorded of a growth to objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from evodevo.runs.growth_data import MEASURES, Growth, Happening, Life, Sight
+from evodevo.settings import validate
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_edits import Edit
+from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
+
+if TYPE_CHECKING:
+    from evodevo.runs.archive import Individual
+
+
+def growth_of(individual: Individual) -> Growth | None:
+    """The growth that was recorded; None where the network did not grow, or has not ended.
+
+    Raises:
+        UsageError: edits of another evodevo.
+    """
+    told = individual.fact.get("growth")
+    if told is None:
+        return None
+    facts = individual.fact
+    steps = float(facts.get("steps") or max((one["step"] for one in told["timeline"]), default=1))
+    events = _events(told)
+    named = {one["id"]: str(one["archetype"]) for one in told.get("start", ())}
+    start = {one.id: one for one in started(individual)}
+    first = named or {name: one.genotype.archetype for name, one in start.items()}
+    # A record without its start knows those that a probe or an edit named.
+    seen = (row["id"] for entry in told["timeline"][:1] for row in entry["modules"])
+    first = first or dict.fromkeys(seen, "")
+    genotypes = {name: one.genotype for name, one in start.items()}
+    return Growth(
+        strategist=str(told.get("strategist") or individual.genome.options.get("strategist", "")),
+        events=events,
+        lives=_lives(first, genotypes, events, _sights(told, steps)),
+        steps=steps,
+        decisions=int(told.get("decisions", 0)),
+        differing=tuple(told.get("differing", ())),
+        overhead=told.get("overhead") or {},
+    )
+
+
+def started(individual: Individual) -> tuple[ZooModule, ...]:
+    """The modules of the zoo that was to grow; none of another network."""
+    network = individual.genome.network
+    return network.structure.modules if isinstance(network, ModuleZooNetwork) else ()
+
+
+def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:
+    edits: dict[int, list[Edit]] = {}
+    for one in told["edits"]:
+        edit = validate(Edit, one, what="a recorded edit")
+        edits.setdefault(edit.event, []).append(edit)
+    rewards = {one["number"]: one for one in told.get("rewards", ())}
+    return tuple(
+        Happening(
+            number=one["event"],
+            step=float(one["step"]),
+            share=float(one["share"]),
+            value=one["value"],
+            loss=one["loss"],
+            edits=tuple(edits.get(one["event"], ())),
+            reward=rewards.get(one["event"], {}).get("total"),
+            terms=rewards.get(one["event"], {}).get("terms", {}),
+        )
+        for one in told["timeline"]
+    )
+
+
+def _sights(told: Mapping[str, Any], steps: float) -> dict[str, tuple[Sight, ...]]:
+    """Module -> what probes saw, in order of time."""
+    found: dict[str, list[Sight]] = {}
+    end = told.get("end")
+    entries = [*told["timeline"], *told.get("looks", ()), *([] if end is None else [{"step": steps, **end}])]
+    for entry in sorted(entries, key=lambda one: float(one["step"])):
+        for row in entry["modules"]:
+            values = {name: float(row[name]) for name in MEASURES if row.get(name) is not None}
+            sight = Sight(float(entry["step"]), entry.get("share"), entry.get("event"), values)
+            found.setdefault(row["id"], []).append(sight)
+    return {name: tuple(one) for name, one in found.items()}
+
+
+def _lives(
+    first: Mapping[str, str],
+    genotypes: Mapping[str, ModuleGenotype],
+    events: Sequence[Happening],
+    sights: Mapping[str, tuple[Sight, ...]],
+) -> tuple[Life, ...]:
+    ends = {
+        edit.module: (event, edit.note)
+        for event in events
+        for edit in event.edits
+        if edit.action.operation == "prune" and edit.module is not None
+    }
+    lives = [Life(name, kind, genotypes.get(name), sights=sights.get(name, ())) for name, kind in first.items()]
+    lives += [
+        Life(
+            edit.module,
+            edit.after.archetype,
+            edit.after,
+            edit.action.operation,
+            edit.action.modules,
+            event.number,
+            event.step,
+            sights=sights.get(edit.module, ()),
+            note=edit.note,
+        )
+        for event in events
+        for edit in event.edits
+        if edit.module is not None and edit.after is not None
+    ]
+    return tuple(_ended(one, *ends[one.id]) if one.id in ends else one for one in lives)
+
+
+def _ended(life: Life, event: Happening, note: str) -> Life:
+    heir = note.removeprefix(GIVES_PLACE).split(";")[0] if note.startswith(GIVES_PLACE) else ""
+    return replace(life, gone=event.number, gone_step=event.step, heir=heir)
+
+
+GIVES_PLACE = "gives its place to "
+"""How ``growth.edits`` begins the note of a pruning that makes room."""
