@@ -24,6 +24,7 @@ from evodevo.cli.evolve import evolve
 from evodevo.cli.failures import TerminatedError, explain
 from evodevo.cli.front import front
 from evodevo.cli.generate import generate
+from evodevo.cli.grow import grow
 from evodevo.cli.lineage import lineage
 from evodevo.cli.pick import pick
 from evodevo.cli.predict import predict
@@ -46,12 +47,12 @@ app = typer.Typer(
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Begin": (doctor, demo),
-    "Search and train": (evolve, resume, train),
+    "Search and train": (evolve, train, grow, resume),
     "Look": (status, front, pick, show, diff, lineage, trace, report, cost),
     "Use": (predict, generate),
     "Keep": (repair,),
 }
-CLASSES = {train: train_class}
+CLASSES = {train: train_class, grow: train_class}
 for _panel, _commands in PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel, cls=CLASSES.get(_command))(_command)

@@ -112,6 +112,8 @@ class LineView(View):
             output.words(features_words(facts))
         elif kind == "phase":
             output.words(f"{facts['name']}:")
+        elif kind == "progress" and "growth" in facts:
+            output.words(growth_words(study, facts))
         elif kind == "evaluated":
             member = study.members[facts["id"]]
             seed = "" if facts["seed"] == OWN_SEED else f"  seed {facts['seed']}"
@@ -153,6 +155,8 @@ class LiveView(View):
                 self.say(line)
         elif kind == "features":
             self.say(features_words(facts))
+        elif kind == "progress" and "growth" in facts and self.standing.study is not None:
+            self.say(growth_words(self.standing.study, facts))
         if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("generation", "finished"):
             self._draw()
 
@@ -262,6 +266,14 @@ def plan_words(facts: dict[str, Any]) -> str:
 def features_words(facts: dict[str, Any]) -> str:
     """``features of text: 640 of 1,000 samples``."""
     return f"features of {facts['features']}: {facts['done']:,} of {facts['total']:,} samples"
+
+
+def growth_words(study: Study, facts: dict[str, Any]) -> str:
+    """``ind-…  event 3: lstm-3-0 born, mlp-1 gone  grown by ppo, …``."""
+    growth, member = facts["growth"], study.members[facts["id"]]
+    parts = [f"{', '.join(map(str, growth[what]))} {what}" for what in ("born", "gone") if growth.get(what)]
+    happened = ", ".join(parts) or "nothing changed"
+    return f"{origin_name(member)}  event {growth['event']}: {output.one_line(happened)}{name_words(study, member)}"
 
 
 def name_words(study: Study, member: Member) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +27,9 @@ from evodevo.cli.options import (
 )
 from evodevo.cli.overrides import overrides
 from evodevo.cli.running import carry_out, store_option
+
+if TYPE_CHECKING:
+    from evodevo.runs import Run
 
 
 class Opponents(StrEnum):
@@ -52,7 +55,9 @@ def train(
     data: Annotated[Path | None, typer.Option(help="Of a recipe: your data, a file or a folder.")] = None,
     budget: Annotated[
         GivenBudget | None,
-        typer.Option(parser=parse_budget, metavar="BUDGET", help="Of each training: 10m, 90s, 1000steps, 50Ksamples."),
+        typer.Option(
+            parser=parse_budget, metavar="BUDGET", help="Of each training: 10m, 90s, 1000steps, 50Ksamples, 2Tflops."
+        ),
     ] = None,
     tokens: Annotated[
         int | None, count_option("Tokens of each training, for example 5M; of networks: samples.")
@@ -77,16 +82,11 @@ def train(
     checkpoint.
     """
     flags: dict[str, Any] = {"execution.workers": workers, "evaluation.training.device": device}
-    limits = _limits(budget, {"tokens": tokens, "steps": steps, "seconds": seconds})
+    limits = _limits(budget, {"tokens": tokens, "steps": steps, "seconds": seconds, "flops": None})
     from evodevo.recipes.base import RECIPES
 
     if what in RECIPES or "." in what:
-        flags |= {
-            "evaluation.training.budget": limits if any(limits.values()) else None,
-            "evaluation.task": task,
-            "evaluation.task_settings.data": None if data is None else str(data),
-            "experiment.seeds": seeds,
-        }
+        flags |= experiment_flags(limits, task, data, seeds)
         _compare(what, size or Size.quick, overrides(config, set or [], flags), baselines, store, json)
         return
     foreign = {"--size": size, "--task": task, "--data": data, "--config": config}
@@ -105,6 +105,16 @@ def _limits(budget: GivenBudget | None, given: dict[str, Any]) -> dict[str, Any]
     if twice:
         raise typer.BadParameter(f"--budget and --{twice} say the same; give one of them.")
     return {name: limit if (of_budget := getattr(budget, name)) is None else of_budget for name, limit in given.items()}
+
+
+def experiment_flags(budget: dict[str, Any], task: str | None, data: Path | None, seeds: int | None) -> dict[str, Any]:
+    """What options of a recipe mean, by dotted settings; None leaves one alone."""
+    return {
+        "evaluation.training.budget": budget if any(budget.values()) else None,
+        "evaluation.task": task,
+        "evaluation.task_settings.data": None if data is None else str(data),
+        "experiment.seeds": seeds,
+    }
 
 
 def _compare(
@@ -126,6 +136,11 @@ def _compare(
         store=store,
         json=json,
     )
+    present(run, store, json)
+
+
+def present(run: Run, store: Path, json: bool) -> None:
+    """What is said when an experiment has ended."""
     with run.archive:
         if not json:
             show_comparison(run)

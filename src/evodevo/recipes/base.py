@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -16,7 +16,7 @@ from evodevo.spaces.backbone import BackboneSettings
 from evodevo.study import StudySettings
 
 Size = Literal["quick", "full"]
-Driver = Literal["evolve", "train"]
+Driver = Literal["evolve", "train", "grow"]
 Baselines = Literal["none", "quick", "all"]
 """Which opponents stand beside the network of a recipe, where it leaves that to its user."""
 
@@ -29,6 +29,10 @@ RECIPES.add("h_model.small", "evodevo.recipes.h_model.search:SMALL")
 for _name in ("classifier", "paper"):
     RECIPES.add(f"module_zoo.{_name}", f"evodevo.recipes.module_zoo.{_name}:{_name.upper()}")
 RECIPES.add("module_zoo.small", "evodevo.recipes.module_zoo.search:SMALL")
+
+Grow = Callable[[Size, "Baselines | None", Mapping[str, Any], Sequence[str]], "RunSettings"]
+STRATEGIST = "ppo"
+"""Who decides where the user of ``grow`` names nobody."""
 
 
 class ExecutionSettings(Settings):
@@ -92,6 +96,8 @@ class Recipe:
         part: the name under which ``--set`` changes what the networks of ``compose`` are made of ("zoo").
         short: names that ``--set`` may use for dotted settings, beside those of the task ("patience").
         data_task: the task that reads data of the user's own; None where the recipe's task does.
+        grow: (size, baselines, changes of ``part``, strategists) -> all settings of the command ``grow``; None where
+            they are those of ``settings`` or ``compose``, whose arms name their strategists themselves.
     """
 
     name: str
@@ -102,6 +108,7 @@ class Recipe:
     part: str = ""
     short: Mapping[str, str] = field(default_factory=dict)
     data_task: str | None = None
+    grow: Grow | None = None
 
 
 def resolve(
@@ -119,27 +126,45 @@ def resolve(
         size: quick (minutes on 2 cores) or full.
         driver: what is about to run.
         overrides: nested plain data, from files, ``--set`` and flags, merged over the recipe's; settings of the task
-            and the recipe's short names may stand at the top (see ``recipes.overriding``).
+            and the recipe's short names may stand at the top (see ``recipes.overriding``). For ``grow``, so may
+            ``grow``: settings of the growth of all arms (``spaces.zoo_growth``), and its ``strategist``, a name,
+            names with commas between them, or a list.
         baselines: none, quick or all; the recipe's own choice if left out.
 
     Raises:
         UsageError: an unknown recipe, size or setting, a wrong value, or a recipe of another driver.
     """
-    from evodevo.recipes.overriding import spell_out
+    from evodevo.recipes.overriding import of_growth, spell_out
 
     recipe = RECIPES.get(name)
     if size not in get_args(Size):
         raise UsageError(f"size {size!r}: it must be {' or '.join(get_args(Size))}.")
     if driver not in recipe.drivers:
         raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
-    made = _made(recipe, size, baselines, overrides.get(recipe.part, {}))
+    strategists: Sequence[str] | None = None
+    if driver == "grow":
+        strategists, overrides = of_growth(overrides)
+    changes = overrides.get(recipe.part, {})
+    if driver == "grow" and recipe.grow is not None:
+        grow, wanted = recipe.grow, (STRATEGIST,) if strategists is None else strategists
+        made = _made(recipe, size, baselines, changes, lambda a, b, c: grow(a, b, c, wanted))
+    elif strategists is not None:
+        raise UsageError(f"the arms of the recipe {name!r} name their strategists themselves; leave --strategist out.")
+    else:
+        made = _made(recipe, size, baselines, changes, recipe.compose)
     others = {name: value for name, value in overrides.items() if name != recipe.part}
     values, changes = spell_out(recipe, made.model_dump(mode="json"), others)
     return validate(type(made), merge(values, changes), what=f"settings of {name}")
 
 
-def _made(recipe: Recipe, size: Any, baselines: Any, changes: Any) -> RunSettings:
-    if recipe.compose is None:
+def _made(
+    recipe: Recipe,
+    size: Any,
+    baselines: Any,
+    changes: Any,
+    compose: Callable[[Size, Baselines | None, Mapping[str, Any]], RunSettings] | None,
+) -> RunSettings:
+    if compose is None:
         if baselines is not None:
             raise UsageError(f"the recipe {recipe.name!r} names its arms itself; leave --baselines out.")
         return recipe.settings(size)
@@ -147,4 +172,4 @@ def _made(recipe: Recipe, size: Any, baselines: Any, changes: Any) -> RunSetting
         raise unknown_name("choice of baselines", str(baselines), get_args(Baselines))
     if not isinstance(changes, Mapping):
         raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {changes!r}.")
-    return recipe.compose(size, baselines, changes)
+    return compose(size, baselines, changes)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evodevo.errors import unknown_name
+from evodevo.errors import UsageError, unknown_name
 from evodevo.settings import merge
 from evodevo.tasks.base import TASKS
 
@@ -15,6 +15,36 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 _LONGEST, _FACTOR = 1800.0, 4.0
 """What a training that the clock ends may take with all its measurements: seconds, and times its budget."""
+
+
+GROW = "grow"
+"""The procedure, and the name under which ``--set`` changes what all growing arms have in common."""
+
+
+def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
+    """What a user of the command ``grow`` says about growth.
+
+    Args:
+        given: nested changes; ``grow`` may stand at the top.
+
+    Returns:
+        The strategists (None where nobody is named), and the changes with the rest of ``grow`` at its full name: the
+        common options of the procedure.
+
+    Raises:
+        UsageError: no table, or no names.
+    """
+    growth = given.get(GROW, {})
+    if not isinstance(growth, Mapping):
+        raise UsageError(f"{GROW} is a table of settings, for example {GROW}.events.count=4; got {growth!r}.")
+    named = growth.get("strategist")
+    if isinstance(named, str):
+        named = [one.strip() for one in named.split(",")]
+    if named is not None and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
+        raise UsageError(f"a strategist is a name such as 'ppo', or several with commas between them; got {named!r}.")
+    options = {name: value for name, value in growth.items() if name != "strategist"}
+    others = {name: value for name, value in given.items() if name != GROW}
+    return named, merge({"evaluation": {"options": {GROW: options}}}, others) if options else others
 
 
 def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Values]:

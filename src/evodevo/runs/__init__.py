@@ -7,6 +7,7 @@ print(run.front())
 
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.evolve import evolve, resume
+from evodevo.runs.growing import grow
 from evodevo.runs.training import experiment, train
 
-__all__ = ["Archive", "Individual", "Run", "evolve", "experiment", "resume", "train"]
+__all__ = ["Archive", "Individual", "Run", "evolve", "experiment", "grow", "resume", "train"]

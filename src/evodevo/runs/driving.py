@@ -27,6 +27,7 @@ from evodevo.study import Listener, Study
 
 TRAIN = "train"
 EVOLVE = "evolve"
+GROW = "grow"
 PLAN = "experiment.plan"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +67,15 @@ def begin(
     listener: Listener | None,
     on_start: Callable[[Study], None] | None,
     cache_folder: Path | None,
+    held: Mapping[str, bytes] | None = None,
 ) -> Run:
     """Check, record and drive a new run.
 
     Args:
-        kind: ``evolve`` or ``train``.
+        kind: ``evolve``, ``train`` or ``grow``.
         recipe: its name.
         settings: resolved.
+        held: role -> what the run itself keeps in the store, and its settings name by digest.
         store, listener, on_start, cache_folder: as for ``evolve``.
     """
     which = slice_of_settings(settings, recipe)
@@ -85,6 +87,10 @@ def begin(
     which.problem(settings, cache_folder=cache_folder)
     with Store.open(store) as opened:
         run_id = create_run(opened, kind, recipe, settings)
+        if held:
+            lease = opened.acquire(run_id)
+            opened.attach_blobs(lease, {role: opened.blobs.put_bytes(data) for role, data in held.items()})
+            opened.release(lease)
     return drive(run_id, settings, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 

@@ -28,7 +28,7 @@ def report_data(run: Run) -> ExperimentReport:
     table, comparison = compare_arms(run), run.settings.experiment
     return ExperimentReport(
         title=comparison.title,
-        run=facts(run, f"evodevo train {run.recipe} --set study.seed={run.settings.study.seed}"),
+        run=facts(run, f"evodevo {run.kind} {run.recipe} --set study.seed={run.settings.study.seed}"),
         cards=_cards(run, table),
         arms=_arms(table),
         headlines=_headlines(table),

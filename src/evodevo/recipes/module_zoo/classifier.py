@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Selection
 from evodevo.recipes.base import Baselines, Recipe, Size
 from evodevo.recipes.experiments import Comparison, ExperimentSettings
+from evodevo.recipes.module_zoo.growing import growing
 from evodevo.recipes.module_zoo.opponents import opponents
 from evodevo.spaces.arms import ArmPlan
 from evodevo.spaces.networks import ModuleZooNetwork
@@ -70,13 +71,21 @@ def classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, An
     )
 
 
+def growing_classifier(
+    size: Size, baselines: Baselines | None, changes: Mapping[str, Any], strategists: Sequence[str]
+) -> ExperimentSettings:
+    """The same zoo, which grows; opponents only where they are asked for."""
+    return growing(classifier(size, baselines or "none", changes), strategists)
+
+
 CLASSIFIER = Recipe(
     "module_zoo.classifier",
     "images, texts, numbers: a zoo of modules against its opponents",
-    ("train",),
+    ("train", "grow"),
     lambda size: classifier(size, None, {}),
     classifier,
     part=ZOO,
     short=SHORT,
     data_task="table",
+    grow=growing_classifier,
 )
