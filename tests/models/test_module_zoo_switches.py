@@ -57,6 +57,7 @@ KINDS = ("trained", "frozen")
 BILINEAR = {"fusion": {"kind": "bilinear"}}
 PREDICTED = {"router": {"keys": "predictor"}}
 OTHER: dict[str, Any] = {
+    "without": ["text"],
     "disabled": ["mlp-1"],
     "mode": "vector",
     "chunks": 4,
@@ -64,6 +65,7 @@ OTHER: dict[str, Any] = {
     "dropout": 0.5,
     "modality_dropout": 0.9,
     "extractor.blocks": 0,
+    "extractor.normalise": False,
     "extractor.positions": False,
     "extractor.self_attention": False,
     "statistics.kind": "mean",

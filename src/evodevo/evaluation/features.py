@@ -146,6 +146,7 @@ def features_key(task: SampleTask, spec: InputSpec, structure: ExtractorStructur
         "beside": beside,
         "positions": structure.positions,
         "transformers": version("transformers"),
+        **({} if structure.normalise else {"normalise": False}),
     }
     return canonical.digest(facts)
 

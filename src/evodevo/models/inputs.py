@@ -36,6 +36,7 @@ class InputLayer(nn.Module):
         blocks: transformer blocks inside.
         causal: of the blocks.
         missing: a learned token stands for the input in samples that lack it.
+        normalise: pixels become numbers in [-1, 1]; false leaves them as they are, from 0 to 255.
         positions: false takes the learned positions away.
         frozen: the embedding stays at its random start.
         self_attention: of the blocks; see ``build_blocks``.
@@ -49,6 +50,7 @@ class InputLayer(nn.Module):
         *,
         causal: bool,
         missing: bool,
+        normalise: bool = True,
         positions: bool = True,
         frozen: bool = False,
         self_attention: bool = True,
@@ -56,6 +58,7 @@ class InputLayer(nn.Module):
         super().__init__()
         self.spec = spec
         self.width = width
+        self.normalise = normalise
         self.length = input_length(spec)
         self.patch = patch_size(spec) if spec.modality == "image" else 0
         self.embedding: nn.Module
@@ -123,9 +126,11 @@ class InputLayer(nn.Module):
         return next(self.embedding.parameters()).dtype
 
     def _patches(self, raw: Tensor) -> Tensor:
-        """Images (B, height, width, channels) of bytes -> (B, patches, numbers in [-1, 1])."""
+        """Images (B, height, width, channels) of bytes -> (B, patches, numbers in [-1, 1], or as they are)."""
         side = self.patch
-        pixels = raw.to(self._dtype) / 127.5 - 1
+        pixels = raw.to(self._dtype)
+        if self.normalise:
+            pixels = pixels / 127.5 - 1
         down, right = (-raw.shape[1]) % side, (-raw.shape[2]) % side
         pixels = nn.functional.pad(pixels, (0, 0, 0, right, 0, down))
         batch, height, width, channels = pixels.shape

@@ -30,6 +30,7 @@ from evodevo.routing.losses import z_loss
 from evodevo.routing.module_choice import GenotypeKeys, Predictor, build_router, chosen
 from evodevo.routing.module_relations import Relations
 from evodevo.routing.pools import masked_mean
+from evodevo.spaces.senses import read_inputs
 from evodevo.spaces.zoo_cost import zoo_reads
 from evodevo.spaces.zoo_genotype import ZooModule
 from evodevo.spaces.zoo_module_cost import genotype_parameters
@@ -109,7 +110,7 @@ class ModuleZoo(Network):
         self.senses = Senses(
             structure,
             structure.statistics,
-            inputs,
+            read_inputs(structure.without, inputs),
             modality_dropout=structure.modality_dropout,
             reads=zoo_reads(structure, inputs),
         )
@@ -442,7 +443,7 @@ class ModuleZoo(Network):
 
     def _same(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """For each side (B,) numbers that are equal where the raw inputs are."""
-        image, text = ([self.input_specs[place].name for place in side] for side in self.senses.sides)
+        image, text = ([self.senses.specs[place].name for place in side] for side in self.senses.sides)
         return _numbers(batch, image), _numbers(batch, text)
 
     # Looking inside

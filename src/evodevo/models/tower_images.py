@@ -6,7 +6,7 @@ Legend: B images.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,10 @@ class Preparation:
     bicubic: bool = False
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
+
+    def raw(self) -> Preparation:
+        """The same sizes, and pixels as they are stored: from 0 to 255."""
+        return replace(self, mean=(0.0,), std=(1 / 255,))
 
 
 def read_preparation(folder: Path, image: tuple[int, int]) -> Preparation:

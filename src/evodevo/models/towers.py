@@ -71,7 +71,8 @@ def build_tower(spec: InputSpec, structure: ExtractorStructure, *, missing: bool
     core = Core(copy.deepcopy(model), sizes, structure)
     if sizes.reads == "tokens":
         return TextTower(spec, core, missing)
-    return VisionTower(spec, core, read_preparation(folder, sizes.image), missing)
+    preparation = read_preparation(folder, sizes.image)
+    return VisionTower(spec, core, preparation if structure.normalise else preparation.raw(), missing)
 
 
 class Core(nn.Module):

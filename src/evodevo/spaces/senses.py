@@ -6,7 +6,7 @@ The first side asks and the second answers (eqs. 3, 39): images ask texts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from evodevo.spaces.canvas import InputSizes
 from evodevo.spaces.zoo_structure import FusionStructure, StatisticsStructure
@@ -16,6 +16,7 @@ BUCKETS = 32
 FARTHEST = 128
 """Positions from which on all distances share a bucket."""
 
+Spec = TypeVar("Spec", bound=InputSizes)
 Read = Literal["tokens", "vector"]
 """What a network may read of a side: its tokens Z, and the vector s that stands for it as a whole."""
 EVERYTHING: frozenset[Read] = frozenset({"tokens", "vector"})
@@ -61,6 +62,17 @@ def origin(spec: InputSizes) -> Literal["image", "tokens", "other"]:
     if spec.modality == "tokens" or (spec.modality == "features" and spec.vocabulary):
         return "tokens"
     return "other"
+
+
+def read_inputs(without: Sequence[Literal["image", "text"]], inputs: Sequence[Spec]) -> tuple[Spec, ...]:
+    """The inputs that a network reads, in order.
+
+    Args:
+        without: of these it reads none, nor features made from them.
+        inputs: of the task.
+    """
+    left_out = {"text": "tokens", "image": "image"}
+    return tuple(spec for spec in inputs if origin(spec) not in {left_out[one] for one in without})
 
 
 def statistics_rank(structure: StatisticsStructure, channels: int, length: int) -> int:

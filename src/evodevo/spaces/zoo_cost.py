@@ -16,7 +16,7 @@ from evodevo.spaces.cost import Cost, Mode
 from evodevo.spaces.ends_cost import Ends
 from evodevo.spaces.h_model_cost import WEIGHT_BYTES, check_pass
 from evodevo.spaces.layer_cost import Work, total_work
-from evodevo.spaces.senses import EVERYTHING, Read, fused_length, sides
+from evodevo.spaces.senses import EVERYTHING, Read, fused_length, read_inputs, sides
 from evodevo.spaces.senses_cost import (
     NamedInput,
     fusion_parameters,
@@ -121,7 +121,7 @@ def executed_share(structure: ZooStructure) -> Fraction:
 
 def zoo_reads(structure: ZooStructure, inputs: Sequence[NamedInput]) -> frozenset[Read]:
     """What a zoo reads of each modality: its tokens, and for the alignment of two sides what stands for each."""
-    aligned = bool(structure.losses.align) and all(sides(inputs))
+    aligned = bool(structure.losses.align) and all(sides(read_inputs(structure.without, inputs)))
     return EVERYTHING if aligned else frozenset({"tokens"})
 
 
@@ -130,6 +130,7 @@ def zoo_parameters(
 ) -> dict[str, int]:
     """Parameters by part: those of the senses, fusion, alignment, modules, pool, router, outputs, heads."""
     width, ends = structure.width, _ends(structure, outputs)
+    inputs = read_inputs(structure.without, inputs)
     senses = senses_parameters(structure, structure.statistics, inputs, zoo_reads(structure, inputs))
     two_sided = _two_sided(structure, inputs)
     chunk = (width // structure.chunks + 1) * width if structure.mode == "vector" else 0
@@ -157,6 +158,7 @@ def zoo_work(
         UsageError: see ``zoo_cost``.
     """
     width, live = structure.width, structure.live
+    inputs = read_inputs(structure.without, inputs)
     ends = _ends(structure, outputs)
     sides = side_lengths(structure, inputs)
     first, second = sides if sides[0] is not None else (sides[1], None)

@@ -7,13 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evodevo.errors import UsageError, unknown_name
+from evodevo.randomness import generator
 from evodevo.settings import merge, validate
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype, start_zoo, table_3_zoo, with_lineage
+from evodevo.spaces.zoo_archetypes import ARCHETYPES, PAPER, archetype, random_zoo, start_zoo, table_3_zoo, with_lineage
 from evodevo.spaces.zoo_genotype import ZooModule
 from evodevo.spaces.zoo_structure import ExtractorStructure, ZooRouterStructure, ZooStructure
 
-ZOOS: Mapping[str, Callable[[int], tuple[ZooModule, ...]]] = {"start": start_zoo, "table_3": table_3_zoo}
-"""``start``: one module of each of the six families; ``table_3``: the paper's nine."""
+
+def _random(width: int) -> tuple[ZooModule, ...]:
+    return random_zoo(width, len(start_zoo(width)), generator(0, "random zoo"))
+
+
+ZOOS: Mapping[str, Callable[[int], tuple[ZooModule, ...]]] = {
+    "start": start_zoo,
+    "table_3": table_3_zoo,
+    "random": _random,
+}
+"""``start``: one module of each of the six families; ``table_3``: the paper's nine; ``random``: as many as ``start``,
+of families and with attributes that were drawn once."""
+SHORTCUTS = ("drop", "same_config")
+"""What ``zoo_structure`` understands beside fields of a structure."""
 TEXT_TOWER = "distilbert-base-uncased"
 IMAGE_TOWER = "openai/clip-vit-base-patch32"
 PAPER_WIDTH, PAPER_LENGTH, PAPER_PIXELS = 512, 128, 224
@@ -58,13 +71,16 @@ def zoo_structure(changes: Mapping[str, Any], base: ZooStructure | None = None) 
     Args:
         changes: fields of ``ZooStructure``, nested; ``modules`` may be all that ``named_zoo`` takes.
             Where the width changes and the modules do not, they are those of ``start`` in that width.
+            Beside them ``drop`` names modules that are taken away (ids, or commas between them), and ``same_config``
+            gives all modules of a family its default attributes (Table 3, block A).
         base: what the changes are made to; an empty zoo if left out.
 
     Raises:
-        UsageError: an unknown setting or a wrong value.
+        UsageError: an unknown setting or a wrong value, or a module to drop that is not there.
     """
     values: dict[str, Any] = (base or ZooStructure()).model_dump(mode="json")
-    changed = merge(values, dict(changes))
+    shortcuts = {name: changes[name] for name in SHORTCUTS if name in changes}
+    changed = merge(values, {name: value for name, value in changes.items() if name not in shortcuts})
     modules = changes.get("modules")
     by_name = isinstance(modules, str) or (
         isinstance(modules, (list, tuple)) and all(isinstance(one, str) for one in modules)
@@ -74,7 +90,36 @@ def zoo_structure(changes: Mapping[str, Any], base: ZooStructure | None = None) 
         # Every family can be built in the widths that ``ZooStructure`` allows; others are refused below.
         found = named_zoo(modules or "start", width) if 4 <= width <= 65536 else ()
         changed["modules"] = [module.model_dump(mode="json") for module in found]
-    return validate(ZooStructure, changed, what="zoo")
+    structure = validate(ZooStructure, changed, what="zoo")
+    if shortcuts.get("same_config", False) not in (True, False):
+        raise UsageError(f"zoo.same_config is true or false; got {shortcuts['same_config']!r}.")
+    return _without(_alike(structure) if shortcuts.get("same_config") else structure, shortcuts.get("drop", ()))
+
+
+def _alike(structure: ZooStructure) -> ZooStructure:
+    """All modules of a family are its default; hybrids stay, since they have no family."""
+    modules = tuple(
+        module.model_copy(
+            update={"genotype": with_lineage(archetype(module.genotype.archetype, structure.width), module.id)}
+        )
+        if module.genotype.archetype in PAPER
+        else module
+        for module in structure.modules
+    )
+    return structure.model_copy(update={"modules": modules})
+
+
+def _without(structure: ZooStructure, drop: Any) -> ZooStructure:
+    """The zoo without the modules of these ids."""
+    names = [one.strip() for one in drop.split(",")] if isinstance(drop, str) else list(drop)
+    ids = [module.id for module in structure.modules]
+    for name in names:
+        if name not in ids:
+            raise unknown_name("module", str(name), ids)
+    kept = tuple(module for module in structure.modules if module.id not in names)
+    return structure.model_copy(
+        update={"modules": kept, "disabled": tuple(one for one in structure.disabled if one not in names)}
+    )
 
 
 def paper(text: str | None = TEXT_TOWER, image: str | None = IMAGE_TOWER) -> ZooStructure:

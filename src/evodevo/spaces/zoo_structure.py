@@ -31,6 +31,7 @@ class ExtractorStructure(Settings):
         train: parameters of the tower that learn: ``none``, the ``last`` layers, ``all``. Built-in ones always do.
         last: how many.
         learning_rate: of the tower, as a factor of the network's.
+        normalise: false reads pixels as they are stored, from 0 to 255 (Table 3, block B).
         positions: false takes the position embeddings away (Table 3, block B).
         patches: ``frozen`` leaves the built-in patch embedding at its random start (Table 3, block B).
         self_attention: false makes the built-in blocks token-wise (Table 3, block C).
@@ -43,6 +44,7 @@ class ExtractorStructure(Settings):
     train: Literal["none", "last", "all"] = "none"
     last: int = Field(default=1, ge=1, le=128)
     learning_rate: float = Field(default=1.0, gt=0, le=10)
+    normalise: bool = True
     positions: bool = True
     patches: Literal["trained", "frozen"] = "trained"
     self_attention: bool = True
@@ -203,6 +205,7 @@ class ZooStructure(Settings):
 
     Attributes:
         width: d.
+        without: what is not read though the task has it: ``image``, ``text`` (Table 3, block B).
         extractors: input -> how it is read; inputs that are not named are read by the built-in extractor.
         extractor: of those.
         statistics: what stands for a modality as a whole.
@@ -221,6 +224,7 @@ class ZooStructure(Settings):
     """
 
     width: int = Field(default=64, ge=4, le=65536)
+    without: tuple[Literal["image", "text"], ...] = ()
     extractors: dict[str, ExtractorStructure] = Field(default_factory=dict)
     extractor: ExtractorStructure = ExtractorStructure()
     statistics: StatisticsStructure = StatisticsStructure()

@@ -35,6 +35,7 @@ _VERSION = 2
 _UNSEEN = 4
 """One test sample in so many has a wording that no other split has."""
 WITH_DIGITS = ("mixed", "sums")
+_LETTERS = tuple(f"{byte:02x}" for byte in range(256))
 PHRASING = ("seen", "unseen")
 
 
@@ -46,6 +47,7 @@ class DigitsQuestionsSettings(Settings):
         description="'mixed' yes or no, and for a quarter which digit it is; 'answer' yes or no alone; 'sums' for a"
         " half the last digit of a sum; 'match' whether a statement is true",
     )
+    tokenizer: Literal["words", "bytes"] = Field(default="words", description="'words', or 'bytes' as they are written")
     questions: int = Field(default=8, ge=4, le=32, multiple_of=4, description="about each image")
     shares: Shares = Field(default=Shares(), description="of the images, for each split")
     seed: int = Field(default=0, ge=0, lt=2**63, description="of what is asked about which image")
@@ -84,8 +86,10 @@ class DigitsQuestionsTask(SampleTask):
         self._digits = np.asarray([int(name) for name in names])
         places = divide([image.tobytes() for image in self._pixels], names, settings.shares, self.splits)
         self._asked = {split: self._ask(split, places[split]) for split in self.splits}
-        self.vocabulary = Vocabulary.of((cut(text) for text in self._asked["train"].text), 4096)
-        longest = max(len(cut(text)) for asked in self._asked.values() for text in asked.text)
+        self._cut = cut if settings.tokenizer == "words" else _letters
+        taught = (self._cut(text) for text in self._asked["train"].text)
+        self.vocabulary = Vocabulary(_LETTERS) if settings.tokenizer == "bytes" else Vocabulary.of(taught, 4096)
+        longest = max(len(self._cut(text)) for asked in self._asked.values() for text in asked.text)
         height, width, channels = self._pixels.shape[1:]
         self.inputs = (
             InputSpec("image", "image", height=height, width=width, channels=channels),
@@ -141,7 +145,7 @@ class DigitsQuestionsTask(SampleTask):
         }
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
-        ids: NDArray[np.int64] = self.vocabulary.encode([cut(text)], self.inputs[1].length)[0]
+        ids: NDArray[np.int64] = self.vocabulary.encode([self._cut(text)], self.inputs[1].length)[0]
         return ids[: np.count_nonzero(ids != PADDING)]
 
     def baselines(self, split: Split) -> dict[str, float]:
@@ -176,7 +180,7 @@ class DigitsQuestionsTask(SampleTask):
     def _tokens(self) -> dict[Split, NDArray[np.int64]]:
         length = self.inputs[1].length
         return {
-            split: self.vocabulary.encode([cut(text) for text in asked.text], length)
+            split: self.vocabulary.encode([self._cut(text) for text in asked.text], length)
             for split, asked in self._asked.items()
         }
 
@@ -249,6 +253,12 @@ def _spread(
     return found
 
 
+def _letters(text: str) -> list[str]:
+    """Bytes of the text as they are, each as a letter of ``_LETTERS``."""
+    return [_LETTERS[byte] for byte in text.encode()]
+
+
 def _key(settings: DigitsQuestionsSettings) -> str:
     source = drawn_images.identity("digits")
-    return canonical.digest({"version": _VERSION, "source": source, **settings.model_dump(mode="json")})
+    said = settings.model_dump(mode="json", exclude={"tokenizer"} if settings.tokenizer == "words" else None)
+    return canonical.digest({"version": _VERSION, "source": source, **said})
