@@ -92,7 +92,8 @@ def test_a_full_zoo_replaces_the_least_fit_who_is_not_missed() -> None:
     ruling = ruled(birth=FULL)
     assert ruling.replaces is None
     assert "the zoo is full (6 modules)" in ruling.legal.reasons["spawn"]
-    assert ruled(replace(SITUATION, gain=0.01), birth=FULL).replaces == IDS[0]
+    full = ruled(replace(SITUATION, gain=0.01), birth=FULL)
+    assert full.replaces == full.legal.replaces == IDS[0]
     modules = dict(HISTORY.modules)
     modules[IDS[0]] = modules[IDS[0]].model_copy(update={"impact": 0.02})
     ruling = ruled(replace(SITUATION, gain=0.01, history=History(modules=modules)), birth=FULL)

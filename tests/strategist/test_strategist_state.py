@@ -40,6 +40,25 @@ def test_a_parent_stays_for_the_event() -> None:
     assert left.births == 1
 
 
+@given(situations(), st.data())
+def test_who_was_replaced_is_gone_and_whoever_went_first_made_room(
+    situation: tuple[State, Legal], data: st.DataObject
+) -> None:
+    """A full zoo: only the first birth of an event takes a place, and only if nobody was pruned before it."""
+    state, legal = situation
+    replaced = data.draw(st.sampled_from([one.id for one in state.modules]))
+    legal = legal.model_copy(update={"replaces": replaced})
+    action = data.draw(st.sampled_from([one for name in OPERATIONS for one in legal.targets(name)]))
+    left = legal.after(action)
+    if action.operation in ("grow", "spawn", "hybridise"):
+        assert left.replaces is None
+        assert not any(replaced in one.modules for name in OPERATIONS for one in left.targets(name))
+    else:
+        assert left.replaces == (None if action.operation == "prune" else replaced)
+        others = [one for one in legal.targets("grow") if one.modules != action.modules]
+        assert {one.modules for one in others} <= {one.modules for one in left.targets("grow")} or not left.births
+
+
 def test_values_and_their_changes() -> None:
     state = some_zoo().model_copy(update={"values": (9.0, 9.0, 0.5, 0.5, 0.6, 0.6, 0.6)})
     assert state.slopes == pytest.approx((0, 0.1, 0, 0))

@@ -94,6 +94,7 @@ def rule(situation: Situation, settings: GrowthSettings) -> Ruling:
         rewarm=rewarm,
         births=min(settings.events.births, room),
         prunes=prunes,
+        replaces=replaces,
         reasons=reasons,
     )
     return Ruling(legal, replaces)

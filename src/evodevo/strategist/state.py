@@ -126,6 +126,7 @@ class Legal(Settings):
         spawn: families.
         births: newborns that this event may still have.
         prunes: modules that may still go in it (C10).
+        replaces: who goes when somebody is born, where the zoo is full; None where there is room.
         reasons: why something may not be, one sentence each, by operation or ``operation:module``.
     """
 
@@ -136,6 +137,7 @@ class Legal(Settings):
     rewarm: tuple[str, ...] = ()
     births: int = Field(default=1, ge=0)
     prunes: int = Field(default=1, ge=0)
+    replaces: str | None = None
     reasons: dict[str, str] = Field(default_factory=dict)
 
     def targets(self, operation: Operation) -> tuple[Action, ...]:
@@ -160,15 +162,21 @@ class Legal(Settings):
         """
         if action.operation == "noop":
             return self
+        born = action.operation in BIRTHS
         gone = set(action.modules) if action.operation == "prune" else set()
+        if born and self.replaces is not None:
+            gone.add(self.replaces)
+        busy = gone | set(action.modules)
         return self.model_copy(
             update={
-                "prune": tuple(one for one in self.prune if one not in action.modules),
+                "prune": tuple(one for one in self.prune if one not in busy),
                 "grow": tuple(one for one in self.grow if one not in gone),
-                "rewarm": tuple(one for one in self.rewarm if one not in action.modules),
+                "rewarm": tuple(one for one in self.rewarm if one not in busy),
                 "hybridise": tuple(pair for pair in self.hybridise if not gone & set(pair)),
-                "births": self.births - (action.operation in BIRTHS),
+                "births": self.births - born,
                 "prunes": self.prunes - (action.operation == "prune"),
+                # Whoever went has made room.
+                "replaces": None if gone else self.replaces,
             }
         )
 

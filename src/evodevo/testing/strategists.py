@@ -23,7 +23,7 @@ from evodevo.spaces.zoo_families import ARCHETYPES
 from evodevo.spaces.zoo_vector import VECTOR_SIZE
 from evodevo.strategist.base import Decision, Snapshot, Strategist, Transition, Unroll
 from evodevo.strategist.edit_memory import EditMemory
-from evodevo.strategist.state import Legal, ModuleState, State
+from evodevo.strategist.state import BIRTHS, Legal, ModuleState, State
 
 
 def some_zoo(count: int = 4, *, seed: int = 0) -> State:
@@ -62,13 +62,22 @@ def everything(state: State) -> Legal:
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[State, Legal]:
     """Any zoo, and any part of what could be legal in it."""
-    state = some_zoo(draw(st.integers(1, 5)), seed=draw(st.integers(0, 1000)))
+    state = some_zoo(draw(st.integers(1, 12)), seed=draw(st.integers(0, 1000)))
     full = everything(state)
     some: dict[str, object] = {"births": draw(st.integers(0, 2)), "prunes": draw(st.integers(0, 1))}
+    some["replaces"] = draw(st.sampled_from([None, *(one.id for one in state.modules)]))
     for name in ("prune", "grow", "spawn", "hybridise", "rewarm"):
         every = getattr(full, name)
         some[name] = tuple(draw(st.lists(st.sampled_from(every), unique=True, max_size=6))) if every else ()
     return state, full.model_copy(update=some)
+
+
+def _leaving(decision: Decision) -> set[str]:
+    """Who is not there any more after a sub-action."""
+    if decision.action.operation == "prune":
+        return set(decision.action.modules)
+    replaced = decision.legal.replaces
+    return {replaced} if decision.action.operation in BIRTHS and replaced is not None else set()
 
 
 def told(strategist: Strategist, events: Sequence[int]) -> list[Transition]:
@@ -119,10 +128,13 @@ class StrategistTests:
             state, legal = situation
             decisions = strategist.decide(state, legal, randomness.generator(0, number))
             assert 1 <= len(decisions) <= strategist.actions
+            gone: set[str] = set()
             for place, one in enumerate(decisions):
                 assert one.legal == legal
                 assert legal.allows(one.action)
                 assert one.action.operation != "noop" or place == len(decisions) - 1
+                assert not gone & set(one.action.modules)
+                gone |= _leaving(one)
                 legal = legal.after(one.action)
             births = sum(one.action.operation in ("grow", "spawn", "hybridise") for one in decisions)
             assert births <= situation[1].births
