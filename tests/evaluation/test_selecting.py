@@ -76,6 +76,28 @@ def test_of_equal_values_the_lower_loss_is_better() -> None:
     assert (watch.standing.step, watch.standing.since) == (2, 3)
 
 
+class Growing(nn.Linear):
+    """With a newborn."""
+
+    births: dict[str, float]
+
+
+def test_who_is_being_born_is_not_chosen_and_costs_no_patience() -> None:
+    """Weights come back alone, and without the birth factor they would answer otherwise."""
+    watch = BestWeights(Selection(metric="auc", patience=2, min_share=0.0))
+    network = Growing(1, 1)
+    for number, (value, factor) in enumerate([(0.5, 1.0), (0.9, 0.4), (0.4, 0.0), (0.3, 0.9), (0.6, 1.0), (0.2, 1.0)]):
+        with torch.no_grad():
+            network.weight.fill_(number)
+        network.births = {"newborn": factor} if factor < 1 else {}
+        assert watch.look(measured(auc=value), network, number + 1, 0.5) == value
+        assert not watch.enough
+    watch.restore(network)
+    assert network.weight.item() == 4
+    assert watch.standing is not None
+    assert (watch.standing.best, watch.standing.step) == (0.6, 5)
+
+
 def test_what_is_not_defined_is_replaced_and_said() -> None:
     assert settle(measured(0.7), "auc") == ("auc", "")
     metric, why = settle(measured(), "auc")

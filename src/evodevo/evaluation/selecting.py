@@ -56,12 +56,18 @@ class BestWeights:
             self._weights = _read(pool.get(self._kept_as))
 
     def look(self, measured: Measured, network: nn.Module, step: int, share: float) -> float:
-        """Compare a measurement after so many steps of the stage; returns the compared value."""
+        """Compare a measurement after so many steps of the stage; returns the compared value.
+
+        A network in which somebody is still being born is never the best one, nor is patience lost with it: grown up,
+        it would not answer as it was measured.
+        """
         if self.standing is None:
             metric, instead = settle(measured, self.selection.metric)
             self.standing = Standing(metric=metric, instead=instead)
         standing = self.standing
         value = value_of(measured, standing.metric)
+        if any(factor < 1 for factor in getattr(network, "births", {}).values()):
+            return value
         loss = measured.loss if math.isfinite(measured.loss) else math.inf
         if self._is_better(value, loss):
             changes = {
