@@ -30,6 +30,7 @@ from evodevo.cli.pick import pick
 from evodevo.cli.predict import predict
 from evodevo.cli.recipes import recipes
 from evodevo.cli.repair import repair
+from evodevo.cli.replay import replay
 from evodevo.cli.report import report
 from evodevo.cli.resume import resume
 from evodevo.cli.show import show
@@ -50,7 +51,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Search and train": (evolve, train, grow, resume),
     "Look": (status, front, pick, show, diff, lineage, trace, report, cost),
     "Use": (predict, generate),
-    "Keep": (repair,),
+    "Keep": (replay, repair),
 }
 CLASSES = {train: train_class, grow: train_class}
 for _panel, _commands in PANELS.items():
