@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from evodevo import canonical
 from evodevo.errors import DiskFullError, EvaluationsFailedError, UsageError
 from evodevo.evaluation.archive import feasible_points, front_places, hypervolume, reference_point
 from evodevo.evaluation.base import (
@@ -180,6 +181,7 @@ class Study:
         self._archive: list[Member] = []
         self._decided: list[Finished] = []
         self._checkpoints: dict[str, str] = {}
+        self._noted: dict[tuple[str, Any, str, Any], str] | None = None
         self._beat = 0.0
         self._waited = 0.0
         self._lease: Lease | None = None
@@ -517,7 +519,10 @@ class Study:
             if not isinstance(event, Finished):
                 if "checkpoint" in event.payload:
                     self._keep(_role(event.ticket), event.payload)
-                self.listener("progress", {"id": event.ticket.individual, "seed": event.ticket.seed, **event.payload})
+                told = {name: value for name, value in event.payload.items() if name != "event"}
+                if "event" in event.payload and not self._note(event.ticket, event.payload["event"]):
+                    continue
+                self.listener("progress", {"id": event.ticket.individual, "seed": event.ticket.seed, **told})
                 continue
             self._record(event)
             if event.ticket.seed == 0:
@@ -549,6 +554,24 @@ class Study:
         blobs = {role: str(message["checkpoint"]), **parts}
         self.store.attach_blobs(self.lease, blobs)
         self._checkpoints |= blobs
+
+    def _note(self, ticket: Ticket, told: Mapping[str, Any]) -> bool:
+        """Record what an evaluation tells of itself; after an interruption it tells again what is recorded already.
+
+        Where it had to begin anew and something came otherwise, that is recorded too: the last event of a name counts.
+        """
+        if self._noted is None:
+            self._noted = {
+                (one.subject, one.payload.get("seed"), one.type, one.payload.get("name")): canonical.digest(one.payload)
+                for one in self.store.events(self.run_id)
+            }
+        what = (ticket.individual, ticket.seed, str(told["type"]), str(told["name"]))
+        payload = {**told["payload"], "seed": ticket.seed, "name": what[-1]}
+        if self._noted.get(what) == canonical.digest(payload):
+            return False
+        self.store.add_event(self.lease, what[2], ticket.individual, payload)
+        self._noted[what] = canonical.digest(payload)
+        return True
 
     def _drop_checkpoint(self, role: str) -> None:
         """Let go of the checkpoint of an evaluation that has ended."""

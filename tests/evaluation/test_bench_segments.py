@@ -100,6 +100,20 @@ def growing_zoo(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, bench.train(network), extra={"ids": list(network.live)})
 
 
+def telling(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """Work beside the training counts against its budget, and is told of."""
+    network = bench.build()
+    bench.train(network, until_share=0.5)
+    flops = bench.once("work", lambda: 2 * bench.flops_per_step)
+    bench.spend("work", flops)
+    bench.tell("testing", "half", {"steps": bench.steps}, shown=1)
+    result = bench.train(network)
+    bench.tell("testing", "end", {})
+    bench.flush()
+    return Trained(network, result)
+
+
+PROCEDURES.add("testing.telling", telling)
 PROCEDURES.add("testing.growing_zoo", growing_zoo)
 PROCEDURES.add("testing.in_segments", in_segments)
 PROCEDURES.add("testing.growing", growing)
@@ -201,6 +215,28 @@ def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
         assert weights(tmp_path, resumed) == weights(tmp_path, whole)
         assert resumed.series["validation_loss"] == whole.series["validation_loss"]
         assert resumed.extra["selection"] == whole.extra["selection"]
+
+
+def test_work_between_segments_counts_against_a_budget_in_flops(tmp_path: Path) -> None:
+    a_step = evaluate(problem({"training": {"budget": {"steps": 1}}}), h_model()).extra["training_flops"]
+    training = {"budget": {"steps": None, "flops": 10 * a_step}, "checkpoint_every": 3}
+    given = problem({"training": training}, tmp_path)
+    assert evaluate(given, h_model()).extra["steps"] == 10
+    found: list[dict[str, Any]] = []
+    whole = evaluate(given, h_model(procedure="testing.telling"), report=found.append)
+    assert whole.extra["steps"] == 8
+    assert whole.extra["training_flops"] == pytest.approx(10 * a_step)
+    told = [place for place, message in enumerate(found) if "event" in message]
+    assert [found[place]["event"]["name"] for place in told] == ["half", "end"]
+    # Nothing is told before a checkpoint holds it; a resume from there tells it again, and trains the same.
+    assert "checkpoint" in found[told[0] - 1]
+    for message in [one for one in found if "checkpoint" in one]:
+        again: list[dict[str, Any]] = []
+        resumed = evaluate(
+            given, h_model(procedure="testing.telling"), resume=message["checkpoint"], report=again.append
+        )
+        assert weights(tmp_path, resumed) == weights(tmp_path, whole)
+        assert [one["event"] for one in again if "event" in one] == [found[place]["event"] for place in told]
 
 
 def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:

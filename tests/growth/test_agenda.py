@@ -23,7 +23,7 @@ def run(settings: EventSettings, *, warms: bool, late: float = 0.0) -> list[tupl
 
 def test_of_the_defaults() -> None:
     assert dates(EventSettings()) == pytest.approx([0.15 + 0.1 * number for number in range(8)])
-    found = run(EventSettings(count=2), warms=True)
+    found = run(EventSettings(count=2, looks=0), warms=True)
     assert [(what, number) for _, what, number in found] == [
         ("event", 1),
         ("mature", 1),
@@ -33,6 +33,17 @@ def test_of_the_defaults() -> None:
         ("reward", 2),
     ]
     assert [share for share, _, _ in found] == pytest.approx([0.15, 0.21, 0.23, 0.85, 0.91, 0.93])
+
+
+@given(count=st.integers(0, 9), looks=st.integers(0, 5))
+def test_looks_stand_evenly_between_events(count: int, looks: int) -> None:
+    found = run(EventSettings(count=count, looks=looks), warms=False)
+    shares = [share for share, what, _ in found if what in ("event", "look")]
+    assert [number for _, what, number in found if what == "look"] == list(range(1, looks * max(0, count - 1) + 1))
+    assert len(shares) == count + looks * max(0, count - 1)
+    if len(shares) > 1:
+        step = (shares[-1] - shares[0]) / (len(shares) - 1)
+        assert shares == pytest.approx([shares[0] + step * number for number in range(len(shares))])
 
 
 def test_no_event_and_one() -> None:
@@ -56,8 +67,9 @@ def test_an_event_is_rewarded_before_the_next_one(
     found = run(settings, warms=warms)
     assert [share for share, _, _ in found] == sorted(share for share, _, _ in found)
     assert [number for _, what, number in found if what == "event"] == list(range(1, count + 1))
-    order = [(what, number) for _, what, number in found if what != "mature"]
+    order = [(what, number) for _, what, number in found if what not in ("mature", "look")]
     assert order == [(what, number) for number in range(1, count + 1) for what in ("event", "reward")]
     assert sum(what == "mature" for _, what, _ in found) == count * warms
-    delayed = [(what, number) for _, what, number in run(settings, warms=warms, late=late) if what != "mature"]
+    delayed = [(what, number) for _, what, number in run(settings, warms=warms, late=late)]
+    delayed = [one for one in delayed if one[0] not in ("mature", "look")]
     assert delayed == order

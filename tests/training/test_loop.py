@@ -176,6 +176,34 @@ def test_a_budget_in_seconds(tiny: Any, batch_at: Any, monkeypatch: pytest.Monke
     assert shares[-1] > 0.9
 
 
+@pytest.mark.parametrize("flops, steps", [(70.0, 7), (69.9, 6), (10.0, 1)])
+def test_a_budget_in_flops_is_never_exceeded(tiny: Any, batch_at: Any, flops: float, steps: int) -> None:
+    settings = _settings(budget=Budget(flops=flops))
+    result = _train(tiny(), settings, batch_at, flops_per_step=10.0)
+    assert (result.state, result.steps, result.snapshot.cursor.flops) == ("finished", steps, 10.0 * steps)
+
+
+def test_flops_are_shared_out_as_steps_are(tiny: Any, batch_at: Any) -> None:
+    in_steps, in_flops = tiny(), tiny()
+    _train(in_steps, _settings(12), batch_at)
+    _train(in_flops, _settings(budget=Budget(flops=120.0)), batch_at, flops_per_step=10.0)
+    assert _same_weights(in_steps, in_flops)
+
+
+def test_a_step_that_costs_more_later_leaves_room_for_fewer(tiny: Any, batch_at: Any) -> None:
+    model, settings = tiny(), _settings(budget=Budget(flops=120.0))
+    paused = _train(model, settings, batch_at, flops_per_step=10.0, until_share=0.5)
+    assert (paused.state, paused.steps) == ("paused", 6)
+    result = _train(model, settings, batch_at, flops_per_step=20.0, resume=paused.snapshot)
+    assert (result.steps, result.snapshot.cursor.flops) == (9, 120.0)
+
+
+@pytest.mark.parametrize("flops_per_step", [0.0, 10.1])
+def test_a_budget_below_one_step(tiny: Any, batch_at: Any, flops_per_step: float) -> None:
+    with pytest.raises(UsageError, match="less than one step"):
+        _train(tiny(), _settings(budget=Budget(flops=10.0)), batch_at, flops_per_step=flops_per_step)
+
+
 def test_a_budget_below_one_batch(tiny: Any, batch_at: Any) -> None:
     with pytest.raises(UsageError, match="5 tokens is less than one batch of 24"):
         _train(tiny(), _settings(budget=Budget(tokens=5)), batch_at)

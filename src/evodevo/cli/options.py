@@ -18,9 +18,10 @@ DEFAULT_STORE = Path("runs")
 
 _COUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kKMG]?)", re.ASCII)
 _FACTORS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
-_AMOUNT = re.compile(r"([0-9][0-9.]*[kKMG]?)\s*([a-z]+)", re.ASCII)
+_AMOUNT = re.compile(r"([0-9][0-9.]*[kKMGTP]?)\s*([a-z]+)", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600}
-_STEPS, _SAMPLES = ("steps", "step"), ("samples", "sample", "tokens")
+_STEPS, _SAMPLES, _FLOPS = ("steps", "step"), ("samples", "sample", "tokens"), ("flops", "flop")
+_POWERS = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 
 
 def parse_count(text: str | int) -> int:
@@ -42,22 +43,25 @@ class GivenBudget:
     seconds: float | None = None
     steps: int | None = None
     tokens: int | None = None
+    flops: float | None = None
 
 
 def parse_budget(text: str | GivenBudget) -> GivenBudget:
-    """``10m``, ``90s``, ``1.5h`` of time, ``1000steps`` or ``5Ksteps``, ``1Msamples``."""
+    """``10m``, ``90s``, ``1.5h`` of time, ``1000steps`` or ``5Ksteps``, ``1Msamples``, ``2.5Tflops``."""
     if isinstance(text, GivenBudget):
         return text
     match = _AMOUNT.fullmatch(text.strip())
     amount, unit = (match[1], match[2]) if match else ("", "")
     if unit in _SECONDS and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", amount):
         found = GivenBudget(seconds=float(Decimal(amount) * _SECONDS[unit]))
+    elif unit in _FLOPS and (parts := re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([kKMGTP]?)", amount)):
+        found = GivenBudget(flops=float(Decimal(parts[1]).scaleb(_POWERS[parts[2]])))
     elif unit in (*_STEPS, *_SAMPLES) and _COUNT.fullmatch(amount):
         count = parse_count(amount)
         found = GivenBudget(steps=count) if unit in _STEPS else GivenBudget(tokens=count)
     else:
-        raise typer.BadParameter(f"{text[:40]!r} is no budget such as 10m, 90s, 1.5h, 1000steps or 50Ksamples")
-    if not any((found.seconds, found.steps, found.tokens)):
+        raise typer.BadParameter(f"{text[:40]!r} is no budget such as 10m, 90s, 1.5h, 1000steps, 50Ksamples or 2Tflops")
+    if not any((found.seconds, found.steps, found.tokens, found.flops)):
         raise typer.BadParameter(f"{text[:40]!r} leaves nothing; give a budget such as 10m, 90s or 1000steps")
     return found
 

@@ -102,6 +102,7 @@ class Bench:
         self._paused = self._memory.paused
         self._spent: dict[str, float] = dict(self._memory.spent)
         self._border: tuple[Snapshot, float] | None = None  # between two segments: where it stands, and since when
+        self._untold: list[dict[str, Any]] = []
         self._curve_places = places(task, "validation", settings.curve_samples)
 
     # For procedures
@@ -160,14 +161,14 @@ class Bench:
         settings, source = training or self.training, task or self.task
         snapshot = self._restore(network) if stage == self._memory.stage else None
         cut_short = snapshot is not None
+        self._best = self._selection(stage, network, cut_short) if watched else None
         if snapshot is None:
-            snapshot = self._cross_border()
+            snapshot = self._cross_border(network)
         batch_of = batch_at or (lambda step: source.batch("train", self.seed, step, settings.batch_size))
         first = self.precision.place(batch_of(0))
         assert isinstance(first, dict), "the batch is a mapping"
         network.to(self.precision.device)
         self.flops_per_step = look_at_step(network, first).flops
-        self._best = self._selection(stage, network, cut_short) if watched else None
         points = self._points()
 
         def loss_of(model: nn.Module, batch: Any) -> Tensor:
@@ -196,13 +197,14 @@ class Bench:
                 seed=self.seed,
                 loss_function=loss_of,
                 resume=snapshot,
-                changed=not cut_short,
+                changed=not cut_short or self._memory.border,
                 until=until,
                 until_share=until_share,
                 report=progress,
                 checkpoint=None if self.pool is None else lambda snapshot: self._checkpoint(network, snapshot),
                 precision=self.precision,
                 factors=factors,
+                flops_per_step=self.flops_per_step,
             )
         if result.state == "stopped":
             result = replace(result, state="finished")  # nothing but the selection stops a training
@@ -235,8 +237,35 @@ class Bench:
             self._border = replace(snapshot, optimizer=carry_state(snapshot.optimizer, shapes, origins)), since
 
     def spend(self, name: str, flops: float) -> None:
-        """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last."""
+        """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last.
+
+        It counts against a budget in FLOPs when the next segment begins.
+        """
         self._spent[name] = flops
+
+    @property
+    def spent(self) -> float:
+        """FLOPs beside training steps so far."""
+        return math.fsum(self._spent.values())
+
+    def tell(self, kind: str, name: str, payload: Mapping[str, Any], **live: Any) -> None:
+        """Have the run record an event of this kind; once, whatever interruptions there are.
+
+        It is told when a checkpoint holds what it tells of: where the next segment begins, or at the end.
+
+        Args:
+            kind: of the event.
+            name: of it in this evaluation.
+            payload: JSON.
+            live: what a progress display shows, by name.
+        """
+        self._untold.append({"event": {"type": kind, "name": name, "payload": dict(payload)}, **live})
+
+    def flush(self) -> None:
+        """Tell what is untold, where no further segment comes."""
+        for message in self._untold:
+            self._report(message)
+        self._untold = []
 
     def measure(
         self,
@@ -302,8 +331,13 @@ class Bench:
         """Of training alone, all stages that have ended."""
         return self.used_seconds - self._paused
 
-    def save(self, network: Network, pool: FolderPool, snapshot: Snapshot | None = None) -> tuple[str, list[str]]:
-        """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage."""
+    def save(
+        self, network: Network, pool: FolderPool, snapshot: Snapshot | None = None, *, border: bool = False
+    ) -> tuple[str, list[str]]:
+        """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage.
+
+        ``border``: it stands between two segments, where a network may have gained parameters without moments.
+        """
         digest = checkpoints.save(
             pool,
             network,
@@ -311,7 +345,7 @@ class Bench:
             genome=NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
             input_specification={
                 **specification(self.task, self.settings, self.arm),
-                **({} if snapshot is None else {"memory": self._remembered()}),
+                **({} if snapshot is None else {"memory": self._remembered(border)}),
             },
         )
         return digest, checkpoints.load(pool, digest).manifest.digests()
@@ -324,22 +358,36 @@ class Bench:
         return [one for one in self._ended[:-1] if one.state != "paused"] + self._ended[-1:]
 
     @property
+    def _flops_of_segments(self) -> float:
+        """The same in FLOPs, without what was spent beside them."""
+        ended = [one.state != "paused" for one in self._ended]
+        begin = max((place + 1 for place, over in enumerate(ended) if over), default=0)
+        return math.fsum(one.flops for one in self._ended[begin:])
+
+    @property
     def _steps_of_segments(self) -> int:
         """Of the stage that goes on: steps of its segments that have ended."""
         last = self._ended[-1] if self._ended else None
         return last.steps if last is not None and last.state == "paused" else 0
 
-    def _cross_border(self) -> Snapshot | None:
-        """Where the segment before stood; the time since then counts against the budget, but as no training."""
+    def _cross_border(self, network: Network) -> Snapshot | None:
+        """Where the segment before stood; what was used since then counts against the budget, but as no training.
+
+        Where something happened in between, a checkpoint keeps it before anybody is told.
+        """
         if self._border is None:
+            self.flush()  # known from before an interruption
             return None
         snapshot, since = self._border
         waited = time.monotonic() - since
         self._border = None
         self._paused += waited
-        return replace(
-            snapshot, cursor=snapshot.cursor.model_copy(update={"seconds": snapshot.cursor.seconds + waited})
-        )
+        used = {"seconds": snapshot.cursor.seconds + waited, "flops": self._flops_of_segments + self.spent}
+        snapshot = replace(snapshot, cursor=snapshot.cursor.model_copy(update=used))
+        if self._untold and self.pool is not None:
+            self._checkpoint(network, snapshot, border=True)
+        self.flush()
+        return snapshot
 
     def _last_point(self) -> float:
         points = self._series["validation_loss"]
@@ -416,18 +464,19 @@ class Bench:
         self._kept.restore(network)
         return snapshot
 
-    def _checkpoint(self, network: Network, snapshot: Snapshot) -> None:
+    def _checkpoint(self, network: Network, snapshot: Snapshot, *, border: bool = False) -> None:
         assert self.pool is not None, "asked for only where there is one"
         best = None if self._best is None else self._best.keep(self.pool)
         if best is not None and self._best is not None and self._best.standing is not None:
             self._selections[str(len(self._ended))] = self._best.standing
-        digest, parts = self.save(network, self.pool, snapshot)
+        digest, parts = self.save(network, self.pool, snapshot, border=border)
         parts = [*parts, *self.held, *([] if best is None else [best])]
         self._report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})
 
-    def _remembered(self) -> dict[str, Any]:
+    def _remembered(self, border: bool) -> dict[str, Any]:
         memory = Memory(
             stage=len(self._ended),
+            border=border,
             ended=tuple(self._ended),
             facts=self._facts,
             state=self.state,

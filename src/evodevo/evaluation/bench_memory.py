@@ -59,6 +59,7 @@ class Memory(Settings):
 
     Attributes:
         stage: that was being trained, counted from 0.
+        border: it stood before the first step of a segment, whose network may have new parameters.
         ended: results of the stages before.
         facts: what ``once`` gave.
         state: of the procedure, while it trains (``Bench.state``).
@@ -70,6 +71,7 @@ class Memory(Settings):
     """
 
     stage: int = 0
+    border: bool = False
     ended: tuple[Ended, ...] = ()
     facts: dict[str, Any] = Field(default_factory=dict)
     state: dict[str, Any] = Field(default_factory=dict)

@@ -21,7 +21,7 @@ from evodevo.randomness import integer_seed
 from evodevo.settings import Settings, validate
 from evodevo.spaces.layers import Layer
 from evodevo.tasks.selected import SelectedTask
-from evodevo.training.settings import TrainingSettings
+from evodevo.training.settings import Budget, TrainingSettings
 
 Learning = Literal["all", "new", "output"]
 
@@ -106,7 +106,7 @@ def _measured(bench: Bench, network: Network, parts: Mapping[str, SelectedTask])
 def _part(training: TrainingSettings, domains: int, of: int) -> TrainingSettings:
     """The settings of a stage, which gets its domains' share of the steps."""
     steps = training.budget.steps
-    if steps is None or training.budget.tokens is not None or training.budget.seconds is not None:
+    if steps is None or training.budget != Budget(steps=steps):
         raise UsageError("extend shares its budget over stages; give it in steps.")
     budget = training.budget.model_copy(update={"steps": max(1, steps * domains // of)})
     return training.model_copy(update={"budget": budget})

@@ -20,35 +20,41 @@ from evodevo.evaluation.grow_settings import check_events, check_zoo, total_step
 from evodevo.evaluation.measuring import places
 from evodevo.evaluation.procedures import Trained
 from evodevo.evaluation.search_settings import zoo_of
-from evodevo.growth.agenda import Agenda, What
+from evodevo.growth.agenda import Agenda, What, dates
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edits import Blobs, MemoryBlobs
-from evodevo.growth.events import EventRecord, GrowthMemory, RewardRecord
+from evodevo.growth.events import EventRecord, GrowthMemory, LookRecord, RewardRecord
 from evodevo.growth.latency import LatencyTable, calibrate
 from evodevo.growth.resources import Resources, Task
+from evodevo.growth.thrift import STEP, Means, Portions, portions
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
 from evodevo.spaces.zoo_edits import Action, Edit
 from evodevo.spaces.zoo_growth import GrowthSettings
+from evodevo.strategist.edit_memory import EditMemory
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.loop import LossFunction, TrainingResult, model_loss
 from evodevo.training.replay import ReplayedBatches, SampleReplay, with_replay
 
-MEMORY, REPLAY = "growth", "replay"
+MEMORY, REPLAY, SECONDS = "growth", "replay", "growth_seconds"
+EVENTS = "growth"
+"""Type of the store's events."""
 LOG_FORMAT = "evodevo.edits/1"
 PROBED_AT_ONCE = 64
-STEP = 3
-"""A step of learning costs about as much as so many passes."""
+PROBES = 3
+"""At an event, when its newborns are grown up, and for its reward."""
 
 
 def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
     """Train a zoo that grows; options are ``GrowthSettings``.
 
     Facts, under ``growth``: ``edits``, as in the log but for tensors; ``differing``, decisions in which the strategist
-    did otherwise than its prior, and ``decisions``, how many there were; ``timeline``, modules at each event with
-    their usage and contribution, who was born and who went; ``rewards``. Blobs: ``edits``, the log (``read_log``);
+    did otherwise than its prior, and ``decisions``, how many there were; ``start``, the first modules; ``timeline``,
+    modules at each event with their usage and contribution, who was born and who went; ``looks``, the same between
+    events; ``end``, after the training; ``rewards``; ``overhead``, what growth cost beside training.
+    Blobs: ``edits``, the log (``read_log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, for later runs (C17).
 
     Raises:
@@ -84,7 +90,7 @@ class _Run:
         self.zoo = network
         self.start = network.structure.modules
         self.blobs: Blobs = MemoryBlobs() if bench.pool is None else bench.pool
-        self._probed: list[Batch] | None = None
+        self._probed: dict[int, list[Batch]] = {}
         kept = bench.state.get(MEMORY)
         self.growth = Growth(
             network,
@@ -92,11 +98,15 @@ class _Run:
             self._surroundings(),
             seed=bench.seed,
             memory=None if kept is None else validate(GrowthMemory, kept, what="the memory of a growth"),
+            edits=self._edits_of_earlier_runs(),
         )
         self.replayed = self._batches()
         self.agenda = Agenda(settings.events)
         self.events: list[EventRecord] = []
         self.rewards: list[RewardRecord] = []
+        self.looks: list[LookRecord] = []
+        self.ended: LookRecord | None = None
+        self._spent_on_replay = 0.0
         self._remember()
 
     def train(self) -> Trained:
@@ -126,7 +136,7 @@ class _Run:
         )
 
     def _loss(self) -> LossFunction:
-        whole = with_replay(1.0) if self.replayed is not None else model_loss
+        whole = model_loss if self.replayed is None else with_replay(self.zoo.structure.losses.replay)
 
         def loss_of(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
             self.growth.ripen(self.zoo.progress)
@@ -137,7 +147,7 @@ class _Run:
     def _batches(self) -> ReplayedBatches | None:
         """Of training, with samples that are seen again after an edit; None where there is no replay."""
         replay, size = self.settings.replay, self.bench.training.batch_size
-        if not (replay.capacity and replay.steps):
+        if not (replay.capacity and replay.steps and self.zoo.structure.losses.replay):
             return None
         state = self.bench.state.setdefault(REPLAY, {})
         memory = SampleReplay(replay.capacity, seed=integer_seed(self.bench.seed, "replay"), state=state)
@@ -157,7 +167,12 @@ class _Run:
         """Something of the agenda; what is known from before an interruption is only followed."""
         name = f"{what} {number}"
         known, since = name in self.bench.facts, time.monotonic()
-        if what == "mature":
+        if what == "look":
+            self._spend(name)
+            last = max((one.number for one in self.events), default=0)
+            told = self.bench.once(name, lambda: self.growth.look(result.steps, share, last).model_dump(mode="json"))
+            self.looks.append(validate(LookRecord, told, what="a probe"))
+        elif what == "mature":
             self.bench.once(name, lambda: self._mature(share))
             self._spend(name)
         elif what == "reward":
@@ -166,18 +181,51 @@ class _Run:
             told = self.bench.once(
                 name,
                 lambda: self.growth.event(
-                    number, result.steps, share, clock=lambda: self._used(result, since)
+                    number,
+                    result.steps,
+                    share,
+                    clock=lambda: self._used(result, since),
+                    portioned=self._portions(number, share),
                 ).model_dump(mode="json"),
             )
             record = validate(EventRecord, told, what="an event")
             if known:
                 self.growth.repeat(record)
             self.events.append(record)
-            self._spend(name, lessons=len(record.gone) * self.settings.prune.distil_steps)
+            assert record.portions is not None, "given above"
+            self._spend(name, lessons=len(record.gone) * record.portions.distil_steps)
             self.agenda.happened(number, record.share, warms=record.warms)
             if self.replayed is not None and any(edit.module is not None for edit in record.edits):
-                self.replayed.edited(record.step)
+                self.replayed.edited(record.step, record.portions.replay_steps)
+                self._spend_on_replay(number, record.portions.replay_steps)
+            shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
+            self.bench.tell(EVENTS, name, {"event": told}, growth=shown)
+        if not known:
+            self.bench.state[SECONDS] = self.bench.state.get(SECONDS, 0.0) + time.monotonic() - since
         self._remember()
+
+    def _portions(self, number: int, share: float) -> Portions:
+        """What an event and all that follows may use: see ``thrift``."""
+        bench, coming = self.bench, dates(self.settings.events)
+        trained = bench.flops - bench.spent
+        until = coming[number] if number < len(coming) else 1.0
+        growing = bench.spent - self._spent_on_replay
+        pace = 1.0
+        if bench.training.budget.seconds is not None and growing and trained and bench.seconds:
+            pace = (bench.state.get(SECONDS, 0.0) / growing) / (bench.seconds / trained)
+        means = Means(
+            training=trained / share * until if share else 0.0,
+            spent=bench.spent,
+            forward=self._forward(),
+            batch=bench.training.batch_size,
+            probes=PROBES + self.settings.events.looks,
+            pace=pace,
+        )
+        return portions(self.settings, means)
+
+    def _forward(self) -> float:
+        """FLOPs of an answer to one sample."""
+        return float(Resources.of(self.zoo.structure, self.growth.around.task).flops)
 
     def _mature(self, share: float) -> float:
         self.growth.mature(share)
@@ -185,14 +233,18 @@ class _Run:
 
     def _spend(self, name: str, lessons: int = 0) -> None:
         """A probe, in which modules run once, and steps of distillation at most; by the zoo's cost now."""
-        task = self.growth.around.task
-        samples = sum(len(next(iter(batch.values()))) for batch in self._probes())
-        each = Resources.of(self.zoo.structure, task).flops
-        self.bench.spend(name, float(each) * (samples + STEP * lessons * task.batch))
+        samples = sum(len(next(iter(batch.values()))) for batch in self._probes(self.growth.samples))
+        self.bench.spend(name, self._forward() * (samples + STEP * lessons * self.bench.training.batch_size))
+
+    def _spend_on_replay(self, number: int, steps: int) -> None:
+        flops = self._forward() * STEP * steps * self.bench.training.batch_size
+        self._spent_on_replay += flops
+        self.bench.spend(f"replay {number}", flops)
 
     def _reward(self, number: int) -> RewardRecord:
         self._spend(f"reward {number}")
         told = self.bench.once(f"reward {number}", lambda: self.growth.reward(number).model_dump(mode="json"))
+        self.bench.tell(EVENTS, f"reward {number}", {"reward": told})
         return validate(RewardRecord, told, what="a reward")
 
     def _remember(self) -> None:
@@ -205,6 +257,12 @@ class _Run:
             if pending is not None and pending.reward is None:
                 self.rewards.append(self._reward(pending.number))
             self.growth.finish()
+            if self.events:
+                self._spend("end")
+                last = self.events[-1].number
+                told = self.bench.once("end", lambda: self.growth.look(result.steps, 1.0, last).model_dump(mode="json"))
+                self.ended = validate(LookRecord, told, what="a probe")
+        self.bench.flush()
         edits = [edit for record in self.events for edit in record.edits]
         blobs = {"edits": write_log(self.start, self.settings, edits)}
         blobs |= {f"parents/{digest}": self.blobs.get(digest) for digest in self.growth.memory.blobs}
@@ -214,6 +272,8 @@ class _Run:
     def _facts(self, edits: Sequence[Edit]) -> dict[str, Any]:
         decisions = [(one.number, decision) for one in self.events for decision in one.decisions]
         return {
+            "strategist": self.settings.strategist,
+            "start": [{"id": one.id, "archetype": one.genotype.archetype} for one in self.start],
             "edits": [one.model_dump(mode="json", exclude={"tensors"}) for one in edits],
             "decisions": len(decisions),
             "differing": [
@@ -234,11 +294,32 @@ class _Run:
                 }
                 for one in self.events
             ],
+            "looks": [one.model_dump(mode="json") for one in self.looks],
+            "end": None if self.ended is None else self.ended.model_dump(mode="json"),
+            "overhead": self._overhead(),
             "rewards": [{**one.model_dump(mode="json"), "total": one.total} for one in self.rewards],
             "modules": list(self.zoo.live),
         }
 
+    def _overhead(self) -> dict[str, float]:
+        """What growth cost beside training; replay is in the FLOPs, and its seconds are those of training steps."""
+        bench = self.bench
+        trained, seconds = bench.flops - bench.spent, bench.state.get(SECONDS, 0.0)
+        return {
+            "flops_share": bench.spent / trained if trained else 0.0,
+            "seconds": seconds,
+            "seconds_share": seconds / bench.seconds if bench.seconds else 0.0,
+            "samples": self.growth.samples,
+            "distil_steps": self.growth.distil_steps,
+        }
+
     # What growth sees
+
+    def _edits_of_earlier_runs(self) -> EditMemory | None:
+        digest = self.settings.edit_memory
+        if digest is None:
+            return None
+        return EditMemory.loads(self.blobs.get(digest).decode(), what=f"the memory of edits {digest[:12]}")
 
     def _surroundings(self) -> Surroundings:
         bench, size = self.bench, self.bench.training.batch_size
@@ -252,13 +333,13 @@ class _Run:
             batch_size=size,
         )
 
-    def _probes(self) -> Sequence[Batch]:
-        """The same samples of the split ``architecture`` at every event."""
-        if self._probed is None:
-            chosen = places(self.task, "architecture", self.settings.fitness.samples)
+    def _probes(self, samples: int) -> Sequence[Batch]:
+        """Samples of the split ``architecture``; the same ones for one number of them."""
+        if samples not in self._probed:
+            chosen = places(self.task, "architecture", samples)
             parts = np.array_split(chosen, max(1, -(-len(chosen) // PROBED_AT_ONCE)))
-            self._probed = [self._placed(self.task.fetch("architecture", part)) for part in parts]
-        return self._probed
+            self._probed = {samples: [self._placed(self.task.fetch("architecture", part)) for part in parts]}
+        return self._probed[samples]
 
     def _placed(self, batch: Any) -> Batch:
         placed = self.bench.precision.place(batch)

@@ -17,6 +17,7 @@ from evodevo.errors import (
 )
 from evodevo.evaluation.base import answered, write_numbers
 from evodevo.evaluation.bench import Bench, specification_of
+from evodevo.evaluation.counting import look_at_step
 from evodevo.evaluation.features import precompute
 from evodevo.evaluation.inside import look_inside
 from evodevo.evaluation.measuring import Measured, measure, places
@@ -56,7 +57,10 @@ def evaluate_network(payload: bytes, report: Report) -> bytes:
 
 
 def measure_pace(payload: bytes, report: Report) -> bytes:
-    """How long a step of an arm takes here: {"step": seconds, "begin": seconds until the first one}."""
+    """How long a step of an arm takes here: {"step": seconds, "begin": seconds until the first one}.
+
+    With a budget in FLOPs also {"flops": of a step}.
+    """
     begin = time.perf_counter()
     evaluation = _Evaluation(canonical.loads(payload, what="an evaluation"), report)
     bench = evaluation.bench(None)
@@ -71,6 +75,8 @@ def measure_pace(payload: bytes, report: Report) -> bytes:
             network.loss(placed).backward()  # type: ignore[no-untyped-call, arg-type]
         times.append(time.perf_counter() - before)
     answer = {"step": min(times[1:]), "begin": time.perf_counter() - begin - sum(times[1:])}
+    if bench.training.budget.flops is not None:
+        answer["flops"] = look_at_step(network, placed).flops  # type: ignore[arg-type]
     return canonical.dumps(answer).encode()
 
 

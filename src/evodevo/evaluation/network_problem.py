@@ -84,6 +84,8 @@ class NetworkProblem(Problem):
         # These change how a training is watched, not what it computes.
         for name in ("report_every", "checkpoint_every"):
             training.pop(name)
+        if training["budget"]["flops"] is None:
+            training["budget"].pop("flops")  # scores of before there were such budgets stay comparable
         decisive = {
             "task": self.task.digest,
             "training": training,

@@ -72,6 +72,7 @@ class Search:
             steps=None if budget.steps is None else max(1, int(budget.steps * part)),
             tokens=None if budget.tokens is None else max(self.bench.training.batch_size, int(budget.tokens * part)),
             seconds=None if budget.seconds is None else budget.seconds * part,
+            flops=None if budget.flops is None else budget.flops * part,
         )
 
     def judge(self, name: str, network: ModuleZoo) -> float | None:
@@ -140,6 +141,7 @@ class Search:
             steps=None if budget.steps is None else budget.steps - bench.steps,
             tokens=None if budget.tokens is None else budget.tokens - bench.samples,
             seconds=seconds,
+            flops=None if budget.flops is None else budget.flops - bench.flops,
         )
 
     def _with(self, **limits: Any) -> TrainingSettings:

@@ -50,6 +50,8 @@ class EvaluationSettings(Settings):
                 f"a budget of {tokens:,} tokens is less than one batch of {batch:,} (training.batch_size times "
                 "language.context_length); raise training.budget.tokens or make the batch smaller"
             )
+        if self.training.budget.flops is not None:
+            raise ValueError("backbones are not trained for a number of FLOPs; give tokens, steps or seconds")
         return self
 
     @property

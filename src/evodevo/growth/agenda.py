@@ -8,8 +8,8 @@ from typing import Literal
 
 from evodevo.spaces.zoo_growth import EventSettings
 
-What = Literal["mature", "reward", "event"]
-_ORDER: tuple[What, ...] = ("mature", "reward", "event")
+What = Literal["mature", "reward", "look", "event"]
+_ORDER: tuple[What, ...] = ("mature", "reward", "look", "event")
 """On one date newborns grow up first, and an event is rewarded before the next one comes."""
 
 
@@ -37,9 +37,14 @@ class Agenda:
         self._dates = dates(self.settings)
         for number, date in enumerate(self._dates, 1):
             self._add(date, "event", number)
+        parts = self.settings.looks + 1
+        for number in range(self.settings.looks * max(0, len(self._dates) - 1)):
+            event, place = divmod(number, self.settings.looks)
+            before, after = self._dates[event : event + 2]
+            self._add(before + (after - before) * (place + 1) / parts, "look", number + 1)
 
     def next(self) -> tuple[float, What, int] | None:
-        """(share, what, number of its event) and forget it; None where nothing is to come."""
+        """(share, what, number of its event, or of the look) and forget it; None where nothing is to come."""
         if not self._coming:
             return None
         share, what, number = heappop(self._coming)

@@ -17,7 +17,16 @@ from safetensors.torch import save
 from torch import Tensor
 
 from evodevo.growth.edits import Blobs, Editor, repeat
-from evodevo.growth.events import EventRecord, GrowthMemory, Kept, Pending, RewardRecord, Stood, module_rows
+from evodevo.growth.events import (
+    EventRecord,
+    GrowthMemory,
+    Kept,
+    LookRecord,
+    Pending,
+    RewardRecord,
+    Stood,
+    module_rows,
+)
 from evodevo.growth.fitness import History, assess, relative_costs
 from evodevo.growth.gated import unroll
 from evodevo.growth.legality import Situation, refusal, rule
@@ -25,6 +34,7 @@ from evodevo.growth.probes import Probe, probe
 from evodevo.growth.pruning import judge
 from evodevo.growth.resources import Resources, Task, check_start
 from evodevo.growth.rewards import reward
+from evodevo.growth.thrift import Portions
 from evodevo.growth.views import ages_of, standing_of, state_of
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch
@@ -50,7 +60,8 @@ class Surroundings:
 
     Attributes:
         task: what its cost depends on.
-        probed: batches of the split ``architecture``, on the zoo's device; the same ones at every call.
+        probed: so many samples of the split ``architecture``, in batches on the zoo's device; the same ones at every
+            call with that number.
         lessons: batch k of training samples, from which others learn what a module said before it goes.
         precision: of training.
         blobs: keeps weights.
@@ -58,7 +69,7 @@ class Surroundings:
     """
 
     task: Task
-    probed: Callable[[], Sequence[Batch]]
+    probed: Callable[[int], Sequence[Batch]]
     lessons: Callable[[int], TrainingBatch]
     precision: Precision
     blobs: Blobs
@@ -117,9 +128,16 @@ class Growth:
 
     def repeat(self, record: EventRecord) -> None:
         """An event that the memory knows already: only the structure changes, as weights come with a checkpoint."""
-        repeat(self.zoo, record.edits, self.settings.birth)
+        repeat(self.zoo, record.edits)
 
-    def event(self, number: int, step: int, share: float, clock: Callable[[], float] | None = None) -> EventRecord:
+    def event(
+        self,
+        number: int,
+        step: int,
+        share: float,
+        clock: Callable[[], float] | None = None,
+        portioned: Portions | None = None,
+    ) -> EventRecord:
         """An event: look, decide, change the zoo.
 
         Args:
@@ -127,7 +145,9 @@ class Growth:
             step: steps that were made.
             share: of the budget that is used up.
             clock: the same after the edits, where they take from the budget; warm-ups begin there.
+            portioned: what it may use, with all that follows until the next one; all that is wished if left out.
         """
+        self.memory = self.memory.model_copy(update={"portions": portioned})
         zoo, settings, memory = self.zoo, self.settings, self.memory
         seen, history = self._look()
         ages = ages_of(zoo.structure.live, number)
@@ -158,7 +178,7 @@ class Growth:
         if self.strategist.wants_gradient(number):
             lesson = self.around.precision.place(self.around.lessons(number))
             assert isinstance(lesson, dict), "the batch is a mapping"
-            self.strategist.refine(state, ruling.legal, unroll(zoo, lesson, self.around.probed()[0]))
+            self.strategist.refine(state, ruling.legal, unroll(zoo, lesson, self._probed()[0]))
         rng = generator(self.seed, number, "decisions")
         decisions = self.strategist.decide(state, ruling.legal, rng)
         bank, before = self._bank(), standing_of(seen, history, self._cost())
@@ -201,6 +221,7 @@ class Growth:
             edits=edits,
             warms=bool(born or again),
             learnt=learnt,
+            portions=portioned,
         )
 
     def ripen(self, share: float) -> None:
@@ -222,8 +243,21 @@ class Growth:
         self.memory = memory.model_copy(update=update)
         self.ripen(share)
         if self.memory.pending is not None and self.memory.pending.reward is None:
-            value = probe(self.zoo, self.around.probed(), self.settings.fitness).accuracy
+            value = probe(self.zoo, self._probed(), self.settings.fitness).accuracy
             self._pend(curve=(*self.memory.pending.curve, value))
+
+    def look(self, step: int, share: float, event: int) -> LookRecord:
+        """A probe between two events: moving averages are brought up to date, and nothing is decided (T_eval).
+
+        Args:
+            step: steps that were made.
+            share: of the budget that is used up.
+            event: that came last.
+        """
+        seen, history = self._look()
+        self.memory = self.memory.model_copy(update={"history": history})
+        rows = module_rows(seen, history, ages_of(self.zoo.structure.live, event))
+        return LookRecord(step=step, share=share, modules=rows, value=seen.accuracy, loss=seen.loss)
 
     def reward(self, number: int) -> RewardRecord:
         """The horizon of an event is over: what was it worth?"""
@@ -250,9 +284,24 @@ class Growth:
 
     def _look(self) -> tuple[Probe, History]:
         """Probe, and the history after it; ``memory`` keeps the one before."""
-        seen = probe(self.zoo, self.around.probed(), self.settings.fitness)
+        seen = probe(self.zoo, self._probed(), self.settings.fitness)
         costs = {one.id: float(genotype_parameters(one.genotype)) for one in self.zoo.structure.live}
         return seen, assess(self.memory.history, seen, relative_costs(costs), self.settings.fitness)
+
+    def _probed(self) -> Sequence[Batch]:
+        return self.around.probed(self.samples)
+
+    @property
+    def samples(self) -> int:
+        """In each probe."""
+        portioned = self.memory.portions
+        return self.settings.fitness.samples if portioned is None else portioned.samples
+
+    @property
+    def distil_steps(self) -> int:
+        """Before a module goes."""
+        portioned = self.memory.portions
+        return self.settings.prune.distil_steps if portioned is None else portioned.distil_steps
 
     def _apply(
         self,
@@ -293,14 +342,14 @@ class Growth:
     def _teach(self, name: str, number: int) -> str:
         """Before a module goes, the others learn what it said; where that fails they are as they were."""
         settings, around = self.settings.prune, self.around
-        if not settings.distil_steps:
-            return ""
+        if not self.distil_steps:
+            return "" if not settings.distil_steps else "not distilled: that would cost too much here"
         before = {key: value.clone() for key, value in self.zoo.state_dict().items()}
         done = distil_module(
             self.zoo,
             name,
             around.lessons,
-            settings.distil_steps,
+            self.distil_steps,
             tolerance=settings.distil_tolerance,
             batch_size=around.batch_size,
             seed=integer_seed(self.seed, number, f"distillation of {name}"),

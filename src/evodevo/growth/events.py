@@ -11,6 +11,7 @@ from pydantic import Field
 from evodevo.growth.fitness import History
 from evodevo.growth.probes import Probe
 from evodevo.growth.rewards import Scale, Standing
+from evodevo.growth.thrift import Portions
 from evodevo.settings import Settings
 from evodevo.spaces.zoo_edits import Edit
 from evodevo.spaces.zoo_genotype import ModuleGenotype
@@ -56,6 +57,22 @@ class ModuleRow(Settings):
     age: int
 
 
+class LookRecord(Settings):
+    """A probe between two events, or after the training.
+
+    Attributes:
+        step, share: at which it came.
+        modules: as it found them.
+        value, loss: of the zoo on the split ``architecture``.
+    """
+
+    step: int = Field(ge=0)
+    share: float = Field(ge=0)
+    modules: tuple[ModuleRow, ...]
+    value: float
+    loss: float
+
+
 class EventRecord(Settings):
     """One event.
 
@@ -68,6 +85,7 @@ class EventRecord(Settings):
         edits: what came of them, refusals included.
         warms: somebody's warm-up begins.
         learnt: numbers of what the strategist learnt from the event before.
+        portions: what it might use, with what follows until the next one.
     """
 
     number: int = Field(ge=1)
@@ -80,6 +98,7 @@ class EventRecord(Settings):
     edits: tuple[Edit, ...]
     warms: bool = False
     learnt: dict[str, float] = Field(default_factory=dict)
+    portions: Portions | None = None
 
     @property
     def born(self) -> tuple[str, ...]:
@@ -158,6 +177,7 @@ class GrowthMemory(Settings):
         strategist: plain half of what it has learnt; its tensors lie in the blob ``strategist_blob``.
         learned_blob: the memory of edits, with those of this run.
         blobs: of the log: the weights of parents.
+        portions: what probes and lessons may use until the next event; all that was wished before the first.
     """
 
     history: History = History()
@@ -172,6 +192,7 @@ class GrowthMemory(Settings):
     strategist_blob: str | None = None
     learned_blob: str | None = None
     blobs: tuple[str, ...] = ()
+    portions: Portions | None = None
 
     @property
     def digests(self) -> list[str]:

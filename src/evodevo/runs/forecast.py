@@ -12,8 +12,10 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.evaluation.network_problem import PACE, NetworkProblem
 from evodevo.evaluation.network_settings import training_settings
+from evodevo.evaluation.procedures import CHECKS
 from evodevo.execution.base import Executor, Job, Result
 from evodevo.spaces.arms import Arm, ArmSpace
+from evodevo.training.settings import TrainingSettings
 
 LONGEST = 180.0
 """Seconds after which kinds that were not measured are taken to be like the others."""
@@ -42,6 +44,15 @@ class Forecast:
         return {**asdict(self), "warnings": list(self.warnings)}
 
 
+@dataclass(frozen=True)
+class Pace:
+    """How an arm trains here: seconds of a step, seconds until the first one, FLOPs of a step where they count."""
+
+    step: float
+    begin: float
+    flops: float | None = None
+
+
 def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, seed: int) -> Forecast:
     """Measure and add up.
 
@@ -52,7 +63,7 @@ def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, s
         seed: of the run.
 
     Raises:
-        UsageError: a budget in seconds or samples that is shorter than one step.
+        UsageError: a budget in seconds or samples that is shorter than one step, or too short for a procedure.
     """
     space = ArmSpace()
     different = list({space.hash(arm): arm for arm in arms}.values())
@@ -60,11 +71,16 @@ def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, s
     for arm in different:
         kinds.setdefault(_kind(arm), arm)
     paces = _measure(kinds, problem, executor, seed)
-    warnings = _too_short(different, problem, {name: step for name, (step, _) in paces.items()})
+    warnings = _too_short(different, problem, paces)
     if not paces:
         return Forecast(len(different), _of_budgets(different, problem, executor), executor.workers, warnings)
-    typical = sum(step for step, _ in paces.values()) / len(paces), max(begin for _, begin in paces.values())
-    total = math.fsum(_seconds(arm, problem, *paces.get(_kind(arm), typical)) for arm in different)
+    known = [one.flops for one in paces.values() if one.flops]
+    typical = Pace(
+        sum(one.step for one in paces.values()) / len(paces),
+        max(one.begin for one in paces.values()),
+        sum(known) / len(known) if known else None,
+    )
+    total = math.fsum(_seconds(arm, problem, paces.get(_kind(arm), typical)) for arm in different)
     return Forecast(len(different), total / min(executor.workers, len(different)), executor.workers, warnings)
 
 
@@ -81,7 +97,7 @@ def _kind(arm: Arm) -> str:
     return canonical.digest(parts)
 
 
-def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str, float]) -> tuple[str, ...]:
+def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str, Pace]) -> tuple[str, ...]:
     """One sentence for each group of arms that will not see all training samples once."""
     found: dict[str, list[str]] = {}
     for arm in arms:
@@ -94,15 +110,19 @@ def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str,
             )
         pace, seconds = paces.get(_kind(arm)), training.budget.seconds
         if seconds is not None and pace is not None:
-            if seconds < pace:
+            if seconds < pace.step:
                 raise UsageError(
-                    f"a budget of {seconds:g} s is less than one step of {arm.name}, which takes {pace:.2g} s here. "
-                    "Raise the budget or make the batch smaller."
+                    f"a budget of {seconds:g} s is less than one step of {arm.name}, which takes {pace.step:.2g} s "
+                    "here. Raise the budget or make the batch smaller."
                 )
-            limits.append(int(seconds / pace))
+            limits.append(int(seconds / pace.step))
+        if pace is not None:
+            limits.append(_of_flops(arm, training, pace))
         known = [limit for limit in limits if limit is not None]
         if not known:
             continue
+        if len(known) > (limits[0] is not None):
+            _check_procedure(arm, problem, training, min(known))
         samples, whole = min(known) * training.batch_size, problem.open_task(arm.task).count("train")
         if samples < whole:
             sentence = f"the budget holds about {samples:,} of {whole:,} training samples, {samples / whole:.2g} epochs"
@@ -113,10 +133,8 @@ def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str,
     )
 
 
-def _measure(
-    kinds: dict[str, Arm], problem: NetworkProblem, executor: Executor, seed: int
-) -> dict[str, tuple[float, float]]:
-    """Kind -> (seconds of a step, seconds until the first one), of those that could be measured."""
+def _measure(kinds: dict[str, Arm], problem: NetworkProblem, executor: Executor, seed: int) -> dict[str, Pace]:
+    """By kind, of those that could be measured."""
     for name, arm in kinds.items():
         executor.submit(Job(f"pace/{name}", PACE, problem.payload(arm, seed), problem.seconds, problem.memory_bytes))
     found, waiting, deadline = {}, set(kinds), time.monotonic() + LONGEST
@@ -128,20 +146,51 @@ def _measure(
             waiting.discard(name)
             if event.payload is not None:
                 answer = canonical.loads(event.payload, what="a pace")
-                found[name] = (float(answer["step"]), float(answer["begin"]))
+                found[name] = Pace(float(answer["step"]), float(answer["begin"]), answer.get("flops"))
     for name in waiting:
         executor.cancel(f"pace/{name}")
     return found
 
 
-def _seconds(arm: Arm, problem: NetworkProblem, step: float, begin: float) -> float:
+def _of_flops(arm: Arm, training: TrainingSettings, pace: Pace) -> int | None:
+    """Steps that a budget in FLOPs holds; None where there is none, or it was not measured."""
+    flops = training.budget.flops
+    if flops is None or not pace.flops:
+        return None
+    if flops < pace.flops:
+        raise UsageError(
+            f"a budget of {flops:.3g} FLOPs is less than one step of {arm.name}, which takes {pace.flops:.3g}. Raise "
+            "the budget or make the batch smaller."
+        )
+    return int(flops / pace.flops)
+
+
+def _check_procedure(arm: Arm, problem: NetworkProblem, training: TrainingSettings, steps: int) -> None:
+    """What a procedure refuses of a budget in steps it refuses of about as many.
+
+    Raises:
+        UsageError: too few.
+    """
+    if arm.procedure not in CHECKS or not steps:
+        return
+    budget = training.budget.model_copy(update={"steps": steps, "seconds": None, "flops": None, "tokens": None})
+    about = arm.model_copy(update={"training": {**arm.training, "budget": budget.model_dump(mode="json")}})
+    try:
+        CHECKS.get(arm.procedure)(problem.settings, about)
+    except UsageError as error:
+        raise UsageError(f"{arm.name}: the budget holds about {steps:,} steps here. {error}") from None
+
+
+def _seconds(arm: Arm, problem: NetworkProblem, pace: Pace) -> float:
     """Of one training with its measurements."""
     settings, training = problem.settings, training_settings(problem.settings, arm)
+    step, begin = pace.step, pace.begin
     limits = [training.budget.seconds]
-    steps = problem.steps(arm)
-    if steps is not None:
-        limits.append(steps * step)
-    of_training = min(limit for limit in limits if limit is not None)
+    limits += [
+        None if steps is None else steps * step for steps in (problem.steps(arm), _of_flops(arm, training, pace))
+    ]
+    # Without any limit that is known here, FLOPs were not measured: nothing is said of the training itself.
+    of_training = min((limit for limit in limits if limit is not None), default=0.0)
     whole = settings.validation_samples or problem.task.count("validation")
     tested = settings.test_samples or problem.task.count("test")
     samples = settings.curve_points * settings.curve_samples + (2 + len(settings.probes)) * whole + tested

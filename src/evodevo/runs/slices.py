@@ -74,7 +74,7 @@ class Slice(ABC):
         Args:
             settings: of its run.
             individual: who.
-            budget: tokens, steps and seconds, each a number or None; all None keeps the budget.
+            budget: tokens, steps, seconds and flops, each a number or None; all None keeps the budget.
             seeds: how many trainings.
         """
         values = settings.model_dump(mode="json")

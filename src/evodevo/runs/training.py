@@ -26,6 +26,7 @@ def train(
     tokens: int | None = None,
     steps: int | None = None,
     seconds: float | None = None,
+    flops: float | None = None,
     seeds: int = 1,
     baselines: bool = False,
     overrides: dict[str, Any] | None = None,
@@ -38,7 +39,7 @@ def train(
 
     Args:
         individual: its id or a prefix of it. For the experiments of a recipe see ``experiment``.
-        tokens, steps, seconds: the budget of each training; the search's own if none is given.
+        tokens, steps, seconds, flops: the budget of each training; the search's own if none is given.
         seeds: how many trainings.
         baselines: train the hand-drawn ones under the same budget too.
         overrides: other settings than those of the search, for example the learning rate.
@@ -53,7 +54,7 @@ def train(
     """
     if seeds < 1:
         raise UsageError(f"{seeds} seeds: at least one training is wanted.")
-    budget = {"tokens": tokens, "steps": steps, "seconds": seconds}
+    budget = {"tokens": tokens, "steps": steps, "seconds": seconds, "flops": flops}
     with Archive(store) as archive:
         source = archive.individual(individual)
         genome, source_id, run = source.genome, source.id, source.run

@@ -30,8 +30,8 @@ class EventSettings(Settings):
         warm_rate: factor of a newborn's learning rate meanwhile (zeta).
         horizon: share of the budget after which an event is rewarded (H).
         looks: probes between two events, evenly, that only bring the moving averages up to date (T_eval).
-        overhead: FLOPs of probes and distillation as a share of those of training, at most; of a budget in seconds,
-            the seconds. Probes have fewer samples, and modules are distilled in fewer steps, where they would exceed it.
+        overhead: FLOPs of probes, distillation and replay as a share of those of training, at most; of a budget in
+            seconds, the seconds. Probes have fewer samples, and there are fewer steps, where they would exceed it.
     """
 
     count: int = Field(default=8, ge=0, le=1000)
@@ -183,7 +183,7 @@ class GrowthSettings(Settings):
 
     Attributes:
         strategist: who decides.
-        allow: operations that it may use.
+        allow: operations that it may use. Without ``prune`` nobody goes, not even to make room for a newborn.
         memory: edits of earlier runs warm-start a learned strategist (C17).
         edit_memory: those edits: a blob of the store (``edit_memory`` of an evaluation that grew); None begins without.
     """

@@ -69,6 +69,7 @@ class Cursor(Settings):
     step: int = Field(default=0, ge=0)
     tokens: int = Field(default=0, ge=0)
     seconds: float = Field(default=0.0, ge=0)
+    flops: float = Field(default=0.0, ge=0)
     last_loss: float | None = None
     smoothed_loss: float | None = None
     curve: Curve = Curve()
@@ -144,6 +145,7 @@ def train(
     checkpoint: Callable[[Snapshot], None] | None = None,
     precision: Precision | None = None,
     factors: Mapping[str, float] | None = None,
+    flops_per_step: float = 0.0,
 ) -> TrainingResult:
     """Train a model in place.
 
@@ -166,9 +168,10 @@ def train(
         checkpoint: called every ``checkpoint_every`` steps and at a stop.
         precision: decided already by the caller; None decides by the settings.
         factors: of learning rates, see ``optimizers.build``.
+        flops_per_step: what a step counts against a budget in FLOPs; the cursor sums them up.
 
     Raises:
-        UsageError: a budget below one batch, a snapshot of another seed, nothing to train, no such device.
+        UsageError: a budget below one batch or step, a snapshot of another seed, nothing to train, no such device.
     """
     precision = precision or decide(settings.device, settings.precision)
     model.to(precision.device).train()
@@ -181,7 +184,7 @@ def train(
             raise UsageError(f"this checkpoint was trained with seed {resume.cursor.seed}, not {seed}.")
         optimizers.load_state(model, optimizer, resume.optimizer, changed=changed)
         cursor = resume.cursor
-    account = _Account(cursor, settings, tokens_per_step, uniform_loss, total_steps)
+    account = _Account(cursor, settings, tokens_per_step, uniform_loss, total_steps, flops_per_step)
     devices = [precision.device] if precision.device.type == "cuda" else []
     state: State = "finished"
     tell_progress = getattr(model, "set_progress", None)
@@ -268,13 +271,21 @@ class _Account:
         tokens_per_step: int,
         uniform_loss: float | None,
         total_steps: int | None,
+        flops_per_step: float,
     ) -> None:
+        if settings.budget.flops is not None and not 0 < flops_per_step <= settings.budget.flops:
+            raise UsageError(
+                f"a budget of {settings.budget.flops:.3g} FLOPs is less than one step, which takes "
+                f"{flops_per_step:.3g}. Raise the budget or make the batch smaller."
+            )
         self.step = cursor.step
         self.reason = ""
         self._cursor = cursor
         self._tokens_per_step = tokens_per_step
         self._total_steps = total_steps
         self._seconds_budget = settings.budget.seconds
+        self._flops_budget = settings.budget.flops
+        self._flops_per_step = flops_per_step
         self._warmup = settings.optimizer.warmup
         self._bound = math.inf if uniform_loss is None else settings.divergence * uniform_loss
         self._began = time.monotonic() - cursor.seconds
@@ -287,8 +298,15 @@ class _Account:
     def seconds(self) -> float:
         return time.monotonic() - self._began
 
+    def flops(self, steps: int) -> float:
+        """After so many steps."""
+        return self._cursor.flops + (steps - self._cursor.step) * self._flops_per_step
+
     def used_up(self) -> bool:
         if self._total_steps is not None and self.step >= self._total_steps:
+            return True
+        # No step begins that would exceed it.
+        if self._flops_budget is not None and self.flops(self.step + 1) > self._flops_budget:
             return True
         return self._seconds_budget is not None and self.seconds() >= self._seconds_budget
 
@@ -301,6 +319,8 @@ class _Account:
         used = 0.0 if self._total_steps is None else self.step / self._total_steps
         if self._seconds_budget is not None:
             used = max(used, self.seconds() / self._seconds_budget)
+        if self._flops_budget is not None:
+            used = max(used, self.flops(self.step) / self._flops_budget)
         return used >= share
 
     def share_after_this_step(self) -> float:
@@ -309,6 +329,8 @@ class _Account:
         if self._seconds_budget is not None:
             elapsed = self.seconds()
             share = max(share, (elapsed + elapsed / max(self.step, 1)) / self._seconds_budget)
+        if self._flops_budget is not None:
+            share = max(share, self.flops(self.step + 1) / self._flops_budget)
         return min(share, 1.0)
 
     def add(self, loss: Tensor, norm: Tensor, share: float) -> State | None:
@@ -359,6 +381,7 @@ class _Account:
                 "step": self._looked_at,
                 "tokens": self._looked_at * self._tokens_per_step,
                 "seconds": self.seconds(),
+                "flops": self.flops(self._looked_at),
                 "last_loss": self._last_loss,
                 "smoothed_loss": self._smoothed,
                 "curve": self._curve,

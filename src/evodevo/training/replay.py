@@ -168,9 +168,9 @@ class ReplayedBatches:
         self.steps = steps
         self._window = range(0)
 
-    def edited(self, step: int) -> None:
-        """The network was changed after so many steps: the next ones replay."""
-        self._window = range(step, step + self.steps)
+    def edited(self, step: int, steps: int | None = None) -> None:
+        """The network was changed after so many steps: the next ones replay, or so many of them."""
+        self._window = range(step, step + (self.steps if steps is None else steps))
 
     def __call__(self, step: int) -> Batch:
         """The samples of a step; those that are seen again have names that begin with ``AGAIN``."""
