@@ -245,7 +245,7 @@ class Insistent(Strategist):
     def _choose(self, state: State, legal: Legal, rng: Any) -> Decision:
         fitness = {one.id: one.fitness for one in state.modules}
         for operation in ("spawn", "prune", "rewarm"):
-            targets = legal.targets(operation)  # type: ignore[arg-type]
+            targets = legal.targets(operation)
             if targets:
                 chosen = min(targets, key=lambda one: fitness.get(one.modules[0], 0.0) if one.modules else 0.0)
                 return Decision(legal=legal, action=chosen)

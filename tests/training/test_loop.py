@@ -176,7 +176,7 @@ def test_a_budget_in_seconds(tiny: Any, batch_at: Any, monkeypatch: pytest.Monke
     assert shares[-1] > 0.9
 
 
-@pytest.mark.parametrize("flops, steps", [(70.0, 7), (69.9, 6), (10.0, 1)])
+@pytest.mark.parametrize(("flops", "steps"), [(70.0, 7), (69.9, 6), (10.0, 1)])
 def test_a_budget_in_flops_is_never_exceeded(tiny: Any, batch_at: Any, flops: float, steps: int) -> None:
     settings = _settings(budget=Budget(flops=flops))
     result = _train(tiny(), settings, batch_at, flops_per_step=10.0)
