@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
+from evodevo.cli.grown import growth_record, show_growth
 from evodevo.cli.standing import duration
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def show_comparison(run: Run) -> None:
     _show_groups(table)
     _show_probes(table, show)
     _show_inside(table)
+    show_growth(table)
     _show_remarks(run, table, show)
 
 
@@ -57,6 +59,7 @@ def comparison_record(run: Run) -> dict[str, Any]:
         "baselines": table.baselines,
         "facts": table.facts,
         "reference": table.reference,
+        "growth": growth_record(table),
         "paper": [one.model_dump(mode="json") for one in comparison.paper],
         "caveats": list(comparison.caveats),
     }

@@ -9,6 +9,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.comparing import comparison_record, show_comparison
+from evodevo.cli.grown import show_history
 from evodevo.cli.listing import goal_records, heading, print_individuals, record, score, strip
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.cli.standing import duration
@@ -110,6 +111,8 @@ def _print(individual: Individual) -> None:
     ):
         if name in cost:
             output.line(f"{name.replace('_', ' '):<27} {number(cost[name], unit)}")
+    if run.is_experiment:
+        show_history(individual)
     for row in individual.evaluations:
         kept = f"   weights {row.blobs['weights'][:12]}" if "weights" in row.blobs else ""
         output.line(f"evaluation  seed {row.seed}, attempt {row.attempt}: {row.state}, {duration(row.seconds)}{kept}")

@@ -79,12 +79,14 @@ def _draw_events(drawing: Drawing, events: Sequence[EditMark], frame: Frame, hea
     free = 0.0
     for one in events:
         x, label = frame.x(one.x), str(one.number)
-        changed = bool(one.operations)
+        half = max(_STEP, text_width(label, 10)) / 2
+        # Where events lie so close that signs would hide each other, the first one has them; tooltips have all.
+        seen = x - half >= free
+        free = x + half if seen else free
+        signs = list(one.operations) if seen else []
         with drawing.group("event", title=f"event {one.number}\n{one.words}".strip()):
-            drawing.line(
-                x, head, x, frame.bottom, "stroke-muted" if changed else "stroke-faint", stroke_dasharray="3 3"
-            )
-            signs = list(one.operations)
+            role = "stroke-muted" if one.operations else "stroke-faint"
+            drawing.line(x, head, x, frame.bottom, role, stroke_dasharray="3 3")
             kept = signs if len(signs) <= _MOST_SIGNS else signs[: _MOST_SIGNS - 1]
             for place, operation in enumerate(kept):
                 draw_sign(drawing, operation, x, head - 8 - _STEP * place)
@@ -92,6 +94,5 @@ def _draw_events(drawing: Drawing, events: Sequence[EditMark], frame: Frame, hea
             if len(kept) < len(signs):
                 drawing.text(x, y + 4, f"+{len(signs) - len(kept)}", "fill-ink", 9, "middle")
                 y -= _STEP
-            if x - text_width(label, 10) / 2 > free:
+            if seen:
                 drawing.text(x, y + 3, label, "fill-muted", 10, "middle")
-                free = x + text_width(label, 10) / 2 + 3

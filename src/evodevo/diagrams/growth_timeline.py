@@ -19,7 +19,7 @@ from evodevo.diagrams.palette import family_role
 
 _DASHES = {"grow": "", "hybridise": "6 3"}
 _LANE, _BAND, _THIN = 30.0, 20.0, 1.6
-_LABELS, _RIGHT = 150.0, 78.0
+_LABELS, _RIGHT = 172.0, 60.0
 _WIDTH = 940.0
 _MOST_LANES = 60
 

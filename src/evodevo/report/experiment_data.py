@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from evodevo.diagrams import Series
 from evodevo.report.evolution_data import RunFacts
 
+if TYPE_CHECKING:
+    from evodevo.report.growth_data import GrowthPart
+
 
 @dataclass(frozen=True)
 class Words:
-    """A table of texts: the first column names the rows."""
+    """A table of texts: the first column names the rows.
+
+    Args:
+        texts: columns beside the first that hold words; the others hold numbers, which are set flush right.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
+    texts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,7 @@ class ExperimentReport:
         run: what was run, where and when.
         cards: (number, what it is).
         arms: the main table.
+        blocks: of an ablation: title -> its rows beside what the paper prints.
         headlines: the metrics that matter most, on the test split.
         differences: to a reference, on the same samples.
         metrics, probes, inside: further tables; None where there is nothing.
@@ -95,6 +104,7 @@ class ExperimentReport:
         groups: group -> accuracy per value.
         shares: whom the routers of zoos listen to.
         pictures: arm -> drawings of its trained network.
+        growth: how networks grew; None where none could.
         printed: the paper's tables.
         trainings: all individuals.
         notes: what a reader must know.
@@ -116,6 +126,8 @@ class ExperimentReport:
     groups: Mapping[str, tuple[Words, Chart | None]] = field(default_factory=dict)
     shares: Words | None = None
     pictures: Mapping[str, Sequence[Picture]] = field(default_factory=dict)
+    growth: GrowthPart | None = None
+    blocks: Mapping[str, Words] = field(default_factory=dict)
     printed: Sequence[PrintedTable] = ()
     trainings: Sequence[Training] = ()
     notes: Sequence[str] = ()

@@ -8,11 +8,13 @@ from xml.etree.ElementTree import Element
 
 from evodevo.diagrams import Axis, Series, line_chart
 from evodevo.diagrams.curves import thin
-from evodevo.report.experiment_data import Chart, ExperimentReport, Words
+from evodevo.report.ablation_sections import ablation_section
+from evodevo.report.experiment_data import Chart, ExperimentReport
+from evodevo.report.growth_sections import growth_section
 from evodevo.report.html import Content, add, cards, details, element, figure, page, paragraph, section, table
 from evodevo.report.view import cut
+from evodevo.report.word_tables import MOST_ROWS, pictures, words_table
 
-MOST_ROWS = 600
 MOST_LINES = 24
 _POINTS = 64
 _NOTES = 6
@@ -30,14 +32,6 @@ def experiment_report(data: ExperimentReport) -> str:
     header = element("header", element("h1", cut(data.title or run.recipe)), paragraph(subtitle, classes="muted"), nav)
     footer = element("footer", paragraph("One file, no scripts, no outside references. Made by evodevo."))
     return page(f"Experiment {cut(run.id)}", header, element("main", *sections), footer)
-
-
-def _words(words: Words) -> Element:
-    caption = cut(words.caption, 400)
-    if len(words.rows) > MOST_ROWS:
-        caption = f"{caption} The first {MOST_ROWS:,} of {len(words.rows):,} rows; the store holds all.".strip()
-    rows = [[cut(cell, 200) for cell in row] for row in words.rows[:MOST_ROWS]]
-    return table([cut(name, 60) for name in words.columns], rows, range(1, len(words.columns)), caption)
 
 
 def _chart(chart: Chart) -> Element:
@@ -64,19 +58,19 @@ def _summary(data: ExperimentReport) -> Element:
 
 
 def _arms(data: ExperimentReport) -> Element:
-    content = [_words(data.arms)]
+    content = [words_table(data.arms)]
     if data.budgets:
         content.append(paragraph(cut(data.budgets, 600), classes="muted"))
-    content += [_words(one) for one in (data.headlines, data.differences) if one is not None]
+    content += [words_table(one) for one in (data.headlines, data.differences) if one is not None]
     if data.metrics is not None:
-        content.append(details("Every output and metric on the test split", _words(data.metrics)))
+        content.append(details("Every output and metric on the test split", words_table(data.metrics)))
     return section("arms", "Arms", *content)
 
 
 def _printed(data: ExperimentReport) -> Element | None:
     content: list[Element] = []
     for one in data.printed:
-        content += [element("h3", cut(f"Printed in {one.source}", 300)), _words(one.table)]
+        content += [element("h3", cut(f"Printed in {one.source}", 300)), words_table(one.table)]
         content += [paragraph(cut(caveat, 600), classes="muted") for caveat in one.caveats]
     return section("printed", "What the paper prints", *content) if content else None
 
@@ -95,28 +89,34 @@ def _groups(data: ExperimentReport) -> Element | None:
         content.append(element("h3", f"By {cut(name, 60)}"))
         if chart is not None:
             content.append(_chart(chart))
-        content.append(_words(words))
+        content.append(words_table(words))
     return section("groups", "Groups of samples", *content) if content else None
 
 
 def _probes(data: ExperimentReport) -> Element | None:
     if data.probes is None:
         return None
-    return section("probes", "Under other circumstances", _words(data.probes))
+    return section("probes", "Under other circumstances", words_table(data.probes))
 
 
 def _inside(data: ExperimentReport) -> Element | None:
-    return None if data.inside is None else section("inside", "Inside", _words(data.inside))
+    return None if data.inside is None else section("inside", "Inside", words_table(data.inside))
 
 
 def _zoos(data: ExperimentReport) -> Element | None:
-    content: list[Element] = [] if data.shares is None else [_words(data.shares)]
-    for name, pictures in data.pictures.items():
+    content: list[Element] = [] if data.shares is None else [words_table(data.shares)]
+    for name, drawn in data.pictures.items():
         content.append(element("h3", cut(name, 160)))
-        for one in pictures:
-            drawn = figure(one.svg, cut(one.caption, 400), classes="fits")
-            content.append(details(cut(one.folded, 160), drawn) if one.folded else drawn)
+        content += pictures(drawn)
     return section("zoos", "Zoos", *content) if content else None
+
+
+def _blocks(data: ExperimentReport) -> Element | None:
+    return ablation_section(data.blocks) if data.blocks else None
+
+
+def _growth(data: ExperimentReport) -> Element | None:
+    return None if data.growth is None else growth_section(data.growth)
 
 
 def _trainings(data: ExperimentReport) -> Element | None:
@@ -148,6 +148,7 @@ def _facts(data: ExperimentReport) -> Element:
 
 _SECTIONS: tuple[Callable[[ExperimentReport], Element | None], ...] = (
     _summary,
+    _blocks,
     _arms,
     _printed,
     _curves,
@@ -155,6 +156,7 @@ _SECTIONS: tuple[Callable[[ExperimentReport], Element | None], ...] = (
     _groups,
     _probes,
     _inside,
+    _growth,
     _zoos,
     _trainings,
     _facts,

@@ -200,7 +200,7 @@ def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: M
     missing = [f"{one.title}: {one.reason or one.state}" for one in members if _accuracy(one) is None]
     if not chosen:
         return Row(arm.name, arm.role, arm.cell, arm.learning_rate, {}, (), tuple(missing))
-    series = [_series(one) for one in chosen]
+    series = [series_of(one) for one in chosen]
     return Row(
         name=arm.name,
         role=arm.role,
@@ -292,7 +292,7 @@ def _probes(members: Sequence[Individual]) -> dict[str, tuple[Spread | None, Spr
     }
 
 
-def _series(one: Individual) -> dict[str, Points]:
+def series_of(one: Individual) -> dict[str, Points]:
     """The curves of one training; a copy of another training has that one's."""
     evaluation, twin = one.evaluation, one.fact.get("same_as")
     if twin is not None:

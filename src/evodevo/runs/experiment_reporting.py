@@ -8,8 +8,11 @@ from evodevo.diagrams import Series
 from evodevo.diagrams.numbers import show
 from evodevo.report.experiment_data import Chart, ExperimentReport, PrintedTable, Training, Words
 from evodevo.report.experiment_report import experiment_report
+from evodevo.runs.ablation_words import ablation_blocks, ablation_notes
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.comparison import Row, Spread, Table, compare_arms
+from evodevo.runs.driving import ABLATE
+from evodevo.runs.growth_reporting import growth_part, missing_rivals
 from evodevo.runs.reporting import facts
 from evodevo.runs.zoo_reporting import router_shares, zoo_pictures
 
@@ -26,6 +29,7 @@ def report(run: Run) -> str:
 def report_data(run: Run) -> ExperimentReport:
     """Everything that the page shows."""
     table, comparison = compare_arms(run), run.settings.experiment
+    ablated = run.kind == ABLATE
     return ExperimentReport(
         title=comparison.title,
         run=facts(run, f"evodevo {run.kind} {run.recipe} --set study.seed={run.settings.study.seed}"),
@@ -42,11 +46,15 @@ def report_data(run: Run) -> ExperimentReport:
         sweeps=sweeps(table),
         groups=_groups(table),
         shares=router_shares(table),
-        pictures=zoo_pictures(table),
+        pictures={} if ablated else zoo_pictures(table),
+        blocks=ablation_blocks(run, table) if ablated else {},
+        growth=growth_part(table),
         printed=[PrintedTable(one.source, Words(one.columns, one.rows), one.caveats) for one in comparison.paper],
         trainings=[_training(one) for one in run.individuals()],
         notes=[
             *comparison.caveats,
+            *(ablation_notes() if ablated else ()),
+            *missing_rivals(table),
             *_remarks(table),
             *(f"Missing: {words}." for row in table.rows for words in row.missing),
         ],

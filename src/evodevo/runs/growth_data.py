@@ -14,6 +14,8 @@ from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
 Measure = Literal["contribution", "usage", "impact", "fitness"]
 MEASURES: tuple[Measure, ...] = ("contribution", "usage", "impact", "fitness")
 BIRTHS = ("grow", "spawn", "hybridise")
+GIVES_PLACE = "gives its place to "
+"""How ``growth.edits`` begins the note of a pruning that makes room."""
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from evodevo.runs.growth_data import MEASURES, Growth, Happening, Life, Sight
+from evodevo.runs.growth_data import GIVES_PLACE, MEASURES, Growth, Happening, Life, Sight, modules_after
 from evodevo.settings import validate
 from evodevo.spaces.networks import ModuleZooNetwork
 from evodevo.spaces.zoo_edits import Edit
 from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
+from evodevo.spaces.zoo_structure import ZooStructure
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
@@ -50,6 +51,34 @@ def started(individual: Individual) -> tuple[ZooModule, ...]:
     """The modules of the zoo that was to grow; none of another network."""
     network = individual.genome.network
     return network.structure.modules if isinstance(network, ModuleZooNetwork) else ()
+
+
+def grown_structure(individual: Individual, start: ZooStructure) -> ZooStructure:
+    """The zoo as it is in the kept network: with the modules that its router was measured on.
+
+    Args:
+        individual: a training.
+        start: the zoo with which it began.
+
+    Raises:
+        UsageError: edits of another evodevo.
+    """
+    growth = growth_of(individual)
+    if growth is None:
+        return start
+    modules = modules_after(start.modules, growth.edits)
+    # Weights that were best in the middle of a training are of the zoo of that moment.
+    measured = individual.fact.get("routing", {}).get("ids")
+    for number in range(len(growth.events), -1, -1):
+        edits = [edit for edit in growth.edits if edit.event <= number]
+        found = modules_after(start.modules, edits)
+        if measured is not None and {one.id for one in found} - set(start.disabled) == set(measured):
+            modules = found
+            break
+    there = {one.id for one in modules}
+    return start.model_copy(
+        update={"modules": modules, "disabled": tuple(one for one in start.disabled if one in there)}
+    )
 
 
 def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:
@@ -121,7 +150,3 @@ def _lives(
 def _ended(life: Life, event: Happening, note: str) -> Life:
     heir = note.removeprefix(GIVES_PLACE).split(";")[0] if note.startswith(GIVES_PLACE) else ""
     return replace(life, gone=event.number, gone_step=event.step, heir=heir)
-
-
-GIVES_PLACE = "gives its place to "
-"""How ``growth.edits`` begins the note of a pruning that makes room."""

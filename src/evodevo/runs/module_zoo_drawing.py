@@ -217,6 +217,11 @@ def module_drawing(module: ModuleGenotype, *, title: str, subtitle: str = "") ->
     return module_graph_diagram(marks, graph.edges, facts, title, subtitle)
 
 
+def family_of_archetype(archetype: str) -> str:
+    """The family of a module of which only the archetype is known."""
+    return _ARCHETYPES.get(archetype, "other")
+
+
 def family(module: ModuleGenotype) -> str:
     """The family of a module by its archetype; of an operator or a hybrid by most of its nodes."""
     if module.archetype in _ARCHETYPES:

@@ -8,6 +8,7 @@ from typing import Any
 from evodevo.report.experiment_data import Picture, Words
 from evodevo.runs.archive import Individual
 from evodevo.runs.comparison import Table
+from evodevo.runs.growth_reading import grown_structure
 from evodevo.runs.module_zoo_drawing import drawing_of, module_drawing, routing_drawings
 from evodevo.spaces.networks import ModuleZooNetwork
 from evodevo.spaces.zoo_structure import ZooStructure
@@ -52,7 +53,7 @@ def zoo_pictures(table: Table) -> dict[str, list[Picture]]:
             best = max(row.trainings, key=lambda one: one.fact["validation"]["accuracy"])
             network = best.genome.network
             if isinstance(network, ModuleZooNetwork):
-                found[row.group] = _pictures(network.structure, best)
+                found[row.group] = _pictures(grown_structure(best, network.structure), best)
     return found
 
 

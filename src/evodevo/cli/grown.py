@@ -1,0 +1,49 @@
+"""What happened to networks that grew: a row per arm, and the history of one training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from evodevo.cli import output
+
+if TYPE_CHECKING:
+    from evodevo.runs import Individual
+    from evodevo.runs.comparison import Table
+
+
+def show_growth(table: Table) -> None:
+    """What was done and decided in arms whose networks could grow, and who should stand beside a learned strategist."""
+    from evodevo.runs.growth_reporting import arms_table, decisions_table, grown_rows, missing_rivals
+
+    rows = grown_rows(table)
+    if not rows:
+        return
+    for title, words in (
+        ("how the networks grew:", arms_table(rows)),
+        ("how that was decided:", decisions_table(rows)),
+    ):
+        output.line(f"\n{title}")
+        right = tuple(name for name in words.columns[1:] if name not in words.texts)
+        output.table(words.columns, words.rows, right=right)
+    for sentence in missing_rivals(table):
+        output.words(sentence)
+
+
+def growth_record(table: Table) -> dict[str, Any]:
+    """For ``--json``: arm -> its numbers."""
+    from evodevo.runs.growth_reporting import grown_rows, summaries
+
+    return summaries(grown_rows(table))
+
+
+def show_history(individual: Individual) -> None:
+    """Every edit of one training; nothing where it did not grow."""
+    from evodevo.runs.growth_reading import growth_of
+    from evodevo.runs.growth_words import HISTORY, history
+
+    growth = growth_of(individual)
+    if growth is None or not growth.events:
+        return
+    output.line(f"edits       {len(growth.accepted)} in {len(growth.events)} events, {growth.refused} refused")
+    right = tuple(name for name in HISTORY if name != "what")
+    output.table(HISTORY, history(growth), right=right)

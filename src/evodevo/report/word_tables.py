@@ -1,0 +1,31 @@
+"""Plain texts and drawings as parts of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from xml.etree.ElementTree import Element
+
+from evodevo.report.experiment_data import Picture, Words
+from evodevo.report.html import details, figure, table
+from evodevo.report.view import cut
+
+MOST_ROWS = 600
+
+
+def words_table(words: Words) -> Element:
+    """A table of texts; of very many rows the first."""
+    caption = cut(words.caption, 400)
+    if len(words.rows) > MOST_ROWS:
+        caption = f"{caption} The first {MOST_ROWS:,} of {len(words.rows):,} rows; the store holds all.".strip()
+    rows = [[cut(cell, 200) for cell in row] for row in words.rows[:MOST_ROWS]]
+    numeric = [place for place, name in enumerate(words.columns) if place and name not in words.texts]
+    return table([cut(name, 60) for name in words.columns], rows, numeric, caption)
+
+
+def pictures(drawn: Iterable[Picture]) -> list[Element]:
+    """Drawings, folded where they are to be."""
+    found = []
+    for one in drawn:
+        shown = figure(one.svg, cut(one.caption, 400), classes="fits")
+        found.append(details(cut(one.folded, 160), shown) if one.folded else shown)
+    return found
