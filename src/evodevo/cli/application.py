@@ -16,6 +16,7 @@ import typer
 
 from evodevo import __version__
 from evodevo.cli import output
+from evodevo.cli.ablate import ablate
 from evodevo.cli.cost import cost
 from evodevo.cli.demo import demo
 from evodevo.cli.diff import diff
@@ -48,7 +49,7 @@ app = typer.Typer(
 )
 PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Begin": (doctor, demo),
-    "Search and train": (evolve, train, grow, resume),
+    "Search and train": (evolve, train, grow, ablate, resume),
     "Look": (status, front, pick, show, diff, lineage, trace, report, cost),
     "Use": (predict, generate),
     "Keep": (replay, repair),

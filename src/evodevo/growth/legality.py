@@ -79,7 +79,8 @@ def rule(situation: Situation, settings: GrowthSettings) -> Ruling:
     rewarm = _unless([one for one in live if "rewarm" in allowed], cold, "rewarm", reasons)
     spare = max(len(live) - settings.prune.least, 0)
     prunes = min(spare, 1) if settings.prune.rule == "standard" else spare
-    replaces = _replaced(situation) if len(live) >= settings.birth.most else None
+    full = len(live) >= settings.birth.most
+    replaces = _replaced(situation) if full and "prune" in allowed else None
     obstacle = _no_birth(situation, settings, replaces)
     if obstacle is not None:
         reasons |= {one: obstacle for one in BIRTHS if one in allowed}
@@ -123,6 +124,8 @@ def _no_birth(situation: Situation, settings: GrowthSettings, replaces: str | No
     count = len(situation.structure.live)
     if count > settings.birth.most:
         return f"the zoo has {count} modules, and may have {settings.birth.most}"
+    if count == settings.birth.most and "prune" not in settings.allow:
+        return f"the zoo is full ({count} modules), and nobody may go"
     if count == settings.birth.most and replaces is None:
         return (
             f"the zoo is full ({count} modules), and each of them gains more than the {situation.gain:.3g} "

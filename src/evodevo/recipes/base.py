@@ -16,7 +16,7 @@ from evodevo.spaces.backbone import BackboneSettings
 from evodevo.study import StudySettings
 
 Size = Literal["quick", "full"]
-Driver = Literal["evolve", "train", "grow"]
+Driver = Literal["evolve", "train", "grow", "ablate"]
 Baselines = Literal["none", "quick", "all"]
 """Which opponents stand beside the network of a recipe, where it leaves that to its user."""
 
@@ -28,8 +28,10 @@ for _name in ("alpha", "depth", "extend", "image_text", "languages", "mixed", "p
 RECIPES.add("h_model.small", "evodevo.recipes.h_model.search:SMALL")
 for _name in ("classifier", "paper"):
     RECIPES.add(f"module_zoo.{_name}", f"evodevo.recipes.module_zoo.{_name}:{_name.upper()}")
+RECIPES.add("module_zoo.growth_proof", "evodevo.recipes.module_zoo.proof:GROWTH_PROOF")
 RECIPES.add("module_zoo.small", "evodevo.recipes.module_zoo.search:SMALL")
 
+Compose = Callable[[Size, "Baselines | None", Mapping[str, Any]], "RunSettings"]
 Grow = Callable[[Size, "Baselines | None", Mapping[str, Any], Sequence[str]], "RunSettings"]
 STRATEGIST = "ppo"
 """Who decides where the user of ``grow`` names nobody."""
@@ -98,17 +100,22 @@ class Recipe:
         data_task: the task that reads data of the user's own; None where the recipe's task does.
         grow: (size, baselines, changes of ``part``, strategists) -> all settings of the command ``grow``; None where
             they are those of ``settings`` or ``compose``, whose arms name their strategists themselves.
+        ablate: size -> what the command ``ablate`` changes of ``compose``, under what a user changes.
+        of_data: the user's data -> ``compose`` for them, where they decide more than a setting of the task: which task
+            it is, budget, arms. Not asked where the user names the task, too. None where they decide nothing.
     """
 
     name: str
     summary: str
     drivers: tuple[Driver, ...]
     settings: Callable[[Size], RunSettings]
-    compose: Callable[[Size, Baselines | None, Mapping[str, Any]], RunSettings] | None = None
+    compose: Compose | None = None
     part: str = ""
     short: Mapping[str, str] = field(default_factory=dict)
     data_task: str | None = None
     grow: Grow | None = None
+    ablate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    of_data: Callable[[str], Compose] | None = None
 
 
 def resolve(
@@ -134,7 +141,7 @@ def resolve(
     Raises:
         UsageError: an unknown recipe, size or setting, a wrong value, or a recipe of another driver.
     """
-    from evodevo.recipes.overriding import of_growth, spell_out
+    from evodevo.recipes.overriding import of_growth, own_data, spell_out
 
     recipe = RECIPES.get(name)
     if size not in get_args(Size):
@@ -142,6 +149,8 @@ def resolve(
     if driver not in recipe.drivers:
         raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
     strategists: Sequence[str] | None = None
+    if driver == "ablate":
+        overrides = merge(dict(recipe.ablate.get(size, {})), overrides)
     if driver == "grow":
         strategists, overrides = of_growth(overrides)
     changes = overrides.get(recipe.part, {})
@@ -151,7 +160,11 @@ def resolve(
     elif strategists is not None:
         raise UsageError(f"the arms of the recipe {name!r} name their strategists themselves; leave --strategist out.")
     else:
-        made = _made(recipe, size, baselines, changes, recipe.compose)
+        compose = recipe.compose
+        if recipe.of_data is not None:
+            data, overrides = own_data(overrides)
+            compose = compose if data is None else recipe.of_data(data)
+        made = _made(recipe, size, baselines, changes, compose)
     others = {name: value for name, value in overrides.items() if name != recipe.part}
     values, changes = spell_out(recipe, made.model_dump(mode="json"), others)
     return validate(type(made), merge(values, changes), what=f"settings of {name}")
@@ -162,7 +175,7 @@ def _made(
     size: Any,
     baselines: Any,
     changes: Any,
-    compose: Callable[[Size, Baselines | None, Mapping[str, Any]], RunSettings] | None,
+    compose: Compose | None,
 ) -> RunSettings:
     if compose is None:
         if baselines is not None:

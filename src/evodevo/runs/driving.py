@@ -28,6 +28,7 @@ from evodevo.study import Listener, Study
 TRAIN = "train"
 EVOLVE = "evolve"
 GROW = "grow"
+ABLATE = "ablate"
 PLAN = "experiment.plan"
 
 
