@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
+import torch
 from safetensors.torch import save
 from torch import Tensor
 
@@ -153,7 +155,7 @@ class Editor:
         name = f"{genotype.archetype}-{event}-{room}"
         genotype = with_lineage(genotype, name)
         child = build_module(genotype, seed)
-        banked = self.bank.find(genotype)
+        banked, twin = self.bank.find(genotype), False
         if banked is not None:
             tensors, note = start_from(child, banked), f"kept from the bank: {banked.name}"
         else:
@@ -162,14 +164,18 @@ class Editor:
                 one: Parent(before[one], state, self.blobs.put_bytes(save(state))) for one, state in states.items()
             }
             tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""
-        edit = edit.model_copy(update={"module": name, "after": genotype, "tensors": tensors, "note": note})
+            if action.operation == "grow" and self.settings.birth.inheritance == "split":
+                (parent,) = action.modules
+                twin = parent != replaces and _alike(child, parents[parent], seed)
+        update = {"module": name, "after": genotype, "tensors": tensors, "twin": twin, "note": note}
+        edit = edit.model_copy(update=update)
         gone: tuple[Edit, ...] = ()
         if replaces is not None:
             leaving = Action(operation="prune", modules=(replaces,))
             gone = (self._prune(leaving, event, order, f"gives its place to {name}"),)
         self.zoo.births[name] = 0.0
         self.zoo.newborn_rates[name] = self.settings.events.warm_rate
-        insert(self.zoo, edit, self.settings.birth, child)
+        insert(self.zoo, edit, child)
         return (*gone, edit)
 
     def _conceive(
@@ -180,7 +186,7 @@ class Editor:
         if action.operation == "grow":
             (name,) = action.modules
             parent = modules[name].genotype
-            child = mutate(parent, rng, action.scale * self.settings.birth.mutation / SIGMA)
+            child = self._mutant(name, parent, rng, action.scale * self.settings.birth.mutation / SIGMA)
             return child, same_nodes(child, parent, name)
         if action.operation == "hybridise":
             first, second = (modules[name] for name in action.modules)
@@ -188,6 +194,20 @@ class Editor:
             return found.child, found.correspondence
         assert action.archetype is not None, "a spawn names a family"
         return sample(action.archetype, self.zoo.structure.width, rng), {}
+
+    def _mutant(self, name: str, parent: ModuleGenotype, rng: np.random.Generator, scale: float) -> ModuleGenotype:
+        """A child's genotype; of a ``split`` the first one that can answer as its parent, if one is drawn in time."""
+        child = mutate(parent, rng, scale)
+        if self.settings.birth.inheritance != "split":
+            return child
+        own = {name: Parent(parent, self._state(name))}
+        for _ in range(TRIES):
+            module = build_module(child, 0)
+            inherit(module, child, own, self.settings.birth, same_nodes(child, parent, name), 0)
+            if _alike(module, own[name], 0):
+                break
+            child = mutate(parent, rng, scale)
+        return child
 
     def _module(self, name: str) -> ZooModule:
         return next(one for one in self.zoo.structure.modules if one.id == name)
@@ -198,21 +218,37 @@ class Editor:
         return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in state.items()}
 
 
-def insert(zoo: ModuleZoo, edit: Edit, how: BirthSettings, child: Operator | None = None) -> None:
+def insert(zoo: ModuleZoo, edit: Edit, child: Operator | None = None) -> None:
     """Let the newborn of an edit in; without its module it begins with weights that are drawn from its seed."""
     assert edit.module is not None
     assert edit.after is not None
-    parents = edit.action.modules
-    there = {one.id for one in zoo.structure.modules}
-    shares = edit.action.operation == "grow" and how.inheritance == "split" and parents[0] in there
     zoo.insert(
         _born(edit, edit.after),
         state=None if child is None else child.state_dict(),
-        twin_of=parents[0] if shares else None,
+        twin_of=edit.action.modules[0] if edit.twin else None,
     )
 
 
-def repeat(zoo: ModuleZoo, edits: Iterable[Edit], how: BirthSettings) -> None:
+@torch.no_grad()
+def _alike(child: Operator, parent: Parent, seed: int) -> bool:
+    """Whether a newborn answers as its parent does: then, and only then, half of the weight each changes nothing."""
+    own = build_module(parent.genotype, 0)
+    own.load_state_dict(dict(parent.state))
+    source = torch.Generator().manual_seed(integer_seed(seed, "alike"))
+    x = torch.randn((*LIKENESS_SHAPE, parent.genotype.width), generator=source)
+    said, wanted = (module.eval()(x).y for module in (child, own))
+    return bool(torch.allclose(said, wanted, rtol=LIKENESS, atol=LIKENESS))
+
+
+TRIES = 16
+"""Mutants that are drawn until one answers as its parent; those that shrink do not."""
+LIKENESS = 1e-4
+"""Answers may differ by rounding."""
+LIKENESS_SHAPE = (4, 7)
+"""Samples and positions on which they are compared."""
+
+
+def repeat(zoo: ModuleZoo, edits: Iterable[Edit]) -> None:
     """Give a zoo the modules that it has after these edits. Weights come from elsewhere, say a checkpoint."""
     for edit in edits:
         if edit.module is None or edit.action.operation == "rewarm":
@@ -220,7 +256,7 @@ def repeat(zoo: ModuleZoo, edits: Iterable[Edit], how: BirthSettings) -> None:
         if edit.action.operation == "prune":
             zoo.remove(edit.module)
         else:
-            insert(zoo, edit, how)
+            insert(zoo, edit)
 
 
 @dataclass(frozen=True)
@@ -251,10 +287,19 @@ def replay_log(
         DataError: the log does not fit to the start, to itself or to the settings.
     """
     modules = {one.id: one for one in start}
+    known = {one.id: one.genotype for one in start}
     newborns: dict[str, dict[str, Tensor]] = {}
 
     def weights(digest: str) -> dict[str, Tensor]:
-        return read_tensors(fetch(digest), f"the weights {digest[:12]}")
+        data = fetch(digest)
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise DataError(f"the blob {digest[:12]} does not hold what the log says; it was changed.")
+        return read_tensors(data, f"the weights {digest[:12]}")
+
+    def check(edit: Edit) -> None:
+        for name, genotype in edit.before.items():
+            if known.get(name) != genotype:
+                raise DataError(f"the log of event {edit.event} describes {name!r} as something that it never was.")
 
     for edit in edits:
         if edit.module is None or edit.action.operation == "rewarm":
@@ -262,10 +307,14 @@ def replay_log(
         if edit.action.operation in BIRTHS:
             if edit.after is None or edit.module in modules:
                 raise DataError(f"the log lets {edit.module!r} be born twice, or without a genotype.")
+            check(edit)
             newborns[edit.module] = rebuild(edit.after, edit.seed, edit.tensors, weights, before=edit.before, how=how)
             modules[edit.module] = _born(edit, edit.after)
+            known[edit.module] = edit.after
         elif modules.pop(edit.module, None) is None:
             raise DataError(f"the log takes {edit.module!r} away, which is not there.")
+        else:
+            check(edit)
     return Replayed(tuple(modules.values()), newborns)
 
 

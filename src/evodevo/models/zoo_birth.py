@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from evodevo.errors import DataError
+from evodevo.errors import DataError, EvodevoError
 from evodevo.models.zoo_correspondence import Correspondence, Match
 from evodevo.models.zoo_modules import build_module, part_name
 from evodevo.operators.base import Operator
@@ -122,12 +122,33 @@ def rebuild(
         DataError: the record does not say what it would have to.
     """
     recorded = tuple(tensors)
+    try:
+        return _rebuilt(genotype, seed, recorded, fetch, before, how)
+    except EvodevoError:
+        raise
+    except (LookupError, RuntimeError, StopIteration) as error:
+        words = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise DataError(f"the record of a birth does not fit to the weights that it names: {words}") from None
+
+
+def _rebuilt(
+    genotype: ModuleGenotype,
+    seed: int,
+    recorded: tuple[TensorSource, ...],
+    fetch: Callable[[str], State],
+    before: Mapping[str, ModuleGenotype],
+    how: BirthSettings,
+) -> dict[str, Tensor]:
     child = build_module(genotype, seed)
     digests = {one.parent: one.digest for one in recorded if one.parent is not None and one.digest is not None}
     if any(one.rule == "bank" for one in recorded):
         child.load_state_dict(dict(fetch(next(iter(digests.values())))))
+        if {one.tensor for one in recorded} != set(child.state_dict()) or len(digests) != 1:
+            raise DataError("the record of a birth from the bank names other tensors than the module has.")
         return child.state_dict()
     parents = {name: Parent(before[name], fetch(digests[name]), digests[name]) for name in before if name in digests}
+    for parent in parents.values():
+        build_module(parent.genotype, 0).load_state_dict(dict(parent.state))  # exactly its tensors, or an error
     nodes = {part_name(node.id): node.id for node in genotype.graph.nodes}
     origins: dict[str, Origin] = {}
     for one in recorded:

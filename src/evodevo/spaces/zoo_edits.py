@@ -63,6 +63,7 @@ class Edit(Settings):
         before: genotypes of those it is about, by id.
         after: genotype of the newborn; None where none was born.
         tensors: of the newborn.
+        twin: the newborn answers as its parent does, and shares its weight until it stands for itself (``split``, C14).
         note: for people ("kept from the bank", "refused: over the cap of parameters").
     """
 
@@ -74,4 +75,5 @@ class Edit(Settings):
     before: dict[str, ModuleGenotype] = Field(default_factory=dict)
     after: ModuleGenotype | None = None
     tensors: tuple[TensorSource, ...] = ()
+    twin: bool = False
     note: str = ""

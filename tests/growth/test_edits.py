@@ -1,0 +1,251 @@
+"""Actions become edits: births that nobody hears, twins that share, a log that fits to its blobs or is refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from evodevo.errors import DataError, NotFoundError
+from evodevo.growth.edits import Editor, MemoryBlobs, repeat, replay_log
+from evodevo.models.build import build_network
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.models.zoo_bank import ModuleBank
+from evodevo.settings import merge, validate
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import archetype, start_zoo
+from evodevo.spaces.zoo_edits import Action, Edit
+from evodevo.spaces.zoo_genotype import ZooModule
+from evodevo.spaces.zoo_growth import BirthSettings, GrowthSettings
+from evodevo.spaces.zoo_structure import Gate, ZooStructure
+from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
+
+torch.set_num_threads(1)
+WIDTH = 16
+INPUTS = (IMAGE, TEXT)
+BATCH = small_batch(INPUTS, count=8)
+INHERITANCES = ("function_preserving", "split", "soft", "copy_noise")
+ACTIONS = (
+    Action(operation="grow", modules=("mlp-1",), scale=2.0),
+    Action(operation="grow", modules=("transformer-1",), scale=2.0),
+    Action(operation="spawn", archetype="lstm"),
+    Action(operation="hybridise", modules=("mlp-1", "transformer-1")),
+    Action(operation="hybridise", modules=("resnet1d-1", "mlp-1")),
+)
+
+
+def zoo_of(**router: Any) -> ModuleZoo:
+    values = {
+        "width": WIDTH,
+        "extractor": {"blocks": 1},
+        "statistics": {"rank": 2},
+        "fusion": {"heads": 2},
+        "router": merge({"heads": 2}, router),
+        "modules": [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:4]],
+    }
+    zoo = build_network(ModuleZooNetwork(structure=validate(ZooStructure, values, what="a zoo")), INPUTS, (CLASS,), 0)
+    assert isinstance(zoo, ModuleZoo)
+    source = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in zoo.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=source))
+    return zoo.eval()
+
+
+def editor_of(zoo: ModuleZoo, *, seed: int = 3, bank: ModuleBank | None = None, **birth: Any) -> Editor:
+    settings = GrowthSettings(birth=BirthSettings(**birth))
+    return Editor(zoo, settings, seed, MemoryBlobs(), lambda *_: None, lambda _: "", bank or ModuleBank(10))
+
+
+def apply(editor: Editor, action: Action, *, event: int = 1, order: int = 0, **given: Any) -> tuple[Edit, ...]:
+    fitness = {one: -float(place) for place, one in enumerate(editor.zoo.live)}
+    return editor.apply(action, event=event, order=order, fitness=fitness, **given)
+
+
+@torch.no_grad()
+def answer(zoo: ModuleZoo) -> Tensor:
+    return torch.cat(list(zoo(BATCH).values()), 1)
+
+
+@pytest.mark.parametrize("inheritance", INHERITANCES)
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda one: f"{one.operation}-{'+'.join(one.modules)}")
+def test_a_birth_changes_no_answer(action: Action, inheritance: str) -> None:
+    """Check 9, through the editor: whatever a mutation does to a child, ``split`` included."""
+    for seed in range(4):
+        zoo = zoo_of()
+        before = answer(zoo)
+        (edit,) = apply(editor_of(zoo, seed=seed, inheritance=inheritance), action)
+        assert edit.module is not None
+        assert zoo.births == {edit.module: 0.0}
+        torch.testing.assert_close(answer(zoo), before, rtol=0, atol=1e-5)
+        assert edit.twin == (zoo.twins == {edit.module: "mlp-1"}) or action.modules != ("mlp-1",)
+        zoo.births[edit.module] = 0.5
+        assert float((answer(zoo) - before).abs().max()) > 1e-6
+
+
+@pytest.mark.parametrize("gate", get_args(Gate))
+@pytest.mark.parametrize("synergy", ["similar", "complement", "off"])
+def test_a_twin_is_no_event_for_any_gate(gate: str, synergy: str) -> None:
+    """At 0 mutation the child is a copy, which takes half of its parent's weight."""
+    zoo = zoo_of(gate=gate, synergy=synergy)
+    before = answer(zoo)
+    (edit,) = apply(editor_of(zoo, inheritance="split", mutation=0.0), Action(operation="grow", modules=("mlp-1",)))
+    if not edit.twin:
+        pytest.skip("a step of a whole number made it another")
+    torch.testing.assert_close(answer(zoo), before, rtol=0, atol=1e-5)
+    weights = dict(zip(zoo.live, zoo.passage(BATCH).decision.weights.unbind(1), strict=True))
+    torch.testing.assert_close(weights[edit.module or ""], weights["mlp-1"])
+
+
+def test_only_a_child_that_answers_alike_shares_its_parents_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the weight for somebody who says something else would be heard. Mutants are drawn until one does not."""
+
+    def twins() -> list[bool]:
+        found = []
+        for seed in range(8):
+            zoo = zoo_of()
+            (edit,) = apply(editor_of(zoo, seed=seed, inheritance="split"), ACTIONS[1])
+            found.append(edit.twin)
+            assert (edit.module in zoo.twins) == edit.twin
+        return found
+
+    assert sum(twins()) >= 6
+    monkeypatch.setattr("evodevo.growth.edits.TRIES", 0)
+    assert sum(twins()) < 6
+
+
+def test_who_comes_from_the_bank_is_no_twin() -> None:
+    zoo = zoo_of()
+    editor = editor_of(zoo, inheritance="split")
+    (tried,) = apply(editor_of(zoo_of(), inheritance="split"), Action(operation="grow", modules=("mlp-1",)))
+    assert tried.after is not None
+    state = {name: one + 1 for name, one in zoo_state(tried).items()}
+    editor.bank.keep("gone", tried.after, state, hashlib.sha256(save(state)).hexdigest())
+    before = answer(zoo)
+    (edit,) = apply(editor, Action(operation="grow", modules=("mlp-1",)))
+    assert "from the bank" in edit.note
+    assert not edit.twin
+    assert not zoo.twins
+    torch.testing.assert_close(answer(zoo), before, rtol=0, atol=1e-5)
+
+
+def zoo_state(edit: Edit) -> dict[str, Tensor]:
+    """First weights of the newborn of a first edit of ``zoo_of()``."""
+    zoo = zoo_of()
+    apply(editor_of(zoo, inheritance="split"), edit.action)
+    return {name: one.clone() for name, one in zoo.pool.parts[edit.module or ""].state_dict().items()}
+
+
+def test_a_replaced_parent_has_no_twin() -> None:
+    zoo = zoo_of()
+    action = Action(operation="grow", modules=("mlp-1",))
+    gone, edit = apply(editor_of(zoo, inheritance="split", mutation=0.0), action, replaces="mlp-1")
+    assert gone.module == "mlp-1"
+    assert not edit.twin
+    assert "mlp-1" not in zoo.live
+
+
+@pytest.mark.parametrize("inheritance", ["function_preserving", "split"])
+def test_repeated_edits_make_the_same_zoo(inheritance: str) -> None:
+    zoo, other = zoo_of(), zoo_of()
+    edits = several(editor_of(zoo, inheritance=inheritance))
+    repeat(other, [Edit.model_validate_json(one.model_dump_json()) for one in edits])
+    assert other.structure == zoo.structure
+    assert other.twins == zoo.twins
+    other.load_state_dict(zoo.state_dict())
+    other.births = dict(zoo.births)
+    assert torch.equal(answer(other), answer(zoo))
+
+
+def several(editor: Editor) -> list[Edit]:
+    """A growth, a hybrid, and a module that goes."""
+    edits = [*apply(editor, ACTIONS[0]), *apply(editor, ACTIONS[3], event=2)]
+    return [*edits, *apply(editor, Action(operation="prune", modules=("lstm-1",)), event=3)]
+
+
+Change = Callable[[list[Edit], dict[str, bytes]], None]
+
+
+def _other_weights(edits: list[Edit], blobs: dict[str, bytes]) -> None:
+    digest = next(one.digest for one in edits[0].tensors if one.digest)
+    blobs[digest] = save({name: one + 1 for name, one in load(blobs[digest]).items()})
+
+
+def _other_module(edits: list[Edit], blobs: dict[str, bytes]) -> None:
+    """The blob exists, and holds another module."""
+    wrong = next(name for name in blobs if name not in {one.digest for one in edits[0].tensors})
+    _sources(edits, digest=wrong)
+
+
+def _other_name(edits: list[Edit], _: dict[str, bytes]) -> None:
+    _sources(edits, source="parts.nobody.inner.weight")
+
+
+def _other_parent(edits: list[Edit], _: dict[str, bytes]) -> None:
+    genotype = archetype("mlp", WIDTH, hidden_factor=3.0)
+    edits[0] = edits[0].model_copy(update={"before": {"mlp-1": genotype}})
+
+
+def _unknown_parent(edits: list[Edit], _: dict[str, bytes]) -> None:
+    edits[0] = edits[0].model_copy(update={"before": {"somebody": edits[0].before["mlp-1"]}})
+
+
+def _other_child(edits: list[Edit], _: dict[str, bytes]) -> None:
+    edits[0] = edits[0].model_copy(update={"after": archetype("lstm", WIDTH)})
+
+
+def _twice(edits: list[Edit], _: dict[str, bytes]) -> None:
+    edits.append(edits[0])
+
+
+def _bank_without_a_name(edits: list[Edit], _: dict[str, bytes]) -> None:
+    _sources(edits, rule="bank", digest=None)
+
+
+def _sources(edits: list[Edit], **update: Any) -> None:
+    tensors = tuple(one.model_copy(update=update) if one.digest else one for one in edits[0].tensors)
+    edits[0] = edits[0].model_copy(update={"tensors": tensors})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _other_weights,
+        _other_module,
+        _other_name,
+        _other_parent,
+        _unknown_parent,
+        _other_child,
+        _twice,
+        _bank_without_a_name,
+    ],
+)
+def test_a_log_that_does_not_fit_is_one_clear_error(change: Change) -> None:
+    zoo = zoo_of()
+    editor = editor_of(zoo)
+    edits = several(editor)
+    assert isinstance(editor.blobs, MemoryBlobs)
+    blobs = dict(editor.blobs.contents)
+    start: tuple[ZooModule, ...] = zoo_of().structure.modules
+    fine = replay_log(start, edits, blobs.__getitem__, BirthSettings())
+    assert fine.modules == zoo.structure.modules
+    change(edits, blobs)
+    with pytest.raises(DataError) as caught:
+        replay_log(start, edits, blobs.__getitem__, BirthSettings())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_blob_that_is_gone_is_said_by_who_should_have_it() -> None:
+    zoo = zoo_of()
+    edits = several(editor_of(zoo))
+
+    def nothing(digest: str) -> bytes:
+        raise NotFoundError(f"no blob {digest}")
+
+    with pytest.raises(NotFoundError, match="no blob"):
+        replay_log(zoo_of().structure.modules, edits, nothing, BirthSettings())
