@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
+from evodevo.models.h_births import as_if_born, levelled, stages
 from evodevo.models.h_runner import Crew, Runner
 from evodevo.models.iteration import IterationEmbedding
 from evodevo.models.layers import build_layer
@@ -25,7 +26,7 @@ from evodevo.routing import losses
 from evodevo.routing.aggregation import AttentionAggregation, normalised_sum
 from evodevo.routing.connection import Router, start_biases
 from evodevo.routing.gates import iteration_alpha, open_gates
-from evodevo.routing.pools import Pooling
+from evodevo.routing.pools import Pooling, masked_mean
 from evodevo.routing.router_group import RouterGroup
 from evodevo.routing.skipping import harden, straight_through
 from evodevo.spaces.h_model_cost import layer_flops
@@ -43,6 +44,7 @@ class Moment:
         norms: (B, H, S) of the messages; None for the input step.
         called: (B, H), which layers were run for which samples; None for the input step.
         rows: places in the batch of the samples that were still thinking; None for all.
+        spoken: (B, H, d), messages as means over real positions; None for the input step.
     """
 
     weights: Tensor
@@ -50,6 +52,7 @@ class Moment:
     norms: Tensor | None = None
     called: Tensor | None = None
     rows: Tensor | None = None
+    spoken: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,10 @@ class HCore(nn.Module):
         alpha_rate: factor per iteration.
         inference: which connections count in evaluation mode; in training mode too while ``sharpening``.
         sharpening: train with the hard connections of ``inference`` forward and soft gradients backward.
+        births: place of a hidden layer -> its birth factor in [0, 1] (``models/h_births.py``); 1 where none stands.
+            With 0 it is as if it were not there, and in evaluation it is not run.
+        gates: (H,), factors of what hidden layers say, or None: meta-gradients differentiate by them.
+        level: everybody addresses all hidden layers alike, as loudly in sum as the routers say: the control of a probe.
         runner: how the hidden layers of one iteration are run.
     """
 
@@ -164,6 +171,9 @@ class HCore(nn.Module):
         self.alpha_rate = structure.alpha_rate
         self.inference: InferenceStructure = structure.inference
         self.sharpening = False
+        self.births: dict[int, float | Tensor] = {}
+        self.gates: Tensor | None = None
+        self.level = False
         self.runner: Runner = build_runner("auto")
         self._share = 0.0
         self._legal_tables()
@@ -236,6 +246,11 @@ class HCore(nn.Module):
         """The share of the training that is done, for the annealing of alpha."""
         self._share = share
 
+    @property
+    def progress(self) -> float:
+        """What ``set_progress`` said last."""
+        return self._share
+
     def alpha_at(self, t: int) -> float:
         """alpha_t."""
         start, end = self.structure.alpha, self.structure.alpha_end
@@ -253,7 +268,9 @@ class HCore(nn.Module):
     @property
     def may_be_silent(self) -> bool:
         """Whether a layer can be unaddressed."""
-        return self.positions_may_differ or bool(self.structure.disabled) or self.structure.window is not None
+        unborn = any(not isinstance(one, Tensor) and one == 0 for one in self.births.values())
+        apart = bool(self.structure.disabled) or self.structure.window is not None
+        return self.positions_may_differ or apart or unborn
 
     @property
     def positions_may_differ(self) -> bool:
@@ -347,7 +364,7 @@ class HCore(nn.Module):
             legal = legal & torch.cat([flow.kept, flow.kept.new_ones(self.output_count)]) & flow.kept[:, None]
         weights = self._open(self.routers, logits, legal, t)
         if structure.inflow_gate:
-            weights = weights * inflow.clamp(max=1.0).unsqueeze(-1)
+            weights = weights * as_if_born(inflow, self.births).clamp(max=1.0).unsqueeze(-1)
         elif self.may_be_silent:
             # Without the gate an unaddressed layer would still say L(0) (A6); one that is not called cannot. Decided
             # where connections are, or a later position could wake a layer for an earlier one.
@@ -362,7 +379,8 @@ class HCore(nn.Module):
         if flow.record is not None:
             called = torch.ones_like(x[:, :, 0, 0], dtype=torch.bool) if active is None else active
             norms = messages.detach().norm(dim=-1)
-            flow.record.append(Moment(weights, inflow_after, norms, called, flow.rows))
+            spoken = masked_mean(messages.detach(), masks)
+            flow.record.append(Moment(weights, inflow_after, norms, called, flow.rows, spoken))
         y, y_masks, share = self._answer_so_far(flow, heard, node_masks)
         return replace(
             flow,
@@ -446,6 +464,16 @@ class HCore(nn.Module):
         return torch.cat([spread, outputs], -1)
 
     def _open(self, routers: nn.ModuleList, logits: Tensor, legal: Tensor, t: int) -> Tensor:
+        weights: Tensor | None = None
+        for share, there in stages(legal, self.births, of_input=routers is self.input_routers):
+            part = self._opened(routers, logits, there, t)
+            weights = share * part if weights is None else weights + share * part
+        assert weights is not None, "shares add up to 1"
+        if self.gates is not None and routers is self.routers:
+            weights = weights * self.gates[:, None]
+        return levelled(weights, legal, self.hidden_count) if self.level else weights
+
+    def _opened(self, routers: nn.ModuleList, logits: Tensor, legal: Tensor, t: int) -> Tensor:
         gate = self.structure.router.gate
         with full_precision(logits.device):
             weights = open_gates(logits, gate, self.alpha_at(t), legal, noise=self.training)

@@ -56,6 +56,7 @@ class HModel(Network):
     Attributes:
         iterations: T of every pass; settable, beyond the trained number too.
         halting_counts: (B,) iterations of each sample in the last pass in evaluation mode.
+        newborn_rates: place of a hidden layer -> factor of its learning rate, while it is new; 1 where none stands.
 
     Raises:
         UsageError: a causal model whose outputs are not tokens of its input, or no input or output.
@@ -74,6 +75,7 @@ class HModel(Network):
         self.structure = structure
         self._iterations = structure.iterations
         self._runner: RunnerName = "auto"
+        self.newborn_rates: dict[int, float] = {}
         self.inputs = Inputs(
             inputs,
             structure.width,
@@ -173,6 +175,24 @@ class HModel(Network):
     def set_progress(self, share: float) -> None:
         """See ``Network``; alpha is annealed along it."""
         self.core.set_progress(share)
+
+    @property
+    def progress(self) -> float:
+        """Share of the budget that the step which is made now uses up; of the last one between two."""
+        return self.core.progress
+
+    def learning_rates(self) -> dict[str, float]:
+        """See ``Network``: newborn layers learn at rates of their own."""
+        return {f"core.layers.{place}.": factor for place, factor in self.newborn_rates.items()}
+
+    @property
+    def births(self) -> dict[int, float | Tensor]:
+        """Place of a newborn hidden layer -> its birth factor; see ``HCore``."""
+        return self.core.births
+
+    @births.setter
+    def births(self, factors: dict[int, float | Tensor]) -> None:
+        self.core.births = factors
 
     # Passes
 

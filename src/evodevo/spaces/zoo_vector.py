@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from evodevo.spaces.zoo_families import ARCHETYPES
-from evodevo.spaces.zoo_genotype import HYBRID, INPUT, MAX_NODES, OUTPUT, Activation, ModuleGenotype, Node
+from evodevo.spaces.zoo_genotype import INPUT, MAX_NODES, OUTPUT, Activation, ModuleGenotype, Node
 from evodevo.spaces.zoo_graphs import order, sources, widths
 from evodevo.spaces.zoo_module_cost import genotype_parameters, genotype_work, node_parameters
 
@@ -118,13 +118,13 @@ def genotype_distance(a: ModuleGenotype, b: ModuleGenotype) -> float:
     """Gower's distance (eqs. 19 and 70): the mean over attributes, in [0, 1], and 1 more where the families differ.
 
     An attribute differs by a share of its range, a category by 0 or 1, and by 1 where only one of them has it. Of
-    hybrids, which have none, the vectors are compared.
+    hybrids, and of whatever else is of no family, the vectors are compared.
 
     Raises:
         GenomeError: the graph of a hybrid cannot be built.
     """
     apart = float(a.archetype != b.archetype)
-    if HYBRID in (a.archetype, b.archetype):
+    if a.archetype not in ARCHETYPES or b.archetype not in ARCHETYPES:
         pairs = zip(genotype_vector(a), genotype_vector(b), strict=True)
         return apart + math.fsum(abs(x - y) for x, y in pairs) / VECTOR_SIZE
     left, right = (ARCHETYPES.get(one.archetype).attributes for one in (a, b))

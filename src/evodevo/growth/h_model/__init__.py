@@ -1,0 +1,1 @@
+"""H-Models whose hidden layers are a pool that grows."""

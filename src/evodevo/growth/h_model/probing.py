@@ -1,0 +1,220 @@
+"""What each hidden layer of an H-Model does, in the terms of ``growth.probes`` (eqs. 19, 66 to 68, 70, 91; C20).
+
+What a zoo's router weight is, here is a layer's share of the inflow: how loudly it was addressed, by all and in all
+iterations, beside the other layers. Leaving a layer out is its birth factor of 0, so that neither it nor what it would
+have said is computed; everything behind the first iteration depends on everything else, so that each of N layers costs
+a pass of the core. Inputs are read once.
+
+Legend: S samples, B of them at once, H hidden layers of which N are live, T iterations, d width; P is 1, or positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import DataError
+from evodevo.growth.h_model.grown import GrownHModel
+from evodevo.growth.pairs import Pairs
+from evodevo.growth.probes import EXACT, TINY, Probe
+from evodevo.growth.tallies import Tally
+from evodevo.models.h_core import Moment
+from evodevo.models.h_model import HModel
+from evodevo.models.h_runner import Crew, Runner, States
+from evodevo.models.network import Batch
+from evodevo.routing.gates import widened
+from evodevo.routing.pools import masked_mean
+from evodevo.spaces.h_model_structure import InferenceStructure
+from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.spaces.zoo_vector import genotype_distance
+
+PASSES = 3
+"""Of the whole model, beside one for each layer: as it answers, with all connections, and with equal ones."""
+
+
+@torch.no_grad()
+def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:
+    """Measure all live layers; the model comes back in the mode in which it was, and no random number is drawn.
+
+    Args:
+        grown: what is measured.
+        batches: of the split ``architecture``, on the model's device.
+        settings: ``ablation`` says what leaving out means: ``masked``, nobody knows the layer; ``zero``, it says 0.
+
+    Raises:
+        DataError: no sample, or none with a target.
+        UsageError: a batch lacks an output's target.
+    """
+    model = grown.model
+    was_training = model.training
+    model.eval()
+    try:
+        sums = _Sums(grown)
+        for batch in batches:
+            sums.add(batch, zero=settings.ablation == "zero")
+    finally:
+        model.train(was_training)
+    return sums.probe()
+
+
+@contextmanager
+def under(model: HModel, **changes: Any) -> Iterator[None]:
+    """Attributes of the core are others for a moment."""
+    before = {name: getattr(model.core, name) for name in changes}
+    try:
+        for name, value in changes.items():
+            setattr(model.core, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(model.core, name, value)
+
+
+class Muted(Runner):
+    """Runs as another runner does, and lets one layer say 0."""
+
+    def __init__(self, inner: Runner, place: int) -> None:
+        super().__init__()
+        self.inner = inner
+        self.place = place
+
+    def crew(self, layers: nn.ModuleList, x: Tensor) -> Crew | None:
+        """See ``Runner``."""
+        return self.inner.crew(layers, x)
+
+    def run(
+        self,
+        layers: nn.ModuleList,
+        x: Tensor,
+        masks: Tensor | None,
+        active: Tensor | None,
+        states: States | None,
+        crew: Crew | None = None,
+    ) -> Tensor:
+        """See ``Runner``."""
+        said = self.inner.run(layers, x, masks, active, states, crew).clone()
+        said[:, self.place] = 0
+        return said
+
+
+class _Sums:
+    """What has been seen so far."""
+
+    def __init__(self, grown: GrownHModel) -> None:
+        self.model = grown.model
+        self.genotypes = {one.id: one.genotype for one in grown.structure.live}
+        self.places = {one: grown.place(one) for one in grown.live}
+        specs, count = self.model.output_specs, len(self.places)
+        self.samples = 0
+        self.routed, self.dense, self.uniform = (Tally(specs) for _ in range(3))
+        self.left_out = {one: Tally(specs) for one in self.places}
+        self.alone = {one: Tally(specs) for one in self.places}
+        self.usage = torch.zeros(count, dtype=torch.float64)
+        self.advantage = torch.zeros(count, dtype=torch.float64)
+        self.entropy = 0.0
+        self.distance = torch.zeros(count, count, dtype=torch.float64)
+        self.norm = torch.zeros(count, dtype=torch.float64)
+
+    def add(self, batch: Batch, *, zero: bool) -> None:
+        model, births = self.model, self.model.births
+        messages = model.inputs(batch)
+        real = None if messages.masks is None else messages.masks.any(1)
+
+        def answers(moments: list[Moment] | None = None) -> Mapping[str, Tensor]:
+            final = model._final(messages.values, messages.masks, messages.places, moments)
+            said: dict[str, Tensor] = model.outputs(final.y, final.masks, messages.places)
+            return said
+
+        moments: list[Moment] = []
+        said = answers(moments)
+        size = messages.values.shape[0]
+        self.samples += size
+        self.routed.add(said, batch)
+        self.usage += self._shares(moments, real, size).double().sum(0).cpu()
+        sparse = model.core.inference.mode != "dense"
+        with under(model, inference=InferenceStructure()):
+            if sparse:
+                moments = []
+                said = answers(moments)
+            each = self.dense.add(said, batch)
+            shares = self._shares(moments, real, size)
+            with under(model, level=True):
+                alike = self.uniform.add(answers(), batch)
+            self.advantage += (shares * (alike - each).unsqueeze(1)).double().sum(0).cpu()
+            self.entropy += float(-(shares * shares.clamp(min=TINY).log()).sum())
+            for one, place in self.places.items():
+                changes: dict[str, Any] = {"births": {**births, place: 0.0}}
+                if zero:
+                    changes = {"runner": Muted(model.core.runner, place)}
+                with under(model, **changes):
+                    self.left_out[one].add(answers(), batch)
+                others: dict[int, float] = {other: 0.0 for other in self.places.values() if other != place}
+                with under(model, births=others):
+                    self.alone[one].add(answers(), batch)
+        wide = widened(self._spoken(moments, size))
+        self.distance += torch.cdist(wide, wide, compute_mode=EXACT).double().sum(0).cpu()
+        self.norm += wide.norm(dim=-1).double().sum(0).cpu()
+
+    def _shares(self, moments: list[Moment], real: Tensor | None, size: int) -> Tensor:
+        """(B, N): each layer's share of what is addressed to all of them, over all iterations."""
+        hidden, total = self.model.core.hidden_count, None
+        for moment in moments:
+            if moment.inflow.shape[-1] <= self.model.core.output_count:
+                continue  # after the last iteration hidden layers hear nothing
+            inflow, rows = moment.inflow[..., :hidden], moment.rows
+            mask = real if real is None or rows is None else real[rows]
+            single = inflow.shape[1] == 1
+            heard = inflow[:, 0] if single else masked_mean(inflow.transpose(1, 2), _of_each(mask, hidden))
+            heard = heard[:, list(self.places.values())]
+            if total is None:
+                total = heard.new_zeros(size, heard.shape[-1])
+            if rows is None:
+                total = total + heard
+            else:
+                total = total.index_add(0, rows, heard)
+        if total is None:  # an H-Model without iterations has hidden layers that nobody runs
+            return torch.zeros(size, len(self.places))
+        return total / total.sum(-1, keepdim=True).clamp(min=TINY)
+
+    def _spoken(self, moments: list[Moment], size: int) -> Tensor:
+        """(B, N, d): what each layer said on average over positions, added up over iterations."""
+        total = torch.zeros(size, len(self.places), self.model.structure.width)
+        for moment in moments:
+            if moment.spoken is None:
+                continue
+            spoken = moment.spoken[:, list(self.places.values())]
+            total = total.to(spoken)
+            rows = torch.arange(size, device=spoken.device) if moment.rows is None else moment.rows
+            total = total.index_add(0, rows, spoken)
+        return total
+
+    def probe(self) -> Probe:
+        if not self.samples:
+            raise DataError("a probe needs at least one sample of the split 'architecture'; it got none.")
+        ids, count = tuple(self.places), self.samples
+        dense = self.dense.loss()
+        lengths = (self.norm.unsqueeze(0) + self.norm.unsqueeze(1)).clamp(min=TINY)
+        return Probe(
+            ids=ids,
+            samples=count,
+            loss=self.routed.loss(),
+            accuracy=float(self.routed.right().mean()),
+            dense_loss=dense,
+            uniform_loss=self.uniform.loss(),
+            entropy=self.entropy / count,
+            usage=dict(zip(ids, (self.usage / count).tolist(), strict=True)),
+            impact={one: self.left_out[one].loss() - dense for one in ids},
+            advantage=dict(zip(ids, (self.advantage / count).tolist(), strict=True)),
+            alone={one: self.alone[one].right() for one in ids},
+            genotype_distance=Pairs.of_each(ids, lambda a, b: genotype_distance(self.genotypes[a], self.genotypes[b])),
+            output_distance=Pairs(ids, (self.distance / lengths).numpy()),
+        )
+
+
+def _of_each(mask: Tensor | None, count: int) -> Tensor | None:
+    """(B, S) -> (B, H, S)."""
+    return None if mask is None else mask.unsqueeze(1).expand(-1, count, -1)

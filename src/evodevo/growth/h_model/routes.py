@@ -1,0 +1,68 @@
+"""Whom a newborn hidden layer hears and addresses in the beginning.
+
+Legend: H hidden layers, N targets.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from evodevo.models.h_core import HCore
+from evodevo.routing.connection import Router
+
+
+@torch.no_grad()
+def address_alike(core: HCore, place: int, like: int | None) -> None:
+    """Let everybody address the layer at a place as they address another one, and let it address others as that does.
+
+    Args:
+        core: in which the layer was just added.
+        place: of the newborn.
+        like: place of its parent. None: it is addressed as loudly as the others are on average, whatever is said, and
+            its own router begins like that of a new model.
+    """
+    if core.structure.window is not None:
+        return
+    own = cast(Router, core.routers[place])
+    if like is not None:
+        _copy(own, cast(Router, core.routers[like]))
+    else:
+        _begin(own, core)
+    for router in cast("list[Router]", [*core.input_routers, *core.routers]):
+        for table in _tables(router):
+            others = [one for one in range(core.hidden_count) if one != place and one not in core.structure.disabled]
+            if like is not None:
+                table[place] = table[like]
+            elif table.ndim == 1:
+                table[place] = table[others].mean()
+            else:
+                table[place] = 0.0
+    if core.aggregation is not None and like is not None:
+        core.aggregation.query[place] = core.aggregation.query[like]
+        core.aggregation.hidden_source[place] = core.aggregation.hidden_source[like]
+
+
+def _tables(router: Router) -> list[Tensor]:
+    """What a routing head has for each target, (N,) or (N, units)."""
+    if router.outer is not None:
+        return [router.outer.weight, router.outer.bias]
+    return [] if router.logits is None else [router.logits]
+
+
+def _copy(own: Router, parent: Router) -> None:
+    """What the parent's router says; a router of another kind begins as it is."""
+    theirs = dict(parent.named_parameters())
+    for name, parameter in own.named_parameters():
+        if name in theirs and theirs[name].shape == parameter.shape:
+            parameter.copy_(theirs[name])
+
+
+def _begin(own: Router, core: HCore) -> None:
+    """The starting biases of a model of this size, which ``add_node`` has shut."""
+    with torch.random.fork_rng(devices=[]):
+        fresh = core._router(len(core.routers) - 1, own.head)
+    for table, new in zip(_tables(own), _tables(fresh), strict=True):
+        table.copy_(new)

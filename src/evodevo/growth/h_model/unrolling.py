@@ -1,0 +1,73 @@
+"""An H-Model as a function of its weights and of how far each layer stays: what meta-gradients differentiate (98)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from evodevo.growth.h_model.grown import GrownHModel
+from evodevo.growth.h_model.probing import under
+from evodevo.models.h_runner import LoopRunner
+from evodevo.models.network import Batch
+from evodevo.strategist.base import Loss, Unroll
+
+LEARNING = ("core.layers.", "core.routers.", "core.input_routers.")
+"""Beginnings of the names of what the inner steps change: layers and routers."""
+
+
+def unroll(grown: GrownHModel, inner: Batch, outer: Batch) -> Unroll:
+    """Losses on two batches; no ``.grad`` of the model is touched.
+
+    A gate scales what its layer says. Who is not born yet says nothing.
+
+    Args:
+        grown: as it is now.
+        inner: of training samples, on its device.
+        outer: of the ``architecture`` split.
+    """
+    parameters = {
+        name: one.detach()
+        for name, one in grown.model.named_parameters()
+        if one.requires_grad and name.startswith(LEARNING)
+    }
+    return Unroll(parameters, _loss(grown, inner), _loss(grown, outer))
+
+
+def _loss(grown: GrownHModel, batch: Batch) -> Loss:
+    gated, model = _Gated(grown), grown.model
+
+    def loss(parameters: dict[str, Tensor], gates: dict[str, Tensor]) -> Tensor:
+        was_training = model.training
+        model.eval()
+        try:
+            # Fused kernels of attention have no second derivative; groups keep stacked copies of parameters.
+            with sdpa_kernel(SDPBackend.MATH), under(model, runner=LoopRunner()):
+                named = {f"model.{name}": one for name, one in parameters.items()}
+                found: Tensor = functional_call(gated, named, (batch, gates))
+                return found
+        finally:
+            model.train(was_training)
+
+    return loss
+
+
+class _Gated(nn.Module):
+    """The task's loss of an H-Model whose layers are heard as far as their gates are open."""
+
+    def __init__(self, grown: GrownHModel) -> None:
+        super().__init__()
+        self.model = grown.model
+        self.places = {one: grown.place(one) for one in grown.live}
+
+    def forward(self, batch: Batch, gates: Mapping[str, Tensor]) -> Tensor:
+        model = self.model
+        opened = [torch.ones((), device=next(iter(gates.values())).device)] * model.core.hidden_count
+        for one, gate in gates.items():
+            opened[self.places[one]] = gate.reshape(())
+        with under(model, gates=torch.stack([one.to(opened[0].dtype) for one in opened])):
+            loss: Tensor = model.answers_loss(model(batch), batch)
+            return loss

@@ -1,0 +1,343 @@
+"""Hidden layers of an H-Model come and go as modules of a zoo do (issue 5, section 4; checks 7, 9, 12, 14, 23)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from evodevo.errors import UsageError
+from evodevo.growth.h_model.grown import GrownHModel
+from evodevo.growth.h_model.probing import probe
+from evodevo.growth.h_model.teaching import distil_layer
+from evodevo.growth.h_model.unrolling import unroll
+from evodevo.models.h_model import HModel
+from evodevo.settings import validate
+from evodevo.spaces.h_model_pool import pool_of
+from evodevo.spaces.h_model_structure import HModelStructure
+from evodevo.spaces.layers import GenotypeLayer, Layer, MLPLayer, TransformerLayer
+from evodevo.spaces.zoo_archetypes import PAPER, archetype, start_zoo
+from evodevo.spaces.zoo_genotype import ZooModule
+from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch
+from evodevo.training.precision import decide
+from evodevo.training.surgery import operate
+
+WIDTH = 16
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"aggregation": "attention"},
+    {"inflow_gate": False},
+    {"disabled": [1]},
+    {"router": {"head": "linear", "pool": "max"}},
+    {"router": {"head": "channel"}},
+    {"router": {"head": "independent"}},
+    {"router": {"head": "constant"}},
+    {"router": {"gate": "softmax_in"}},
+    {"router": {"gate": "softmax_out"}},
+    {"router": {"gate": "sparsemax_in"}},
+    {"normaliser": "softmax"},
+    {"normaliser": "sinkhorn"},
+    {"self_routing": False},
+    {"inference": {"mode": "target_topm", "m": 2}},
+    {"inference": {"mode": "source_topk", "k": 2}},
+    {"halting": {"rule": "output_mass", "threshold": 0.6}},
+]
+
+
+def module(family: str, name: str, **more: Any) -> ZooModule:
+    return ZooModule(id=name, genotype=archetype(family, WIDTH), **more)
+
+
+def hidden(*families: str) -> tuple[Layer, ...]:
+    return tuple(GenotypeLayer(module=module(one, f"{one}-{place}")) for place, one in enumerate(families))
+
+
+def grown(
+    layers: tuple[Layer, ...] | None = None, inputs: Any = (TEXT, IMAGE), outputs: Any = (CLASS, LABELS), **more: Any
+) -> GrownHModel:
+    """Double precision, in evaluation mode, with routers that have learnt something."""
+    chosen = layers or (*hidden("mlp", "transformer"), TransformerLayer(heads=2))
+    values = {
+        "width": WIDTH,
+        "iterations": 2,
+        "input_blocks": 0,
+        "output_blocks": 0,
+        "hidden": [one.model_dump(mode="json") for one in chosen],
+        **more,
+    }
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = HModel(validate(HModelStructure, values, what="a structure"), inputs, outputs)
+        for name, parameter in model.named_parameters():
+            if "routers" in name:
+                parameter.data += 0.2 * torch.randn_like(parameter)
+    return GrownHModel(model.double().eval())
+
+
+def batch(inputs: Any = (TEXT, IMAGE), outputs: Any = (CLASS, LABELS)) -> dict[str, Tensor]:
+    return small_batch(inputs, outputs, padded=True)
+
+
+def answers(one: GrownHModel, given: dict[str, Tensor]) -> Tensor:
+    with torch.no_grad():
+        return torch.cat([said.flatten(1) for said in one.model(given).values()], 1)
+
+
+def born(one: GrownHModel, factor: float, family: str = "mlp", **more: Any) -> None:
+    one.births["child"] = factor
+    one.insert(module(family, "child", birth_event=1, **more))
+
+
+@pytest.mark.parametrize("parents", [(), ("mlp-0",)], ids=["spawned", "grown"])
+@pytest.mark.parametrize("changes", VARIANTS, ids=str)
+def test_a_birth_changes_no_answer_and_then_trains(changes: dict[str, Any], parents: tuple[str, ...]) -> None:
+    one, given = grown(**changes), batch()
+    before = answers(one, given)
+    born(one, 0.0, parents=parents)
+    torch.testing.assert_close(answers(one, given), before, rtol=0, atol=1e-12)
+    one.births = {"child": 0.3}
+    one.model.train().loss(given).backward()
+    child = one.model.core.layers[one.place("child")]
+    sizes = [0.0 if p.grad is None else float(p.grad.norm()) for p in child.parameters()]
+    if changes.get("router", {}).get("gate") != "sparsemax_in" or parents:
+        assert max(sizes) > 0, "nothing reaches the child"
+    one.model.eval()
+    one.births = {"child": 1e-9}
+    if "inference" not in changes and changes.get("normaliser") != "sinkhorn":  # else a trace of a layer takes a place
+        torch.testing.assert_close(answers(one, given), before, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("family", PAPER)
+def test_every_family_is_born_unheard(family: str) -> None:
+    one, given = grown(), batch()
+    before = answers(one, given)
+    born(one, 0.0, family)
+    torch.testing.assert_close(answers(one, given), before, rtol=0, atol=1e-12)
+    one.births = {}
+    assert not torch.allclose(answers(one, given), before, atol=1e-6)
+
+
+def test_a_child_is_called_as_loudly_as_its_parent() -> None:
+    one, given = grown(), batch()
+    born(one, 1.0, parents=("mlp-0",))
+    weights = {name: value.clone() for name, value in one.weights("mlp-0").items()}
+    one.model.core.layers[one.place("child")].load_state_dict(weights)
+    trace = one.model.trace(given)
+    parent, child = one.place("mlp-0"), one.place("child")
+    torch.testing.assert_close(torch.tensor(trace.inflow[..., child]), torch.tensor(trace.inflow[..., parent]))
+    torch.testing.assert_close(torch.tensor(trace.norms[..., child]), torch.tensor(trace.norms[..., parent]))
+
+
+DENSE = [one for one in VARIANTS if not {"disabled", "inference", "halting"} & one.keys()]
+
+
+@pytest.mark.parametrize("changes", DENSE, ids=str)
+def test_leaving_out_is_what_removing_would_be(changes: dict[str, Any]) -> None:
+    one, given = grown(**changes), batch()
+    seen = probe(one, [given], FitnessSettings())
+    for name in one.live:
+        other = GrownHModel(copy.deepcopy(one.model))
+        other.remove(name)
+        without = probe(other, [given], FitnessSettings())
+        assert without.dense_loss - seen.dense_loss == pytest.approx(seen.impact[name], abs=1e-9)
+    assert sum(seen.usage.values()) == pytest.approx(1)
+
+
+def test_a_probe_says_what_it_says_of_zoos() -> None:
+    one, given = grown(), batch()
+    state = {name: value.clone() for name, value in one.state_dict().items()}
+    torch.manual_seed(0)
+    draw = torch.get_rng_state()
+    parts = [{key: value[:2] for key, value in given.items()}, {key: value[2:] for key, value in given.items()}]
+    whole, pieces = probe(one, [given], FitnessSettings()), probe(one, parts, FitnessSettings())
+    assert torch.equal(torch.get_rng_state(), draw)
+    assert all(torch.equal(value, state[name]) for name, value in one.state_dict().items())
+    assert whole.ids == one.live == ("mlp-0", "transformer-1", "transformer-2")
+    assert whole.loss == whole.dense_loss
+    for name in whole.ids:
+        assert pieces.impact[name] == pytest.approx(whole.impact[name], abs=1e-9)
+        assert pieces.usage[name] == pytest.approx(whole.usage[name], abs=1e-6)
+        assert (pieces.alone[name] == whole.alone[name]).all()
+    assert whole.genotype_distance.of("mlp-0", "transformer-1") > 0
+    assert 0 < whole.output_distance.of("mlp-0", "transformer-1") <= 1
+    zero = probe(one, [given], FitnessSettings(ablation="zero"))
+    assert any(abs(zero.impact[name] - whole.impact[name]) > 1e-9 for name in whole.ids)
+
+
+def test_a_copy_has_no_distance_and_equal_usage() -> None:
+    one, given = grown(hidden("mlp", "transformer")), batch()
+    born(one, 1.0, parents=("mlp-0",))
+    weights = {name: value.clone() for name, value in one.weights("mlp-0").items()}
+    one.model.core.layers[one.place("child")].load_state_dict(weights)
+    seen = probe(one, [given], FitnessSettings())
+    assert seen.output_distance.of("mlp-0", "child") == pytest.approx(0, abs=1e-6)
+    assert seen.usage["child"] == pytest.approx(seen.usage["mlp-0"], abs=1e-6)
+
+
+def test_the_moments_of_all_others_stay_to_the_bit() -> None:
+    one, given = grown(), batch()
+    model = one.model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model.loss(given).backward()
+        optimizer.step()
+    moments: dict[str, Tensor] = {}
+
+    def keep() -> None:
+        moments.clear()
+        for name, parameter in model.named_parameters():
+            if parameter in optimizer.state:
+                moments[name] = optimizer.state[parameter]["exp_avg"].clone()
+
+    def moved(origins: Any) -> None:
+        operate(optimizer, before, model, origins)
+        for name, parameter in model.named_parameters():
+            if name not in origins:
+                assert parameter not in optimizer.state
+                continue
+            old = origins[name]
+            if old.name not in moments:
+                continue
+            now = optimizer.state[parameter]["exp_avg"]
+            rows = range(len(now)) if old.rows is None else old.rows
+            for row, place in enumerate(rows) if now.ndim else ():
+                expected = torch.zeros_like(now[row]) if place is None else moments[old.name][place]
+                assert torch.equal(now[row], expected), name
+
+    one._moved = moved
+    keep()
+    before = dict(model.named_parameters())
+    one.remove("mlp-0")
+    keep()
+    before = dict(model.named_parameters())
+    born(one, 0.0, parents=("transformer-1",))
+    assert one.live == ("transformer-1", "transformer-2", "child")
+    model.loss(given).backward()
+    optimizer.step()
+
+
+def test_ids_stay_when_places_move() -> None:
+    one = grown()
+    opaque = {name: value.clone() for name, value in one.weights("transformer-2").items()}
+    one.remove("mlp-0")
+    born(one, 1.0)
+    assert one.live == ("transformer-1", "transformer-2", "child")
+    assert all(torch.equal(value, opaque[name]) for name, value in one.weights("transformer-2").items())
+    assert one.structure.structure.hidden == one.model.structure.hidden
+    assert set(one.structure.opaque) == {"transformer-2"}
+    assert pool_of(one.model.structure).modules[2].birth_event == 1
+
+
+def test_rates_and_factors_follow_the_layer() -> None:
+    one = grown()
+    one.newborn_rates["child"] = 0.1
+    born(one, 0.5)
+    one.remove("mlp-0")
+    assert one.model.births == {2: 0.5}
+    assert one.model.learning_rates() == {"core.layers.2.": 0.1}
+    one.remove("child")
+    assert one.model.births == {}
+    assert one.model.learning_rates() == {}
+
+
+def test_the_others_learn_before_a_layer_goes() -> None:
+    one = grown()
+    one.model.float()
+    lessons = [batch() for _ in range(2)]
+    theirs = {name: value.clone() for name, value in one.weights("mlp-0").items()}
+    ends = {name: value.clone() for name, value in one.model.outputs.state_dict().items()}
+    done = distil_layer(
+        one,
+        "mlp-0",
+        lambda number: lessons[number % 2],  # type: ignore[arg-type,return-value]
+        60,
+        tolerance=0.0,
+        batch_size=4,
+        seed=1,
+        precision=decide("cpu"),
+    )
+    assert done.state == "finished"
+    assert done.after < 0.5 * done.before
+    assert all(torch.equal(value, theirs[name]) for name, value in one.weights("mlp-0").items())
+    assert all(torch.equal(value, ends[name]) for name, value in one.model.outputs.state_dict().items())
+    assert one.model.births == {}
+    assert all(parameter.requires_grad for parameter in one.model.parameters())
+
+
+def test_gates_have_a_gradient_through_an_inner_step() -> None:
+    one, given = grown(hidden("mlp", "transformer")), batch()
+    whole = unroll(one, given, given)
+    gates = {name: torch.ones((), dtype=torch.float64, requires_grad=True) for name in one.live}
+    parameters = {name: value.clone().requires_grad_() for name, value in whole.parameters.items()}
+    inner = whole.inner_loss(parameters, gates)
+    assert inner.item() == pytest.approx(one.model.loss(given).item())
+    slopes = torch.autograd.grad(inner, list(parameters.values()), create_graph=True, allow_unused=True)
+    stepped = {
+        name: value if slope is None else value - 0.1 * slope
+        for (name, value), slope in zip(parameters.items(), slopes, strict=True)
+    }
+    found = torch.autograd.grad(whole.outer_loss(stepped, gates), list(gates.values()))
+    assert all(bool(one.isfinite()) and float(one.abs()) > 0 for one in found)
+    assert one.model.core.gates is None
+
+
+def test_a_causal_model_has_causal_children_only() -> None:
+    structure = {"causal": True, "width": WIDTH, "iterations": 2}
+    one = grown(hidden("mlp"), (TEXT,), (NEXT,), **structure)
+    given = batch((TEXT,), (NEXT,))
+    before = answers(one, given)
+    with pytest.raises(UsageError, match="looks at later positions"):
+        one.insert(module("lstm", "child"))
+    assert torch.equal(answers(one, given), before)
+    assert "later positions" in str(one.structure.misfit(archetype("lstm", WIDTH)))
+    assert one.structure.misfit(archetype("mlp", WIDTH)) is None
+    born(one, 0.0)
+    torch.testing.assert_close(answers(one, given), before, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("layers", "more", "words"),
+    [
+        (None, {"window": 1}, "with a window cannot grow"),
+        (hidden("mlp") + hidden("mlp"), {}, "have the id 'mlp-0'"),
+    ],
+)
+def test_models_that_cannot_grow_are_refused(layers: Any, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        grown(layers, **more)
+
+
+def test_what_cannot_be_inserted_leaves_the_model_as_it_was() -> None:
+    one, given = grown(), batch()
+    before = answers(one, given)
+    twin = module("mlp", "child")
+    with pytest.raises(UsageError, match="birth.inheritance"):
+        one.insert(twin, twin_of="mlp-0")
+    with pytest.raises(RuntimeError):
+        one.insert(twin, state={})
+    with pytest.raises(UsageError, match="ids are for ever"):
+        one.insert(module("mlp", "mlp-0"))
+    with pytest.raises(UsageError, match="ids|mlp-9"):
+        one.remove("mlp-9")
+    assert torch.equal(answers(one, given), before)
+    assert one.live == ("mlp-0", "transformer-1", "transformer-2")
+    for name in ("mlp-0", "transformer-1"):
+        one.remove(name)
+    with pytest.raises(UsageError, match="last hidden layer"):
+        one.remove("transformer-2")
+
+
+def test_a_pool_of_all_families_costs_what_the_model_has() -> None:
+    layers = (*(GenotypeLayer(module=one) for one in start_zoo(WIDTH)), MLPLayer())
+    one = grown(layers)
+    cost = one.structure.cost(one.model.input_specs, one.model.output_specs)
+    assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in one.model.parameters())
+    child = one.structure.model_copy(update={"modules": (*one.structure.modules, module("lstm", "child"))})
+    larger = child.cost(one.model.input_specs, one.model.output_specs)
+    born(one, 1.0, "lstm")
+    assert larger.parameters + larger.embedding_parameters == sum(p.numel() for p in one.model.parameters())
