@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def show_growth(table: Table) -> None:
     """What was done and decided in arms whose networks could grow, and who should stand beside a learned strategist."""
-    from evodevo.runs.growth_reporting import arms_table, decisions_table, grown_rows, missing_rivals
+    from evodevo.runs.growth_tables import arms_table, decisions_table, grown_rows, missing_rivals
 
     rows = grown_rows(table)
     if not rows:
@@ -31,7 +31,7 @@ def show_growth(table: Table) -> None:
 
 def growth_record(table: Table) -> dict[str, Any]:
     """For ``--json``: arm -> its numbers."""
-    from evodevo.runs.growth_reporting import grown_rows, summaries
+    from evodevo.runs.growth_tables import grown_rows, summaries
 
     return summaries(grown_rows(table))
 

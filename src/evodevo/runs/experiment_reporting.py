@@ -12,7 +12,9 @@ from evodevo.runs.ablation_words import ablation_blocks, ablation_notes
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.comparison import Row, Spread, Table, compare_arms
 from evodevo.runs.driving import ABLATE
-from evodevo.runs.growth_reporting import growth_part, missing_rivals
+from evodevo.runs.growth_reporting import growth_part
+from evodevo.runs.growth_tables import missing_rivals
+from evodevo.runs.ranking import ranks
 from evodevo.runs.reporting import facts
 from evodevo.runs.zoo_reporting import router_shares, zoo_pictures
 
@@ -37,6 +39,7 @@ def report_data(run: Run) -> ExperimentReport:
         arms=_arms(table),
         headlines=_headlines(table),
         differences=_differences(table),
+        ranks=_ranks(table),
         metrics=_of_rows(table, "metrics", lambda row: {name: _plain(one) for name, one in row.metrics.items()}),
         probes=_of_rows(table, "probes", lambda row: {n: _probed(*pair) for n, pair in row.probes.items()}),
         inside=_of_rows(table, "inside", lambda row: {name: _plain(one) for name, one in row.inside.items()}),
@@ -180,6 +183,22 @@ def _differences(table: Table) -> Words | None:
         "alone."
     )
     return Words(("arm", "difference", "95 % interval", "seeds", "samples"), rows, caption)
+
+
+def _ranks(table: Table) -> Words | None:
+    found = ranks(table)
+    rows = [
+        (row.group, f"{one.mean:.2f}", f"{one.low:.2f} to {one.high:.2f}", str(one.arms), str(one.seeds))
+        for row in table.rows
+        if (one := found.get(row.group)) is not None
+    ]
+    if not rows:
+        return None
+    caption = (
+        "Place on the test split among the arms of the same cell, 1 the best, mean over the seeds that all of them "
+        "have. The intervals are bootstraps over seeds; with few of them they are too narrow."
+    )
+    return Words(("arm", "mean rank", "95 % interval", "arms", "seeds"), rows, caption)
 
 
 def _remarks(table: Table) -> list[str]:

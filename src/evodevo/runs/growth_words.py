@@ -6,6 +6,13 @@ from evodevo.runs.growth_data import Growth, Happening, Life
 from evodevo.spaces.zoo_edits import Edit
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
+_COUNTED = {
+    "grow": "grown",
+    "spawn": "spawned",
+    "hybridise": "made of two",
+    "prune": "pruned",
+    "rewarm": "warmed up again",
+}
 _DONE = {"grow": "grown", "spawn": "spawned", "hybridise": "made"}
 
 
@@ -53,11 +60,7 @@ def growth_words(growth: Growth) -> list[str]:
     if not growth.events:
         return [f"It did not grow: strategist {growth.strategist}, no event."]
     counts = growth.counts
-    done = [
-        f"{counts[name]} {words}" for name, words in (("grow", "grown"), ("spawn", "spawned"), ("hybridise", "hybrids"),
-                                                      ("prune", "pruned"), ("rewarm", "warmed up again"))
-        if counts[name]
-    ]  # fmt: skip
+    done = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if counts[name]]
     first = f"Grown by {growth.strategist} in {len(growth.events)} events: {', '.join(done) or 'nothing was changed'}"
     if growth.refused:
         first += f"; {growth.refused} refused"
