@@ -9,27 +9,42 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evodevo.estimators import ZooClassifier
+    from evodevo.estimators import GrowingClassifier, ZooClassifier
     from evodevo.runs.archive import Archive as open
     from evodevo.runs.archive import Individual, Run
     from evodevo.runs.evolve import evolve, resume
+    from evodevo.runs.growing import grow
     from evodevo.runs.training import train
     from evodevo.study import Study
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "GrowingClassifier": "evodevo.estimators:GrowingClassifier",
     "Individual": "evodevo.runs:Individual",
     "Run": "evodevo.runs:Run",
     "Study": "evodevo.study:Study",
     "ZooClassifier": "evodevo.estimators:ZooClassifier",
     "evolve": "evodevo.runs:evolve",
+    "grow": "evodevo.runs:grow",
     "open": "evodevo.runs:Archive",
     "resume": "evodevo.runs:resume",
     "train": "evodevo.runs:train",
 }
 
-__all__ = ["Individual", "Run", "Study", "ZooClassifier", "__version__", "evolve", "open", "resume", "train"]
+__all__ = [
+    "GrowingClassifier",
+    "Individual",
+    "Run",
+    "Study",
+    "ZooClassifier",
+    "__version__",
+    "evolve",
+    "grow",
+    "open",
+    "resume",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,9 +8,20 @@ import pytest
 import torch
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from evodevo.estimators import ZooClassifier
+from evodevo.estimators import GrowingClassifier, ZooClassifier
 
 SMALL = ZooClassifier(width=8, modules=("mlp", "transformer"), epochs=12, dropout=0.0, learning_rate=1e-2, device="cpu")
+GROWING = GrowingClassifier(
+    width=8,
+    modules=("mlp", "transformer"),
+    strategist="random",
+    events={"count": 2, "warm": 0.2, "horizon": 0.1},
+    growth={"prune": {"age": 0, "least": 1, "tolerance": 10.0, "distil_steps": 2}, "replay": {"steps": 1}},
+    epochs=10,
+    dropout=0.0,
+    learning_rate=2e-2,
+    device="cpu",
+)
 
 
 def expected(estimator: Any) -> dict[str, str]:
@@ -25,4 +36,10 @@ def _one_thread() -> None:
 
 @parametrize_with_checks([SMALL], expected_failed_checks=expected)  # type: ignore[untyped-decorator]
 def test_a_classifier_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([GROWING], expected_failed_checks=expected)  # type: ignore[untyped-decorator]
+def test_a_growing_classifier_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -114,10 +114,10 @@ def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course
         UsageError: a parameter that cannot be, a loss that is not finite, or a budget of less than one step.
     """
     count = task.count("train")
-    size = min(_positive("batch_size", plan.batch_size), count)
+    size = min(positive("batch_size", plan.batch_size), count)
     steps = -(-count // size)
     values = {
-        "budget": {"steps": _positive("epochs", plan.epochs) * steps, "seconds": plan.seconds},
+        "budget": {"steps": positive("epochs", plan.epochs) * steps, "seconds": plan.seconds},
         "optimizer": {"learning_rate": plan.learning_rate},
         "batch_size": size,
         "device": plan.device,
@@ -126,7 +126,7 @@ def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course
     settings = validate(TrainingSettings, values, what="ZooClassifier")
     precision = decide(plan.device)
     if plan.patience is not None:
-        _positive("patience", plan.patience)
+        positive("patience", plan.patience)
     choice = _Choice(network, task, plan, precision)
 
     def batch_at(step: int) -> Batch:
@@ -143,7 +143,7 @@ def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course
         report=lambda now: choice.look(now, now.step // steps),
         precision=precision,
     )
-    _check(result)
+    check_result(result)
     choice.course.epochs = -(-result.steps // steps)
     if result.steps < steps:
         warnings.warn(
@@ -168,7 +168,7 @@ class _Choice:
         self._weights: dict[str, Tensor] | None = None
         if "validation" in task.splits:
             self.samples = task.fetch("validation", np.arange(task.count("validation")))
-            self.course.metric = "auc" if _has_auc(self.output, self.samples[f"{ANSWER}/target"]) else "loss"
+            self.course.metric = "auc" if has_auc(self.output, self.samples[f"{ANSWER}/target"]) else "loss"
 
     def look(self, now: Progress, epoch: int) -> bool | None:
         """After an epoch; False ends the training."""
@@ -197,19 +197,29 @@ class _Choice:
             self.network.load_state_dict(self._weights)
 
 
-def _has_auc(output: OutputSpec, targets: NDArray[Any]) -> bool:
+def has_auc(output: OutputSpec, targets: NDArray[Any]) -> bool:
     """Whether it is defined on these samples, whatever the network answers."""
     guess = np.zeros((len(targets), output.size))
     return not math.isnan(judge(kind_of(output), guess, targets).metrics["auc"])
 
 
-def _positive(name: str, value: int) -> int:
+def positive(name: str, value: int) -> int:
+    """The value, where it is above 0.
+
+    Raises:
+        UsageError: it is not.
+    """
     if value < 1:
         raise UsageError(f"{name} is {value}; it must be 1 or more.")
     return value
 
 
-def _check(result: TrainingResult) -> None:
+def check_result(result: TrainingResult) -> None:
+    """Say that a training failed.
+
+    Raises:
+        UsageError: its loss was lost, or there was no step.
+    """
     if result.state in ("nan", "diverged"):
         raise UsageError(f"the training failed: {result.reason}. Try a smaller learning_rate.")
     if result.steps == 0:
