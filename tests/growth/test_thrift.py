@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.growth.thrift import FEWEST, STEP, Means, portions
+from evodevo.growth.thrift import FEWEST, SLOWEST, STEP, Means, portions
 from evodevo.settings import validate
 from evodevo.spaces.zoo_growth import GrowthSettings
 
@@ -47,7 +47,7 @@ def test_no_more_than_allowed_is_spent_and_no_more_than_wished(settings: GrowthS
     assert found.samples <= settings.fitness.samples
     assert found.distil_steps <= settings.prune.distil_steps
     assert found.replay_steps <= settings.replay.steps
-    left = settings.events.overhead * means.training / max(means.pace, 1.0) - means.spent
+    left = settings.events.overhead * means.training / min(max(means.pace, 1.0), SLOWEST) - means.spent
     fewest = means.forward * means.probes * min(FEWEST, settings.fitness.samples)
     assert cost(found, means) <= max(left, fewest) * (1 + 1e-9)
 
@@ -63,7 +63,7 @@ def test_with_plenty_everything_is_as_wished(settings: GrowthSettings, means: Me
 
 def test_slow_growth_gets_less() -> None:
     def at(pace: float) -> float:
-        means = Means(1e9, 0.0, 1e4, 32, 4, pace)
+        means = Means(2e9, 0.0, 1e4, 32, 4, pace)
         return cost(portions(GrowthSettings(), means), means)
 
-    assert at(4.0) < at(2.0) < at(1.0) == at(0.5)
+    assert at(4.0) == at(SLOWEST) < at(1.5) < at(1.0) == at(0.5)

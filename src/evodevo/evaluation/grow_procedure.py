@@ -168,10 +168,14 @@ class _Run:
         name = f"{what} {number}"
         known, since = name in self.bench.facts, time.monotonic()
         if what == "look":
-            self._spend(name)
             last = max((one.number for one in self.events), default=0)
-            told = self.bench.once(name, lambda: self.growth.look(result.steps, share, last).model_dump(mode="json"))
-            self.looks.append(validate(LookRecord, told, what="a probe"))
+            told = self.bench.once(
+                name,
+                lambda: None if self._late() else self.growth.look(result.steps, share, last).model_dump(mode="json"),
+            )
+            if told is not None:
+                self._spend(name)
+                self.looks.append(validate(LookRecord, told, what="a probe"))
         elif what == "mature":
             self.bench.once(name, lambda: self._mature(share))
             self._spend(name)
@@ -222,6 +226,12 @@ class _Run:
             pace=pace,
         )
         return portions(self.settings, means)
+
+    def _late(self) -> bool:
+        """Whether growth takes more of a budget in seconds than it may, so that what only informs is left out."""
+        bench = self.bench
+        taken: float = bench.state.get(SECONDS, 0.0)
+        return bench.training.budget.seconds is not None and taken > self.settings.events.overhead * bench.seconds
 
     def _forward(self) -> float:
         """FLOPs of an answer to one sample."""

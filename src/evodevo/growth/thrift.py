@@ -13,8 +13,10 @@ from evodevo.spaces.zoo_growth import GrowthSettings
 
 STEP = 3
 """A step of learning costs about as much as so many passes."""
-FEWEST = 32
-"""Samples without which a probe says nothing."""
+FEWEST = 64
+"""Samples without which a probe says nothing, and costs no less: one batch."""
+SLOWEST = 2.0
+"""Pace beyond which fewer samples save no time, since what is left is what every call costs."""
 OF_PROBES = 0.5
 """Share of what is left that goes to probes where all cannot be had."""
 
@@ -61,7 +63,7 @@ def portions(settings: GrowthSettings, means: Means) -> Portions:
     steps, and the next event has less.
     """
     wished = settings.fitness.samples
-    left = max(0.0, settings.events.overhead * means.training / max(means.pace, 1.0) - means.spent)
+    left = max(0.0, settings.events.overhead * means.training / min(max(means.pace, 1.0), SLOWEST) - means.spent)
     a_step = STEP * means.forward * means.batch
     a_sample = means.forward * means.probes
     teaching = a_step * (settings.prune.distil_steps + settings.replay.steps * bool(settings.replay.capacity))
