@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.growth.fitness import (
@@ -19,7 +18,6 @@ from evodevo.growth.fitness import (
     novelty,
     redundancies,
     relative_costs,
-    selection,
 )
 from evodevo.growth.pairs import Pairs
 from evodevo.growth.probes import Probe
@@ -162,28 +160,6 @@ def test_who_has_gone_is_forgotten_and_newborns_begin() -> None:
     later = assess(history, probe_of(flat(("c", "d")), flat(("c", "d"))), flat(("c", "d")), settings)
     assert {one: module.events for one, module in later.modules.items()} == {"c": 2, "d": 1}
     assert History.model_validate_json(later.model_dump_json()) == later
-
-
-@given(st.lists(NUMBER, min_size=1, max_size=9), st.floats(0, 5))
-def test_selection_prefers_the_fit_whatever_the_unit(values: list[float], eta: float) -> None:
-    fitness = {str(number): value for number, value in enumerate(values)}
-    chances = selection(fitness, eta)
-    assert sum(chances.values()) == pytest.approx(1)
-    scaled = selection({one: 10 * value + 4 for one, value in fitness.items()}, eta)
-    if max(values) - min(values) > 1e-6 or len(set(values)) == 1:
-        assert scaled == pytest.approx(chances, abs=1e-6)
-    for one in fitness:
-        for other in fitness:
-            if fitness[one] > fitness[other]:
-                assert chances[one] >= chances[other]
-
-
-def test_selection_is_a_softmax_of_standardised_fitness() -> None:
-    values = np.array([0.2, 0.5, 0.9])
-    weights = np.exp(2.0 * (values - values.mean()) / values.std())
-    chances = selection(dict(zip(IDS, values.tolist(), strict=True)), 2.0)
-    assert list(chances.values()) == pytest.approx((weights / weights.sum()).tolist())
-    assert selection(flat(), 3.0) == pytest.approx(flat(value=1 / 3))
 
 
 def test_complementarity_counts_where_exactly_one_is_right() -> None:

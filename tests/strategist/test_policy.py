@@ -14,6 +14,7 @@ from evodevo.strategist.base import create
 from evodevo.strategist.choice import Choice, gate_name
 from evodevo.strategist.heuristic import prior
 from evodevo.strategist.learned import LearnedStrategist
+from evodevo.strategist.settings import HeuristicSettings, StrategistSettings
 from evodevo.strategist.state import Legal, State
 from evodevo.testing.strategists import everything, situations, some_zoo
 
@@ -165,3 +166,21 @@ def test_each_parent_of_a_hybrid_is_judged_in_its_role(head: str, place: int) ->
         by_role.setdefault(action.modules[place], set()).add(round(choice.probability(action), 7))
     assert all(len(found) == 1 for found in by_role.values()), "the other parent plays no part"
     assert len(set.union(*by_role.values())) == 3
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0, 2.5])
+def test_untaught_parents_are_chosen_by_the_softmax_of_their_standardised_fitness(eta: float) -> None:
+    """Eqs. 23, 73: whatever the unit of fitness."""
+    given = StrategistSettings(heuristic=HeuristicSettings(selection=eta))
+    strategist = create("ppo", settings=given)
+    assert isinstance(strategist, LearnedStrategist)
+    for unit in (1.0, 40.0):
+        state = some_zoo(6, seed=3)
+        modules = tuple(one.model_copy(update={"fitness": unit * one.fitness - 3}) for one in state.modules)
+        state = state.model_copy(update={"modules": modules})
+        legal = everything(state)
+        values = np.array([one.fitness for one in modules])
+        weights = np.exp(eta * (values - values.mean()) / values.std())
+        choice = strategist.choice(state, legal)
+        found = np.array([choice.probability(one) for one in legal.targets("grow")])
+        np.testing.assert_allclose(found / found.sum(), weights / weights.sum(), rtol=1e-4)

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.spaces.zoo_growth import CapSettings, GrowthSettings, RewardSettings
+from evodevo.spaces.zoo_growth import BirthSettings, CapSettings, GrowthSettings, RewardSettings
 from evodevo.spaces.zoo_growth import Strategist as Name
 from evodevo.strategist.base import STRATEGISTS, Strategist, create
-from evodevo.strategist.settings import LearningSettings, StrategistSettings, settings_for
+from evodevo.strategist.settings import HeuristicSettings, LearningSettings, StrategistSettings, settings_for
 from evodevo.testing.strategists import StrategistTests
 
 torch.set_num_threads(1)
@@ -39,8 +39,13 @@ def test_an_unknown_one_is_named() -> None:
         create("reinforced")
 
 
-def test_a_run_says_what_is_discounted_and_which_cost_is_held() -> None:
-    growth = GrowthSettings(reward=RewardSettings(discount=0.5), caps=CapSettings(target_flops=7e6))
+def test_a_run_says_what_is_discounted_which_cost_is_held_and_how_parents_are_chosen() -> None:
+    growth = GrowthSettings(
+        reward=RewardSettings(discount=0.5),
+        caps=CapSettings(target_flops=7e6),
+        birth=BirthSettings(selection=3.0),
+    )
     found = settings_for(growth, StrategistSettings(learning=LearningSettings(width=8)))
     assert found.learning == LearningSettings(width=8, discount=0.5, target_cost=7e6)
+    assert found.heuristic == HeuristicSettings(selection=3.0)
     assert settings_for(GrowthSettings()) == StrategistSettings()

@@ -1,4 +1,4 @@
-"""What a module is worth (eqs. 19, 66 to 73, 90 to 92, Algorithm 1; C16, C20).
+"""What a module is worth (eqs. 19, 66 to 71, 90 to 92, Algorithm 1; C16, C20).
 
 The history is a value, kept by id: ``assess`` makes the next one of it, of a probe, and of what modules cost.
 
@@ -132,14 +132,6 @@ def complementarity(probe: Probe, fitness: Mapping[str, float]) -> Pairs:
         return float((probe.alone[a] != probe.alone[b]).mean()) * min(fit[a], fit[b])
 
     return Pairs.of_each(probe.ids, of)
-
-
-def selection(fitness: Mapping[str, float], eta: float) -> dict[str, float]:
-    """Id -> probability of being a parent: the softmax of eta F, F standardised first (23, 73)."""
-    logits = [eta * one for one in standardised(list(fitness.values()))]
-    most = max(logits, default=0.0)
-    weights = [math.exp(one - most) for one in logits]
-    return {one: weight / sum(weights) for one, weight in zip(fitness, weights, strict=True)}
 
 
 def _contributions(probe: Probe) -> dict[str, float]:

@@ -104,7 +104,7 @@ class StrategistSettings(Settings):
 
 
 def settings_for(growth: GrowthSettings, settings: StrategistSettings | None = None) -> StrategistSettings:
-    """With what the growth of a run says: the discount of rewards, and the cost that the mean is held to.
+    """With what the growth of a run says: how parents are chosen, rewards' discount, the cost that the mean is held to.
 
     Args:
         growth: of the run; the target is in FLOPs of one sample, and so must be ``Transition.cost``.
@@ -112,4 +112,10 @@ def settings_for(growth: GrowthSettings, settings: StrategistSettings | None = N
     """
     settings = settings or StrategistSettings()
     told = {"discount": growth.reward.discount, "target_cost": growth.caps.target_flops}
-    return settings.model_copy(update={"learning": settings.learning.model_copy(update=told)})
+    chosen = {"selection": growth.birth.selection}
+    return settings.model_copy(
+        update={
+            "learning": settings.learning.model_copy(update=told),
+            "heuristic": settings.heuristic.model_copy(update=chosen),
+        }
+    )
