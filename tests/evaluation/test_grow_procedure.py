@@ -230,7 +230,8 @@ def test_a_budget_in_seconds_and_a_cap_of_latency(tmp_path: Path) -> None:
 
 def test_a_full_zoo_replaces(tmp_path: Path) -> None:
     outcome = evaluate(
-        problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic", birth={"most": 4}, allow=["hybridise"])
+        problem({"training": TRAINING}, tmp_path),
+        arm(strategist="heuristic", birth={"most": 4}, prune={"least": 4}, allow=["hybridise", "prune"]),
     )
     first = outcome.extra["growth"]["timeline"][0]
     assert len(first["born"]) == len(first["gone"]) == 1

@@ -63,7 +63,7 @@ def test_with_plenty_everything_is_as_wished(settings: GrowthSettings, means: Me
 
 def test_slow_growth_gets_less() -> None:
     def at(pace: float) -> float:
-        means = Means(2e9, 0.0, 1e4, 32, 4, pace)
+        means = Means(5e8, 0.0, 1e4, 32, 4, pace)
         return cost(portions(GrowthSettings(), means), means)
 
     assert at(4.0) == at(SLOWEST) < at(1.5) < at(1.0) == at(0.5)
