@@ -227,7 +227,7 @@ def test_patience_waits_for_the_last_event(iris: Any) -> None:
 def test_budgets(iris: Any) -> None:
     X, y = iris
     assert small(budget={"steps": 20}).fit(X, y).n_steps_ == 20
-    hasty = small(budget={"seconds": 0.05}, events={"count": 1, "first": 0.9, "last": 0.95, "warm": 0.02})
+    hasty = small(budget={"seconds": 0.02}, events={"count": 1, "first": 0.995, "last": 0.999})
     with pytest.warns(ConvergenceWarning, match="before the first event"):
         hasty.fit(X, y)
     assert hasty.n_events_ == 0
