@@ -14,7 +14,6 @@ from evodevo.settings import Settings
 
 Operation = Literal["noop", "prune", "grow", "spawn", "hybridise", "rewarm"]
 OPERATIONS: tuple[Operation, ...] = ("noop", "prune", "grow", "spawn", "hybridise", "rewarm")
-Strategist = Literal["fixed", "random", "heuristic", "reinforce", "ppo", "meta_gradient", "reinforce_meta"]
 
 
 class EventSettings(Settings):
@@ -182,13 +181,13 @@ class GrowthSettings(Settings):
     """The growth of one run.
 
     Attributes:
-        strategist: who decides.
+        strategist: who decides: a row of ``strategist.base.STRATEGISTS``.
         allow: operations that it may use. Without ``prune`` nobody goes, not even to make room for a newborn.
         memory: edits of earlier runs warm-start a learned strategist (C17).
         edit_memory: those edits: a blob of the store (``edit_memory`` of an evaluation that grew); None begins without.
     """
 
-    strategist: Strategist = "ppo"
+    strategist: str = Field(default="ppo", min_length=1, max_length=60)
     allow: tuple[Operation, ...] = ("prune", "grow", "spawn", "hybridise", "rewarm")
     events: EventSettings = EventSettings()
     fitness: FitnessSettings = FitnessSettings()
