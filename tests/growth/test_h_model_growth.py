@@ -100,7 +100,7 @@ def test_a_birth_changes_no_answer_and_then_trains(changes: dict[str, Any], pare
     born(one, 0.0, parents=parents)
     torch.testing.assert_close(answers(one, given), before, rtol=0, atol=1e-12)
     one.births = {"child": 0.3}
-    one.model.train().loss(given).backward()
+    one.model.train().loss(given).backward()  # type: ignore[no-untyped-call]
     child = one.model.core.layers[one.place("child")]
     sizes = [0.0 if p.grad is None else float(p.grad.norm()) for p in child.parameters()]
     if changes.get("router", {}).get("gate") != "sparsemax_in" or parents:
@@ -184,7 +184,7 @@ def test_the_moments_of_all_others_stay_to_the_bit() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for _ in range(3):
         optimizer.zero_grad()
-        model.loss(given).backward()
+        model.loss(given).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     moments: dict[str, Tensor] = {}
 
@@ -217,7 +217,7 @@ def test_the_moments_of_all_others_stay_to_the_bit() -> None:
     before = dict(model.named_parameters())
     born(one, 0.0, parents=("transformer-1",))
     assert one.live == ("transformer-1", "transformer-2", "child")
-    model.loss(given).backward()
+    model.loss(given).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
 
 
@@ -304,7 +304,7 @@ def test_a_causal_model_has_causal_children_only() -> None:
     ("layers", "more", "words"),
     [
         (None, {"window": 1}, "with a window cannot grow"),
-        (hidden("mlp") + hidden("mlp"), {}, "have the id 'mlp-0'"),
+        ((*hidden("mlp"), *hidden("mlp")), {}, "have the id 'mlp-0'"),
     ],
 )
 def test_models_that_cannot_grow_are_refused(layers: Any, more: dict[str, Any], words: str) -> None:
@@ -316,13 +316,13 @@ def test_what_cannot_be_inserted_leaves_the_model_as_it_was() -> None:
     one, given = grown(), batch()
     before = answers(one, given)
     twin = module("mlp", "child")
-    with pytest.raises(UsageError, match="birth.inheritance"):
+    with pytest.raises(UsageError, match="function_preserving"):
         one.insert(twin, twin_of="mlp-0")
     with pytest.raises(RuntimeError):
         one.insert(twin, state={})
     with pytest.raises(UsageError, match="ids are for ever"):
         one.insert(module("mlp", "mlp-0"))
-    with pytest.raises(UsageError, match="ids|mlp-9"):
+    with pytest.raises(UsageError, match="mlp-9"):
         one.remove("mlp-9")
     assert torch.equal(answers(one, given), before)
     assert one.live == ("mlp-0", "transformer-1", "transformer-2")

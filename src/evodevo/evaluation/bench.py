@@ -235,6 +235,7 @@ class Bench:
             snapshot, since = self._border
             shapes = {name: values["exp_avg"].shape for name, values in snapshot.optimizer.items()}
             self._border = replace(snapshot, optimizer=carry_state(snapshot.optimizer, shapes, origins)), since
+            self._best = None  # weights of one name and shape may be those of another part now
 
     def spend(self, name: str, flops: float) -> None:
         """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last.

@@ -1,4 +1,6 @@
-"""The procedure ``grow``: a zoo of modules that grows and is pruned while it trains (Architect Thyself 3.5).
+"""The procedure ``grow``: a zoo of modules, or an H-Model, that grows and is pruned while it trains.
+
+Architect Thyself 3.5; of an H-Model the hidden layers are the modules (``growth.grown``).
 
 One training in segments. Between two of them comes what ``growth.agenda`` says: an event, the end of a warm-up, the
 reward of an event. What came of each is kept with every checkpoint, and a run that was killed goes on identically
@@ -7,6 +9,7 @@ where its budget is in steps. The split ``architecture`` is all that growth sees
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,14 +19,14 @@ from torch import Tensor, nn
 
 from evodevo import canonical
 from evodevo.evaluation.bench import Bench
-from evodevo.evaluation.grow_settings import check_events, check_zoo, total_steps
+from evodevo.evaluation.grow_settings import check_events, check_zoo, pool_to_grow, total_steps
 from evodevo.evaluation.measuring import places
 from evodevo.evaluation.procedures import Trained
-from evodevo.evaluation.search_settings import zoo_of
 from evodevo.growth.agenda import Agenda, What, dates
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edits import Blobs, MemoryBlobs
 from evodevo.growth.events import EventRecord, GrowthMemory, LookRecord, RewardRecord
+from evodevo.growth.grown import grown_of, network_of, passes
 from evodevo.growth.latency import LatencyTable, calibrate
 from evodevo.growth.resources import Resources, Task
 from evodevo.growth.thrift import STEP, Means, Portions, portions
@@ -48,7 +51,7 @@ PROBES = 3
 
 
 def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
-    """Train a zoo that grows; options are ``GrowthSettings``.
+    """Train a zoo or an H-Model that grows; options are ``GrowthSettings``.
 
     Facts, under ``growth``: ``edits``, as in the log but for tensors; ``differing``, decisions in which the strategist
     did otherwise than its prior, and ``decisions``, how many there were; ``start``, the first modules; ``timeline``,
@@ -58,10 +61,10 @@ def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
     ``parents/<digest>``, the weights that it names; ``edit_memory``, for later runs (C17).
 
     Raises:
-        UsageError: wrong options, no zoo, a zoo over a cap, or a budget that is too small for its events.
+        UsageError: wrong options, nothing that can grow, a zoo over a cap, or a budget too small for its events.
     """
     settings = validate(GrowthSettings, dict(options), what="options of grow")
-    check_zoo(zoo_of(bench.arm), settings)
+    check_zoo(pool_to_grow(bench.arm), settings)
     check_events(bench.training, settings)
     return _Run(bench, settings).train()
 
@@ -86,14 +89,13 @@ class _Run:
         self.settings = settings
         self.task = with_architecture_split(bench.task)
         network = bench.build()
-        assert isinstance(network, ModuleZoo), "checked by zoo_of"
-        self.zoo = network
-        self.start = network.structure.modules
+        self.zoo = grown_of(network, bench.carry)
+        self.start = self.zoo.structure.modules
         self.blobs: Blobs = MemoryBlobs() if bench.pool is None else bench.pool
         self._probed: dict[int, list[Batch]] = {}
         kept = bench.state.get(MEMORY)
         self.growth = Growth(
-            network,
+            self.zoo,
             settings,
             self._surroundings(),
             seed=bench.seed,
@@ -128,7 +130,7 @@ class _Run:
 
     def _segment(self, until_share: float | None) -> TrainingResult:
         return self.bench.train(
-            self.zoo,
+            network_of(self.zoo),
             task=self.task,
             batch_at=self.replayed,
             loss_function=self._loss(),
@@ -136,7 +138,7 @@ class _Run:
         )
 
     def _loss(self) -> LossFunction:
-        whole = model_loss if self.replayed is None else with_replay(self.zoo.structure.losses.replay)
+        whole = model_loss if self.replayed is None else with_replay(self._replay_weight())
 
         def loss_of(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
             self.growth.ripen(self.zoo.progress)
@@ -147,11 +149,15 @@ class _Run:
     def _batches(self) -> ReplayedBatches | None:
         """Of training, with samples that are seen again after an edit; None where there is no replay."""
         replay, size = self.settings.replay, self.bench.training.batch_size
-        if not (replay.capacity and replay.steps and self.zoo.structure.losses.replay):
+        if not (replay.capacity and replay.steps and self._replay_weight()):
             return None
         state = self.bench.state.setdefault(REPLAY, {})
         memory = SampleReplay(replay.capacity, seed=integer_seed(self.bench.seed, "replay"), state=state)
         return ReplayedBatches(self.task, memory, seed=self.bench.seed, size=size, steps=replay.steps)
+
+    def _replay_weight(self) -> float:
+        """Of the loss on samples that are seen again; a zoo says it."""
+        return self.zoo.structure.losses.replay if isinstance(self.zoo, ModuleZoo) else 1.0
 
     def _used(self, result: TrainingResult, since: float) -> float:
         """Share of the budget that is used up, with the seconds since the segment ended."""
@@ -222,7 +228,7 @@ class _Run:
             spent=bench.spent,
             forward=self._forward(),
             batch=bench.training.batch_size,
-            probes=PROBES + self.settings.events.looks,
+            probes=math.ceil((PROBES + self.settings.events.looks) * passes(self.zoo)),
             pace=pace,
         )
         return portions(self.settings, means)
@@ -242,9 +248,10 @@ class _Run:
         return share
 
     def _spend(self, name: str, lessons: int = 0) -> None:
-        """A probe, in which modules run once, and steps of distillation at most; by the zoo's cost now."""
+        """A probe, in which modules of a zoo run once, and steps of distillation at most; by the zoo's cost now."""
         samples = sum(len(next(iter(batch.values()))) for batch in self._probes(self.growth.samples))
-        self.bench.spend(name, self._forward() * (samples + STEP * lessons * self.bench.training.batch_size))
+        probed = passes(self.zoo) * samples
+        self.bench.spend(name, self._forward() * (probed + STEP * lessons * self.bench.training.batch_size))
 
     def _spend_on_replay(self, number: int, steps: int) -> None:
         flops = self._forward() * STEP * steps * self.bench.training.batch_size
@@ -277,7 +284,7 @@ class _Run:
         blobs = {"edits": write_log(self.start, self.settings, edits)}
         blobs |= {f"parents/{digest}": self.blobs.get(digest) for digest in self.growth.memory.blobs}
         blobs["edit_memory"] = self.growth.learned.dumps().encode()
-        return Trained(self.zoo, result, extra={"growth": self._facts(edits)}, blobs=blobs)
+        return Trained(network_of(self.zoo), result, extra={"growth": self._facts(edits)}, blobs=blobs)
 
     def _facts(self, edits: Sequence[Edit]) -> dict[str, Any]:
         decisions = [(one.number, decision) for one in self.events for decision in one.decisions]
@@ -361,7 +368,9 @@ class _Run:
         if self.settings.caps.latency is None:
             return None
         batch = self._placed(self.task.batch("train", self.bench.seed, 0, self.bench.training.batch_size))
-        told = self.bench.once("latency", lambda: calibrate(self.zoo, batch).model_dump(mode="json"))
+        zoo = self.zoo
+        assert isinstance(zoo, ModuleZoo), "a cap of latency is refused elsewhere"
+        told = self.bench.once("latency", lambda: calibrate(zoo, batch).model_dump(mode="json"))
         return validate(LatencyTable, told, what="a table of latencies")
 
 

@@ -4,30 +4,51 @@ from __future__ import annotations
 
 import math
 
-from evodevo.errors import UsageError
+from evodevo.errors import UsageError, unknown_name
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.evaluation.search_settings import zoo_of
 from evodevo.settings import validate
 from evodevo.spaces.arms import Arm
+from evodevo.spaces.h_model_pool import HModelPool, PoolStructure, pool_of
+from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork
 from evodevo.spaces.zoo_growth import GrowthSettings
 from evodevo.spaces.zoo_module_cost import genotype_parameters
-from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.strategist.base import STRATEGISTS
 from evodevo.training.settings import TrainingSettings
 
 
 def check_grow(settings: NetworkEvaluationSettings, arm: Arm) -> None:
     """See ``procedures.CHECKS``."""
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
-    check_zoo(zoo_of(arm), growth)
+    check_zoo(pool_to_grow(arm), growth)
     check_events(training_settings(settings, arm), growth)
 
 
-def check_zoo(structure: ZooStructure, growth: GrowthSettings) -> None:
+def pool_to_grow(arm: Arm) -> PoolStructure:
+    """The modules that come and go: of a zoo, or the hidden layers of an H-Model.
+
+    Raises:
+        UsageError: the arm's network has neither, or is an H-Model that cannot grow.
+    """
+    network = arm.network
+    if isinstance(network, HModelNetwork):
+        return pool_of(network.structure)
+    if isinstance(network, ModuleZooNetwork):
+        return zoo_of(arm)
+    raise UsageError(f"the procedure {arm.procedure!r} grows zoos and H-Models; {arm.name} is a {network.kind}.")
+
+
+def check_zoo(structure: PoolStructure, growth: GrowthSettings) -> None:
     """Refuse a zoo that is too large to begin with. What lies around modules is counted when the run begins.
 
     Raises:
-        UsageError: more modules than there may be, or modules that alone exceed the cap of parameters.
+        UsageError: more modules than there may be, or modules that alone exceed the cap of parameters; a way of birth
+            or a cap that an H-Model does not have; an unknown strategist.
     """
+    if growth.strategist not in STRATEGISTS:
+        raise unknown_name("strategist", growth.strategist, STRATEGISTS)
+    if isinstance(structure, HModelPool):
+        _check_h_model(growth)
     count, most = len(structure.live), growth.birth.most
     if count > most:
         raise UsageError(f"the zoo begins with {count} modules, and birth.most allows {most}.")
@@ -38,6 +59,16 @@ def check_zoo(structure: ZooStructure, growth: GrowthSettings) -> None:
             f"the modules alone have {own:,} parameters, over the cap of {cap:,}. Raise caps.parameters, or begin with "
             "a smaller zoo."
         )
+
+
+def _check_h_model(growth: GrowthSettings) -> None:
+    if growth.birth.inheritance == "split":
+        raise UsageError(
+            "birth.inheritance is 'split', but connections of an H-Model do not add up to one: a child cannot share "
+            "its parent's weight. Take function_preserving, soft or copy_noise."
+        )
+    if growth.caps.latency is not None:
+        raise UsageError("caps.latency needs seconds by kind of node, which are measured for zoos only; cap the flops.")
 
 
 def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:

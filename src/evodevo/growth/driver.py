@@ -28,15 +28,14 @@ from evodevo.growth.events import (
     module_rows,
 )
 from evodevo.growth.fitness import History, assess, relative_costs
-from evodevo.growth.gated import unroll
+from evodevo.growth.grown import Grown, probe, teach, unroll
 from evodevo.growth.legality import Situation, refusal, rule
-from evodevo.growth.probes import Probe, probe
+from evodevo.growth.probes import Probe
 from evodevo.growth.pruning import judge
 from evodevo.growth.resources import Resources, Task, check_start
 from evodevo.growth.rewards import reward
 from evodevo.growth.thrift import Portions
 from evodevo.growth.views import ages_of, standing_of, state_of
-from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch
 from evodevo.models.zoo_bank import ModuleBank
 from evodevo.randomness import generator, integer_seed
@@ -49,7 +48,6 @@ from evodevo.strategist.edit_memory import EditMemory
 from evodevo.strategist.settings import settings_for
 from evodevo.strategist.state import State
 from evodevo.training.checkpoints import read_tensors
-from evodevo.training.module_distillation import distil_module
 from evodevo.training.precision import Batch as TrainingBatch
 from evodevo.training.precision import Precision
 
@@ -80,7 +78,7 @@ class Growth:
     """The growth of one zoo.
 
     Args:
-        zoo: as it was at the start of the run; changed in place.
+        zoo: or an H-Model, as it was at the start of the run; changed in place.
         settings: of the growth.
         around: see ``Surroundings``.
         seed: of the run.
@@ -97,7 +95,7 @@ class Growth:
 
     def __init__(
         self,
-        zoo: ModuleZoo,
+        zoo: Grown,
         settings: GrowthSettings,
         around: Surroundings,
         *,
@@ -123,7 +121,7 @@ class Growth:
         if self.memory.strategist_blob is not None:
             tensors = self._tensors(self.memory.strategist_blob)
             self.strategist.load_state_dict(Snapshot(tensors, self.memory.strategist))
-        elif memory is None and settings.memory and self.learned.edits:
+        elif settings.memory and self.learned.edits:  # before the first event, also of a run that was killed there
             self.strategist.remember(self.learned)
 
     def repeat(self, record: EventRecord) -> None:
@@ -345,7 +343,7 @@ class Growth:
         if not self.distil_steps:
             return "" if not settings.distil_steps else "not distilled: that would cost too much here"
         before = {key: value.clone() for key, value in self.zoo.state_dict().items()}
-        done = distil_module(
+        done = teach(
             self.zoo,
             name,
             around.lessons,

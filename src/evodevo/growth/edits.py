@@ -17,7 +17,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
-from evodevo.models.module_zoo import ModuleZoo
+from evodevo.growth.grown import Grown
+from evodevo.growth.grown import weights as weights_of
 from evodevo.models.zoo_bank import ModuleBank, start_from
 from evodevo.models.zoo_birth import Origin, Parent, inherit, rebuild, same_nodes
 from evodevo.models.zoo_modules import build_module
@@ -87,7 +88,7 @@ class Editor:
         bank: of those who went.
     """
 
-    zoo: ModuleZoo
+    zoo: Grown
     settings: GrowthSettings
     seed: int
     blobs: Blobs
@@ -214,11 +215,11 @@ class Editor:
 
     def _state(self, name: str) -> dict[str, Tensor]:
         """Its weights, copied to the CPU."""
-        state = self.zoo.pool.parts[name].state_dict()
+        state = weights_of(self.zoo, name)
         return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in state.items()}
 
 
-def insert(zoo: ModuleZoo, edit: Edit, child: Operator | None = None) -> None:
+def insert(zoo: Grown, edit: Edit, child: Operator | None = None) -> None:
     """Let the newborn of an edit in; without its module it begins with weights that are drawn from its seed."""
     assert edit.module is not None
     assert edit.after is not None
@@ -248,7 +249,7 @@ LIKENESS_SHAPE = (4, 7)
 """Samples and positions on which they are compared."""
 
 
-def repeat(zoo: ModuleZoo, edits: Iterable[Edit]) -> None:
+def repeat(zoo: Grown, edits: Iterable[Edit]) -> None:
     """Give a zoo the modules that it has after these edits. Weights come from elsewhere, say a checkpoint."""
     for edit in edits:
         if edit.module is None or edit.action.operation == "rewarm":

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from evodevo.errors import UsageError
 from evodevo.growth.fitness import History
 from evodevo.growth.resources import Resources, Task
+from evodevo.spaces.h_model_pool import HModelPool, PoolStructure
 from evodevo.spaces.zoo_archetypes import PAPER, archetype
 from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
 from evodevo.spaces.zoo_growth import CapSettings, GrowthSettings, Operation
 from evodevo.spaces.zoo_module_cost import genotype_parameters
-from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.strategist.state import BIRTHS, Legal
 
 CHILD = "child"
@@ -39,7 +39,7 @@ class Situation:
         families: that may be spawned.
     """
 
-    structure: ZooStructure
+    structure: PoolStructure
     task: Task
     history: History
     spared: Mapping[str, str] = field(default_factory=dict)
@@ -102,13 +102,16 @@ def rule(situation: Situation, settings: GrowthSettings) -> Ruling:
 
 
 def refusal(
-    structure: ZooStructure, child: ModuleGenotype, task: Task, caps: CapSettings, replaces: str | None = None
+    structure: PoolStructure, child: ModuleGenotype, task: Task, caps: CapSettings, replaces: str | None = None
 ) -> str | None:
     """Why exactly this child may not be born into the zoo; None where it may.
 
     Raises:
         UsageError: a cap of latency without a table.
     """
+    misfit = structure.misfit(child) if isinstance(structure, HModelPool) else None
+    if misfit is not None:
+        return misfit
     if caps.parameters is caps.flops is caps.memory_bytes is caps.latency is None:
         return None
     excess = Resources.of(_with(structure, child, replaces), task).excess(caps)
@@ -156,7 +159,8 @@ def _births(
         return refusal(structure, child, situation.task, settings.caps, replaces)
 
     genotypes = {module.id: module.genotype for module in structure.live}
-    heavy = {one: words for one, genotype in genotypes.items() if (words := over(genotype)) is not None}
+    opaque = structure.opaque if isinstance(structure, HModelPool) else {}
+    heavy = {one: words for one, genotype in genotypes.items() if (words := opaque.get(one) or over(genotype))}
     grow = _unless([one for one in genotypes if "grow" in allowed], heavy, "grow", reasons)
     families: dict[str, str] = {}
     for family in situation.families if "spawn" in allowed else ():
@@ -174,14 +178,15 @@ def _births(
             larger = max(first, second, key=size.__getitem__)
             if first == second:
                 continue
-            if larger in heavy:
-                reasons[f"hybridise:{first},{second}"] = heavy[larger]
+            obstacle = opaque.get(first) or opaque.get(second) or heavy.get(larger)
+            if obstacle is not None:
+                reasons[f"hybridise:{first},{second}"] = obstacle
             else:
                 pairs.append((first, second))
     return grow, spawn, tuple(pairs)
 
 
-def _with(structure: ZooStructure, child: ModuleGenotype, replaces: str | None) -> ZooStructure:
+def _with(structure: PoolStructure, child: ModuleGenotype, replaces: str | None) -> PoolStructure:
     """The zoo with a child, and without the one that it replaces."""
     modules = tuple(one for one in structure.modules if one.id != replaces)
     taken = {one.id for one in modules}

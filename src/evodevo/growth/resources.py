@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from evodevo.errors import UsageError
 from evodevo.growth.latency import LatencyTable, latency
 from evodevo.spaces.canvas import OutputSizes
+from evodevo.spaces.h_model_pool import HModelPool, PoolStructure
 from evodevo.spaces.senses_cost import NamedInput
 from evodevo.spaces.zoo_cost import zoo_cost
 from evodevo.spaces.zoo_growth import CapSettings
-from evodevo.spaces.zoo_structure import ZooStructure
 
 NUMBER_BYTES = 4
 KEPT_PER_PARAMETER = 4
@@ -56,16 +56,20 @@ class Resources:
     latency: float | None = None
 
     @classmethod
-    def of(cls, structure: ZooStructure, task: Task) -> Resources:
+    def of(cls, structure: PoolStructure, task: Task) -> Resources:
         """From the structure alone; nothing is built.
 
         The estimate of memory takes every FLOP for a part of a product over d numbers, which gives one number per 2 d.
         """
-        cost = zoo_cost(structure, inputs=task.inputs, outputs=task.outputs)
+        if isinstance(structure, HModelPool):
+            # Of H-Models no seconds are known; who caps their latency is told so before anything is trained.
+            cost, seconds = structure.cost(task.inputs, task.outputs), None
+        else:
+            cost = zoo_cost(structure, inputs=task.inputs, outputs=task.outputs)
+            seconds = None if task.table is None else latency(structure, task.table)
         parameters = cost.parameters + cost.embedding_parameters
         activations = task.batch * cost.flops // (2 * structure.width)
         numbers = KEPT_PER_PARAMETER * parameters + KEPT_PER_ACTIVATION * activations
-        seconds = None if task.table is None else latency(structure, task.table)
         return cls(parameters, cost.executed_flops, NUMBER_BYTES * numbers, seconds)
 
     def excess(self, caps: CapSettings) -> str | None:
@@ -87,7 +91,7 @@ class Resources:
         return None
 
 
-def check_start(structure: ZooStructure, task: Task, caps: CapSettings) -> Resources:
+def check_start(structure: PoolStructure, task: Task, caps: CapSettings) -> Resources:
     """What the zoo uses before it grows.
 
     Raises:

@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping, Sequence
 from evodevo.growth.fitness import History, complementarity, diversity, novelty
 from evodevo.growth.probes import Probe
 from evodevo.growth.rewards import Standing
+from evodevo.spaces.h_model_pool import PoolStructure
 from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
 from evodevo.spaces.zoo_module_cost import genotype_parameters, genotype_work
-from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.spaces.zoo_vector import LENGTH, genotype_vector
 from evodevo.strategist.state import VALUES, ModuleState, State
 
 
 def state_of(
-    structure: ZooStructure,
+    structure: PoolStructure,
     probe: Probe,
     history: History,
     *,

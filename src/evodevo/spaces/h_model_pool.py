@@ -16,6 +16,7 @@ from evodevo.spaces.h_model_cost import h_model_cost
 from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.spaces.layers import GenotypeLayer, Layer
 from evodevo.spaces.zoo_genotype import INPUT, OUTPUT, LayerNode, ModuleGenotype, ModuleGraph, ZooModule
+from evodevo.spaces.zoo_structure import ZooStructure
 
 OPAQUE = "layer"
 """Archetype of a layer that is no module, and the id of its only node."""
@@ -80,6 +81,10 @@ class HModelPool(Settings):
         except UsageError as error:
             return str(error)
         return None
+
+
+PoolStructure = ZooStructure | HModelPool
+"""Whatever has modules that may come and go."""
 
 
 def pool_of(structure: HModelStructure) -> HModelPool:

@@ -1,0 +1,106 @@
+"""What grows: a zoo of modules, or an H-Model whose hidden layers are a pool (issue 5, section 4).
+
+The driver, the editor and the procedure know both by what they have in common: ``structure`` (``live``, ``modules``,
+``width``), ``live``, ``births``, ``newborn_rates``, ``progress``, ``insert`` and ``remove``. What is done another way
+for each of them stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from torch import Tensor
+
+from evodevo.growth import gated, probes
+from evodevo.growth.h_model import probing, teaching, unrolling
+from evodevo.growth.h_model.grown import GrownHModel
+from evodevo.growth.probes import Probe
+from evodevo.models.h_model import HModel
+from evodevo.models.module_zoo import ModuleZoo
+from evodevo.models.network import Batch, Network
+from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.strategist.base import Unroll
+from evodevo.training.module_distillation import Distilled, distil_module
+from evodevo.training.precision import Batch as TrainingBatch
+from evodevo.training.precision import Precision
+from evodevo.training.surgery import Origins
+
+Grown = ModuleZoo | GrownHModel
+
+
+def grown_of(network: Network, moved: Callable[[Origins], None]) -> Grown:
+    """What a network grows as.
+
+    Args:
+        network: a zoo, or an H-Model.
+        moved: told where parameters come from whenever names or rows of an H-Model move; those of a zoo never do.
+
+    Raises:
+        UsageError: an H-Model that cannot grow.
+    """
+    if isinstance(network, HModel):
+        return GrownHModel(network, moved)
+    assert isinstance(network, ModuleZoo), "checked by grow_settings.pool_to_grow"
+    return network
+
+
+def network_of(grown: Grown) -> Network:
+    """The network, to be trained."""
+    return grown.model if isinstance(grown, GrownHModel) else grown
+
+
+def probe(grown: Grown, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:
+    """See ``probes.probe`` and ``h_model.probing.probe``."""
+    if isinstance(grown, GrownHModel):
+        return probing.probe(grown, batches, settings)
+    return probes.probe(grown, batches, settings)
+
+
+def passes(grown: Grown) -> float:
+    """Passes of the whole network that a probe takes: modules of a zoo run once, layers of an H-Model hear each other.
+
+    Without one of N layers N - 1 run, and alone one does: together about one pass for each layer.
+    """
+    return float(len(grown.live) + probing.PASSES) if isinstance(grown, GrownHModel) else 1.0
+
+
+def unroll(grown: Grown, inner: Batch, outer: Batch) -> Unroll:
+    """See ``gated.unroll``."""
+    if isinstance(grown, GrownHModel):
+        return unrolling.unroll(grown, inner, outer)
+    return gated.unroll(grown, inner, outer)
+
+
+def weights(grown: Grown, name: str) -> dict[str, Tensor]:
+    """Those of a module, by their names in it; not copies."""
+    if isinstance(grown, GrownHModel):
+        return grown.weights(name)
+    return dict(grown.pool.parts[name].state_dict())
+
+
+def teach(
+    grown: Grown,
+    name: str,
+    batch_at: Callable[[int], TrainingBatch],
+    steps: int,
+    *,
+    tolerance: float,
+    batch_size: int,
+    seed: int,
+    precision: Precision,
+) -> Distilled:
+    """Let the others learn what a module is for; arguments as ``distil_module`` and ``distil_layer``."""
+    if isinstance(grown, GrownHModel):
+        return teaching.distil_layer(
+            grown,
+            name,
+            batch_at,
+            steps,
+            tolerance=tolerance,
+            batch_size=batch_size,
+            seed=seed,
+            precision=precision,
+        )
+    return distil_module(
+        grown, name, batch_at, steps, tolerance=tolerance, batch_size=batch_size, seed=seed, precision=precision
+    )
