@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from evodevo.settings import Settings
 
 Value = bool | int | float | str
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}(?:~[A-Za-z0-9_.-]{1,100}){1,4}", re.ASCII)
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}(?:~[A-Za-z0-9][A-Za-z0-9_.-]{0,99}){1,4}", re.ASCII)
 """Of an agent: ``Class~task``, where a task's ``/`` is written ``~``."""
 COMPONENT = re.compile(NAME.pattern + r":[0-9]{1,12}", re.ASCII)
 
