@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from evodevo.errors import DataError, UsageError
+from evodevo.evaluation import grow_procedure
 from evodevo.evaluation.base import Outcome
 from evodevo.evaluation.grow_settings import check_grow
 from evodevo.evaluation.network import evaluate_network, load_network
@@ -226,6 +227,56 @@ def test_a_budget_in_seconds_and_a_cap_of_latency(tmp_path: Path) -> None:
     growth = outcome.extra["growth"]
     assert [one["event"] for one in growth["timeline"]] == [one["number"] for one in growth["rewards"]] == [1, 2]
     assert zoo_of(tmp_path, outcome).live == tuple(growth["modules"])
+
+
+@pytest.mark.slow
+def test_who_is_killed_before_the_first_event_still_remembers_earlier_runs(tmp_path: Path) -> None:
+    given = problem({"training": TRAINING}, tmp_path)
+    earlier = evaluate(given, arm(strategist="ppo"))
+    digest = FolderPool(tmp_path).put_bytes(FolderPool(tmp_path).get(earlier.blobs["edit_memory"]))
+    one, found = arm(strategist="ppo", edit_memory=digest), []
+    whole = evaluate(given, one, report=lambda message: found.append(message) if "checkpoint" in message else None)
+    resumed = evaluate(given, one, resume=found[0]["checkpoint"])
+    assert log(tmp_path, resumed) == log(tmp_path, whole)
+    assert bits(zoo_of(tmp_path, resumed)) == bits(zoo_of(tmp_path, whole))
+    assert facts(resumed) == facts(whole)
+    decided = [one["decisions"] for one in (earlier.extra["growth"], whole.extra["growth"])]
+    kept = EditMemory.loads(FolderPool(tmp_path).get(whole.blobs["edit_memory"]).decode())
+    assert len(kept.edits) > decided[1] // 2 > 0, "earlier edits are there, too"
+
+
+def test_growth_sees_the_split_architecture_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C22: what selects the model and what it is judged by are no part of a probe, and no two splits share a sample."""
+    seen: list[tuple[str, frozenset[int]]] = []
+    probing = [False]
+    really, fetch = grow_procedure.with_architecture_split, grow_procedure._Run._probes
+
+    def listening(task: Any) -> Any:
+        split = really(task)
+        original = split.fetch
+
+        def told(name: str, places: Any) -> Any:
+            seen.append((name if not probing[0] else f"probe of {name}", frozenset(map(int, places))))
+            return original(name, places)
+
+        monkeypatch.setattr(split, "fetch", told)
+        return split
+
+    def probes(self: Any, *given: Any) -> Any:
+        probing[0] = True
+        try:
+            return fetch(self, *given)
+        finally:
+            probing[0] = False
+
+    monkeypatch.setattr(grow_procedure, "with_architecture_split", listening)
+    monkeypatch.setattr(grow_procedure._Run, "_probes", probes)
+    evaluate(problem({"training": TRAINING}, tmp_path), arm(strategist="heuristic"))
+    by_name: dict[str, set[int]] = {}
+    for name, places in seen:
+        by_name.setdefault(name, set()).update(places)
+    assert {name for name in by_name if name.startswith("probe")} == {"probe of architecture"}
+    assert set(by_name) <= {"train", "probe of architecture", "validation"}
 
 
 def test_a_full_zoo_replaces(tmp_path: Path) -> None:

@@ -126,6 +126,24 @@ def test_a_cost_that_growing_brings_turns_the_policy_away_from_it() -> None:
     assert chance(strategist, "grow") < chance(free, "grow")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNED)
+def test_the_multiplier_holds_the_mean_cost_at_its_target(name: str) -> None:
+    """Eq. 80: growing pays, and costs four times as much; half of the time it is affordable."""
+
+    def mean_cost(target: float | None) -> float:
+        strategist, costs = build(name, target_cost=target), []
+        for number in range(400):
+            made = strategist.decide(STATE, LEGAL, randomness.generator(0, number))
+            grown = made[0].action.operation == "grow"
+            costs.append(2.0 if grown else 0.5)
+            strategist.update([Transition(state=STATE, decisions=made, reward=float(grown), cost=costs[-1])])
+        return sum(costs[100:]) / len(costs[100:])
+
+    assert mean_cost(None) > 1.6
+    assert 0.7 < mean_cost(1.0) < 1.1
+
+
 def transitions(ends: tuple[bool, ...]) -> list[Transition]:
     return [Transition(state=STATE, decisions=(), reward=0.0, after=None if end else STATE) for end in ends]
 
