@@ -35,6 +35,9 @@ from evodevo.diagrams import (
     training_curves,
 )
 from evodevo.diagrams.base import clean, one_line, shorten, text_width
+from evodevo.diagrams.growth_curve import EditMark, growth_curve
+from evodevo.diagrams.growth_lanes import EventMark, Lane, Point
+from evodevo.diagrams.growth_timeline import growth_timeline
 from evodevo.diagrams.module_graph import NodeMark, module_graph_diagram
 from evodevo.diagrams.module_routing import module_routing_diagram
 from evodevo.diagrams.module_zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
@@ -65,6 +68,11 @@ def every_drawing(text: str) -> dict[str, str]:
     )
     named = {"inputs": (text,), "hidden": (text, text), "outputs": (text,), "kinds": (text, "lstm")}
     flow, other_flow = (mean_flow(dataclasses.replace(random_trace(2, 2, 2, seed=n), **named)) for n in (0, 1))
+    seen = [Point(1, 0.5, text), Point(2, None, text)]
+    lanes = [
+        Lane(text + "a", text, text, end=3, heir=text, points=seen, words=text),
+        Lane(text, text, text, 3, birth=text, parents=[text + "a"], again=[4], words=text),
+    ]
     return {
         "backbone": backbone_diagram(livs, arcs, arcs, [Arc(0, 3, text, text)], text, text),
         "strip": genome_strip(livs, arcs, text),
@@ -80,6 +88,8 @@ def every_drawing(text: str) -> dict[str, str]:
         "module graph": module_graph_diagram(nodes_of, [("a", "b"), ("b", "c"), ("a", "c")], [text], text, text),
         "module zoo": module_zoo_diagram(modules, [InputMark(text, text)], stage, stage, [text], [text], text, text),
         "module routing": module_routing_diagram([text], [text, text], [[0.1, None]], [[1.0, None]], text),
+        "growth timeline": growth_timeline(lanes, [EventMark(1, 3, text)], 9, text, axis, text, text),
+        "growth curve": growth_curve([Series(text, [(0, 2.0)])], [EditMark(1, 3, [text], text)], axis, other),
         "bars": bars_beside([text], [Measure(text, [1.0], text), Measure(text, [None])]),
         "histogram": histogram([(text, 1.0), ("b", 2.0)], axis, other),
     }

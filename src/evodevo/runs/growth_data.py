@@ -102,6 +102,7 @@ class Growth:
         decisions: how many the strategist made.
         differing: event, action and what the heuristic would have done; None where nobody compared.
         overhead: name -> number, as the evaluation tells it.
+        probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
     """
 
     strategist: str
@@ -111,6 +112,7 @@ class Growth:
     decisions: int
     differing: tuple[Mapping[str, Any], ...]
     overhead: Mapping[str, float]
+    probes: tuple[tuple[float, float], ...] = ()
 
     @cached_property
     def edits(self) -> tuple[Edit, ...]:

@@ -73,7 +73,7 @@ def curve_drawing(growth: Growth, series: Mapping[str, Sequence[CurvePoint]]) ->
         [Series("validation", thin(list(series["validation_error"]), _POINTS))] if "validation_error" in series else []
     )
     # What growth itself saw: it never sees the validation split.
-    probed = [(one.step, 1.0 - one.value) for one in growth.events]
+    probed = thin([(step, 1.0 - value) for step, value in growth.probes], _POINTS)
     lines += [Series("architecture split", probed)] if probed else []
     marks = [
         EditMark(
@@ -95,11 +95,7 @@ def family_drawing(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
         parents: id -> genotype.
     """
     assert life.genotype is not None
-    drawn = [
-        module_drawing(parents[name], title=f"parent {name}", subtitle=genotype_words(parents[name]))
-        for name in life.parents
-        if name in parents
-    ]
+    drawn = [module_drawing(parents[name], title=f"parent {name}") for name in life.parents if name in parents]
     drawn.append(module_drawing(life.genotype, title=life.id, subtitle=difference_words(life, parents)))
     return drawn[0] if len(drawn) == 1 else stacked(drawn, f"{life.id} and its parents")
 
@@ -111,15 +107,15 @@ def difference_words(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
     if life.genotype.archetype == HYBRID:
         begun = Counter(node.lineage.partition("/")[0] or life.id for node in life.genotype.graph.nodes)
         parts = [f"{count} new" if name == life.id else f"{count} begun by {name}" for name, count in begun.items()]
-        return f"{life.operation}; nodes: {', '.join(parts)}"
+        return f"made of two; nodes: {', '.join(parts)}"
     if first is None or first.archetype != life.genotype.archetype:
-        return life.operation
+        return birth_words(life)
     changed = [
         f"{name.replace('_', ' ')} {_attribute(first.attributes.get(name))} → {_attribute(value)}"
         for name, value in life.genotype.attributes.items()
         if value != first.attributes.get(name)
     ]
-    return f"{life.operation}; {', '.join(changed) or 'no attribute changed'}"
+    return f"grown; {', '.join(changed) or 'no attribute changed'}"
 
 
 def _attribute(value: object) -> str:

@@ -28,7 +28,7 @@ def growth_of(individual: Individual) -> Growth | None:
         return None
     facts = individual.fact
     steps = float(facts.get("steps") or max((one["step"] for one in told["timeline"]), default=1))
-    events = _events(told)
+    events, probed = _events(told), _probed(told, steps)
     named = {one["id"]: str(one["archetype"]) for one in told.get("start", ())}
     start = {one.id: one for one in started(individual)}
     first = named or {name: one.genotype.archetype for name, one in start.items()}
@@ -39,11 +39,12 @@ def growth_of(individual: Individual) -> Growth | None:
     return Growth(
         strategist=str(told.get("strategist") or individual.genome.options.get("strategist", "")),
         events=events,
-        lives=_lives(first, genotypes, events, _sights(told, steps)),
+        lives=_lives(first, genotypes, events, _sights(probed)),
         steps=steps,
         decisions=int(told.get("decisions", 0)),
         differing=tuple(told.get("differing", ())),
         overhead=told.get("overhead") or {},
+        probes=tuple((float(one["step"]), float(one["value"])) for one in probed if one.get("value") is not None),
     )
 
 
@@ -102,12 +103,17 @@ def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:
     )
 
 
-def _sights(told: Mapping[str, Any], steps: float) -> dict[str, tuple[Sight, ...]]:
-    """Module -> what probes saw, in order of time."""
-    found: dict[str, list[Sight]] = {}
+def _probed(told: Mapping[str, Any], steps: float) -> list[Mapping[str, Any]]:
+    """Events, looks between them and the end, in order of time."""
     end = told.get("end")
     entries = [*told["timeline"], *told.get("looks", ()), *([] if end is None else [{"step": steps, **end}])]
-    for entry in sorted(entries, key=lambda one: float(one["step"])):
+    return sorted(entries, key=lambda one: float(one["step"]))
+
+
+def _sights(entries: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Sight, ...]]:
+    """Module -> what probes saw, in order of time."""
+    found: dict[str, list[Sight]] = {}
+    for entry in entries:
         for row in entry["modules"]:
             values = {name: float(row[name]) for name in MEASURES if row.get(name) is not None}
             sight = Sight(float(entry["step"]), entry.get("share"), entry.get("event"), values)

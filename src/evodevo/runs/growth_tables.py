@@ -59,10 +59,11 @@ def grown_rows(table: Table) -> list[GrownRow]:
 def arms_table(rows: Sequence[GrownRow]) -> Words:
     """What was done to the networks of each arm."""
     columns = ("arm", "strategist", "seeds", "events", "grown", "spawned", "hybrids", "pruned", "replaced", "rewarmed",
-               "edits", "refused", "modules left")  # fmt: skip
+               "edits", "refused", "left")  # fmt: skip
     caption = (
         "Per training, mean ± standard deviation over seeds. Replaced are those of the pruned that made room for a "
-        "newborn; refused ones would have broken a cap or could not be built, and changed nothing."
+        "newborn; refused ones would have broken a cap or could not be built, and changed nothing; left are modules in "
+        "the end."
     )
     return Words(columns, [_done(row) for row in rows], caption, ("strategist",))
 
@@ -156,7 +157,7 @@ def _decided(row: GrownRow) -> tuple[str, ...]:
 def _plain(spread: Spread | None) -> str:
     if spread is None:
         return "–"
-    return f"{spread.mean:.3g}" + (f" ± {spread.deviation:.2g}" if spread.deviation else "")
+    return f"{spread.mean:.3g}" + (f" ± {spread.deviation:.1g}" if spread.deviation else "")
 
 
 def _share(spread: Spread | None) -> str:

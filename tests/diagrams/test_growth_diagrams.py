@@ -1,0 +1,215 @@
+"""Growth drawn: every module has its lane and every event its mark, inside the sheet; thickness follows the value."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evodevo.diagrams import Axis, Series
+from evodevo.diagrams.growth_curve import EditMark, growth_curve
+from evodevo.diagrams.growth_lanes import EventMark, Lane, Point, course, family_order
+from evodevo.diagrams.growth_signs import LETTERS, WORDS
+from evodevo.diagrams.growth_timeline import growth_timeline
+
+SVG = "{http://www.w3.org/2000/svg}"
+END = 1000.0
+VALUE = st.none() | st.floats(allow_nan=True, allow_infinity=True)
+OPERATIONS = st.lists(st.sampled_from(["grow", "spawn", "hybridise", "prune", "rewarm"]), max_size=9)
+NUMBERS = re.compile(r"-?\d+(?:\.\d+)?")
+OVER = Axis("steps")
+
+
+@st.composite
+def zoos(draw: st.DrawFn) -> list[Lane]:
+    """Lanes in order of birth, whose parents were born before."""
+    lanes: list[Lane] = []
+    for number in range(draw(st.integers(1, 12))):
+        start = draw(st.floats(0, END)) if number else 0.0
+        end = draw(st.none() | st.floats(start, END))
+        names = [one.id for one in lanes]
+        birth = draw(st.sampled_from(["", *LETTERS])) if number else ""
+        places = sorted(draw(st.lists(st.floats(start, END if end is None else end), max_size=4)))
+        lanes.append(
+            Lane(
+                id=f"m{number}",
+                archetype=draw(st.text(max_size=9)),
+                family=draw(st.sampled_from(["attention", "recurrence", "something new"])),
+                start=start,
+                end=end,
+                birth=birth,
+                parents=draw(st.lists(st.sampled_from(names), max_size=2)) if names and birth else (),
+                heir=draw(st.sampled_from(["", "nobody", *names])) if end is not None else "",
+                points=[Point(x, draw(VALUE)) for x in places],
+                again=draw(st.lists(st.floats(start, END if end is None else end), max_size=1)),
+            )
+        )
+    return lanes
+
+
+def draw(lanes: list[Lane], events: list[EventMark] | None = None) -> str:
+    return growth_timeline(lanes, events or [], END, "contribution", OVER, "title")
+
+
+def groups(svg: str, name: str) -> list[ElementTree.Element]:
+    return [group for group in ElementTree.fromstring(svg).iter(f"{SVG}g") if group.get("class") == name]
+
+
+def words_of(svg: str) -> str:
+    return " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
+
+
+def inside(svg: str) -> None:
+    """All points of lines, paths and circles, and the places of texts, lie on the sheet."""
+    root = ElementTree.fromstring(svg)
+    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    for one in root.iter():
+        places: list[tuple[Any, Any]] = [
+            (one.get(a), one.get(b)) for a, b in (("x", "y"), ("x1", "y1"), ("x2", "y2"), ("cx", "cy"))
+        ]
+        if one.tag == f"{SVG}path" and not set(one.get("d", "")) & set("aVlh"):
+            numbers = NUMBERS.findall(one.get("d", ""))
+            places += list(zip(numbers[::2], numbers[1::2], strict=True))
+        for x, y in places:
+            if x is not None and y is not None:
+                assert -0.1 <= float(x) <= width + 0.1, (one.tag, one.attrib)
+                assert -0.1 <= float(y) <= height + 0.1, (one.tag, one.attrib)
+
+
+def thickness(svg: str, name: str) -> float:
+    """The most that the band of a lane spans."""
+    (lane,) = [one for one in groups(svg, "lane") if one.get("data-id") == name]
+    for one in lane:
+        if (one.get("class") or "").startswith("band"):
+            if one.tag == f"{SVG}line":
+                return 0.0
+            ys = [float(y) for y in NUMBERS.findall(one.get("d", ""))[1::2]]
+            return max(ys) - min(ys)
+    raise AssertionError(f"{name} has no band")
+
+
+# The timeline
+
+
+@given(zoos())
+@settings(max_examples=60, deadline=None)
+def test_every_module_has_its_lane_and_its_marks(lanes: list[Lane]) -> None:
+    svg = draw(lanes, [EventMark(1, END / 2)])
+    assert sorted(one.get("data-id", "") for one in groups(svg, "lane")) == sorted(one.id for one in lanes)
+    assert len(groups(svg, "birth")) == sum(bool(one.birth) for one in lanes)
+    assert len(groups(svg, "death")) == sum(one.end is not None for one in lanes)
+    assert len(groups(svg, "again")) == sum(len(one.again) for one in lanes)
+    assert len(groups(svg, "event")) == 1
+    inside(svg)
+
+
+@given(zoos())
+@settings(max_examples=60, deadline=None)
+def test_children_lie_below_their_first_parent_and_nobody_is_lost(lanes: list[Lane]) -> None:
+    order = family_order({one.id: tuple(one.parents) for one in lanes})
+    assert sorted(order) == sorted(one.id for one in lanes)
+    place = {name: number for number, name in enumerate(order)}
+    parent = {one.id: one.parents[0] for one in lanes if one.parents}
+    for name, first in parent.items():
+        assert place[name] > place[first]
+        # Whoever lies between is a descendant of the same parent.
+        for between in order[place[first] + 1 : place[name]]:
+            while between in parent and between != first:
+                between = parent[between]
+            assert between == first
+    roots = [one.id for one in lanes if not one.parents]
+    assert [name for name in order if name in roots] == roots
+
+
+def test_an_order_of_strangers_and_loops_is_an_order() -> None:
+    assert sorted(family_order({"a": ["b"], "b": ["a"], "c": ["c"], "d": ["stranger"]})) == ["a", "b", "c", "d"]
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=8, unique=True))
+@settings(max_examples=60, deadline=None)
+def test_who_counts_more_is_not_drawn_thinner(values: list[float]) -> None:
+    lanes = [Lane(f"m{n}", "mlp", "memoryless", points=[Point(500, one)]) for n, one in enumerate(values)]
+    svg = draw(lanes)
+    drawn = [round(thickness(svg, one.id), 3) for one in lanes]
+    ranked = [one for _, one in sorted(zip(values, drawn, strict=True))]
+    assert ranked == sorted(ranked)
+    assert ranked[-1] == pytest.approx(20, abs=0.2), "the one that counts most fills its lane"
+
+
+def test_a_newborn_counts_nothing_at_first_and_a_first_module_what_was_seen_first() -> None:
+    points = [Point(600, 0.4), Point(700, float("nan")), Point(800, 0.2)]
+    assert course(Lane("a", "mlp", "memoryless", 500, birth="grow", points=points), END) == [
+        (500, 0.0), (600, 0.4), (800, 0.2), (END, 0.2)
+    ]  # fmt: skip
+    assert course(Lane("a", "mlp", "memoryless", points=points[:1]), 700) == [(0.0, 0.4), (600, 0.4), (700, 0.4)]
+    assert course(Lane("a", "mlp", "memoryless"), END) == [(0.0, 0.0), (END, 0.0)]
+
+
+def test_the_legend_explains_what_occurs_and_nothing_else() -> None:
+    old = Lane("old", "mlp", "memoryless", end=400, heir="new", points=[Point(1, 0.5)])
+    new = Lane("new", "mlp", "memoryless", 400, birth="grow", parents=["old"])
+    said = words_of(draw([old, new]))
+    assert WORDS["grow"] in said
+    assert WORDS["prune"] in said
+    assert WORDS["replaced"] in said
+    assert WORDS["hybridise"] not in said
+    assert "thickness: contribution, 0 to 0.5" in said
+    still = words_of(draw([Lane("still", "mlp", "memoryless")]))
+    assert not any(words in still for words in WORDS.values())
+    assert "thickness" not in still, "nothing was measured"
+
+
+def test_ties_lead_from_parents_and_to_the_heir() -> None:
+    lanes = [
+        Lane("a", "mlp", "memoryless"),
+        Lane("b", "lstm", "recurrence", end=500, heir="c"),
+        Lane("c", "hybrid", "other", 500, birth="hybridise", parents=["a", "b", "gone before the record"]),
+    ]
+    root = ElementTree.fromstring(draw(lanes))
+    ties = [one for one in root.iter(f"{SVG}path") if (one.get("class") or "").startswith("tie")]
+    assert sorted(one.findtext(f"{SVG}title") or "" for one in ties) == ["a → c", "b gave its place to c", "b → c"]
+
+
+def test_many_lanes_are_cut_and_no_lane_is_said() -> None:
+    lanes = [Lane(f"m{number}", "mlp", "memoryless") for number in range(100)]
+    svg = draw(lanes)
+    assert len(groups(svg, "lane")) < 100
+    assert f"the first {len(groups(svg, 'lane'))} of 100 modules" in words_of(svg)
+    assert "No module" in words_of(draw([]))
+
+
+# The curve
+
+
+@given(st.lists(OPERATIONS, max_size=40), st.lists(VALUE, min_size=1, max_size=9))
+@settings(max_examples=60, deadline=None)
+def test_every_event_has_a_mark_and_signs_do_not_hide_each_other(
+    events: list[list[str]], values: list[float | None]
+) -> None:
+    marks = [EditMark(n, END * n / (len(events) + 1), each, "w") for n, each in enumerate(events, 1)]
+    svg = growth_curve([Series("a", list(enumerate([0.5, *values])))], marks, OVER, Axis("error"))
+    drawn = groups(svg, "event")
+    assert len(drawn) == len(events)
+    assert [one.findtext(f"{SVG}title") for one in drawn] == [f"event {n}\nw" for n in range(1, len(events) + 1)]
+    said = [float(text.get("x", "")) for one in drawn for text in one.iter(f"{SVG}text") if (text.text or "").isdigit()]
+    assert all(after - before >= 14.9 for before, after in pairwise(said))
+    if len(events) <= 20:
+        assert len(said) == len(events)
+    inside(svg)
+
+
+def test_operations_of_an_event_have_their_signs_and_a_line_without_points_is_said() -> None:
+    line = [Series("validation", [(0, 0.9), (100, 0.5)])]
+    event = EditMark(3, 50, ["prune", "hybridise", "rewarm"], "what it did")
+    svg = growth_curve(line, [event], OVER, Axis("error"))
+    (drawn,) = groups(svg, "event")
+    assert [text.text for text in drawn.iter(f"{SVG}text")] == ["H", "3"]
+    assert len(list(drawn.iter(f"{SVG}path"))) == 2, "a cross and a triangle"
+    assert all(WORDS[name] in words_of(svg) for name in event.operations)
+    assert WORDS["spawn"] not in words_of(svg)
+    assert "No error was recorded" in words_of(growth_curve([Series("a", [(0, None)])], [event], OVER, Axis("error")))
