@@ -1,0 +1,356 @@
+"""What a reader sees of networks that grew agrees with their logs and with the networks that were kept."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evodevo.cli.application import run as command
+from evodevo.errors import ExitCode
+from evodevo.growth import driver
+from evodevo.recipes.base import RECIPES, Recipe
+from evodevo.recipes.experiments import Comparison, ExperimentSettings
+from evodevo.report.experiment_data import ExperimentReport
+from evodevo.runs import Archive, Individual, Run, experiment
+from evodevo.runs.comparison import Table, compare_arms
+from evodevo.runs.experiment_reporting import report_data
+from evodevo.runs.growth_data import Growth, modules_after
+from evodevo.runs.growth_drawing import curve_drawing, difference_words, timeline_drawing
+from evodevo.runs.growth_reading import grown_structure, growth_of, started
+from evodevo.runs.growth_tables import grown_rows, missing_rivals
+from evodevo.runs.growth_words import edit_words, history
+from evodevo.runs.reporting import report
+from evodevo.spaces.arms import ArmPlan
+from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.zoo_archetypes import start_zoo
+from evodevo.spaces.zoo_edits import Action
+from evodevo.spaces.zoo_growth import Operation
+from evodevo.spaces.zoo_structure import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.strategist.base import Decision, Strategist, create
+from evodevo.strategist.state import Legal, State
+from evodevo.testing.small_networks import settings
+
+ZOO = ZooStructure(
+    width=16,
+    extractor=ExtractorStructure(blocks=0),
+    modules=start_zoo(16)[:4],
+    router=ZooRouterStructure(heads=2),
+)
+GROWTH: dict[str, Any] = {
+    "events": {"count": 3, "first": 0.2, "last": 0.7, "warm": 0.1, "horizon": 0.15, "overhead": 10.0},
+    "fitness": {"samples": 24},
+    "prune": {"age": 0, "distil_steps": 1, "tolerance": 10.0, "least": 2},
+    "birth": {"most": 4},
+    "replay": {"capacity": 24, "steps": 1},
+}
+PAYLOAD = "grow <b>&"
+
+
+class Scripted(Strategist):
+    """A hybrid takes somebody's place; then somebody goes; then a child is born. The heuristic would do nothing."""
+
+    name = "scripted"
+
+    def _choose(self, state: State, legal: Legal, rng: Any) -> Decision:
+        wanted: tuple[Operation, ...] = ("hybridise",) if state.progress < 0.4 else ("prune",)
+        wanted = ("grow",) if state.progress > 0.6 else wanted
+        for operation in wanted:
+            targets = legal.targets(operation)
+            if targets and not (operation in ("hybridise", "grow") and not legal.births):
+                return Decision(legal=legal, action=targets[0], prior=Action(operation="noop"))
+        nothing = legal.targets("noop")[0]
+        return Decision(legal=legal, action=nothing, prior=nothing)
+
+
+def scripted(name: str, **given: Any) -> Strategist:
+    if name != "ppo":
+        return create(name, **given)
+    return Scripted(given["settings"], actions=1, seed=given["seed"])
+
+
+def made(size: Any) -> ExperimentSettings:
+    network = ModuleZooNetwork(structure=ZOO)
+    fixed = {**GROWTH, "strategist": "fixed", "events": {"count": 0}}
+    arms = (
+        ArmPlan(name=PAYLOAD, network=network, procedure="grow", options={**GROWTH, "strategist": "ppo"}),
+        ArmPlan(name="fixed", network=network, procedure="grow", options=fixed),
+        ArmPlan(name="trained", network=network),
+    )
+    evaluation = settings({"training": {"budget": {"steps": 20}}})
+    return ExperimentSettings(experiment=Comparison(title="growth", arms=arms, seeds=1), evaluation=evaluation)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    RECIPES.add("module_zoo.growth_reports", Recipe("module_zoo.growth_reports", "for tests", ("train",), made))
+    folder = tmp_path_factory.mktemp("grown") / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "create", scripted)
+        name = "module_zoo.growth_reports"
+        experiment(name, overrides={"execution": {"executor": "serial"}}, store=folder).archive.close()
+    yield folder
+    del RECIPES._rows["module_zoo.growth_reports"]
+
+
+@pytest.fixture(scope="module")
+def run(store: Path) -> Iterator[Run]:
+    with Archive(store) as archive:
+        yield archive.runs()[0]
+
+
+@pytest.fixture(scope="module")
+def table(run: Run) -> Table:
+    return compare_arms(run)
+
+
+@pytest.fixture(scope="module")
+def page(run: Run) -> ExperimentReport:
+    return report_data(run)
+
+
+@pytest.fixture(scope="module")
+def grown(run: Run) -> Individual:
+    (one,) = [one for one in run.individuals() if one.genome.name == PAYLOAD]
+    assert one.state == "done", one.evaluation and one.evaluation.detail
+    return one
+
+
+@pytest.fixture(scope="module")
+def growth(grown: Individual) -> Growth:
+    found = growth_of(grown)
+    assert found is not None
+    return found
+
+
+def texts(svg: str) -> str:
+    return " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text"))
+
+
+def lanes(svg: str) -> set[str]:
+    found = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g")
+    return {one.get("data-id", "") for one in found if one.get("class") == "lane"}
+
+
+# From the record
+
+
+def test_lives_agree_with_the_record(growth: Growth, grown: Individual) -> None:
+    told = grown.fact["growth"]
+    assert growth.strategist == "ppo"
+    assert [one.id for one in growth.living] == told["modules"]
+    assert [one.number for one in growth.events] == [1, 2, 3]
+    assert len(growth.rewards) == len(told["rewards"]) == 3
+    for life in growth.lives:
+        assert life.gone is None or life.gone > life.born
+        steps = [one.step for one in life.sights]
+        assert steps == sorted(steps)
+        assert all(life.born_step <= step <= (life.gone_step or growth.steps) for step in steps)
+        assert set(life.parents) <= {one.id for one in growth.lives if one.born < life.born}
+    for entry in told["timeline"]:
+        there = {one.id for one in growth.lives if one.born < entry["event"] and (one.gone or 99) >= entry["event"]}
+        assert there == {row["id"] for row in entry["modules"]}
+        assert set(entry["born"]) == {one.id for one in growth.lives if one.born == entry["event"]}
+        assert set(entry["gone"]) == {one.id for one in growth.lives if one.gone == entry["event"]}
+
+
+def test_who_gave_its_place_knows_its_heir(growth: Growth) -> None:
+    (hybrid,) = growth.hybrids
+    replaced = [one for one in growth.lives if one.heir]
+    assert [(one.heir, one.gone) for one in replaced] == [(hybrid.id, hybrid.born)]
+    assert growth.replaced == 1
+    assert growth.counts["prune"] == 2, "the one that was replaced, and one that was not"
+
+
+def test_who_survived_is_counted_by_events(growth: Growth) -> None:
+    for life in growth.lives:
+        later = [one.number for one in growth.events if one.number > life.born]
+        assert growth.events_lived(life) == sum(number < (life.gone or 99) for number in later)
+    assert growth.events_lived(growth.lives[0]) >= 1
+
+
+def test_the_zoo_of_the_end_is_the_kept_network(growth: Growth, grown: Individual) -> None:
+    structure = grown_structure(grown, ZOO)
+    kept = grown.load().structure
+    assert structure.modules == kept.modules
+    assert structure.modules != ZOO.modules
+    assert structure == kept
+    assert modules_after(ZOO.modules, []) == ZOO.modules
+
+
+def test_weights_of_an_earlier_moment_are_of_the_zoo_of_that_moment(growth: Growth, grown: Individual) -> None:
+    first = modules_after(ZOO.modules, [edit for edit in growth.edits if edit.event == 1])
+    fact = {**grown.fact, "routing": {"ids": [one.id for one in first]}}
+    earlier: Any = SimpleNamespace(fact=fact, genome=grown.genome)
+    assert grown_structure(earlier, ZOO).modules == first
+    started_with: Any = SimpleNamespace(fact={}, genome=grown.genome)
+    assert grown_structure(started_with, ZOO) == ZOO
+    assert started(grown) == ZOO.modules
+
+
+def test_a_record_without_looks_start_and_overhead_is_read(growth: Growth, grown: Individual) -> None:
+    old = {name: grown.fact["growth"][name] for name in ("decisions", "differing", "edits", "rewards", "timeline")}
+    bare: Any = SimpleNamespace(fact={"growth": old, "steps": growth.steps}, genome=grown.genome)
+    found = growth_of(bare)
+    assert found is not None
+    assert [one.id for one in found.living] == [one.id for one in growth.living]
+    assert found.strategist == "ppo"
+    assert not found.overhead
+    assert len(lanes(timeline_drawing(found, "fitness"))) == len(growth.lives)
+
+
+# The report
+
+
+def test_tables_say_what_the_log_says(page: ExperimentReport, growth: Growth, grown: Individual) -> None:
+    assert page.growth is not None
+    names = [row[0] for row in page.growth.arms.rows]
+    assert names == [PAYLOAD, "fixed"], "an arm that is only trained cannot grow"
+    done = dict(zip(page.growth.arms.columns, page.growth.arms.rows[0], strict=True))
+    assert (done["strategist"], done["seeds"], done["events"]) == ("ppo", "1", "3")
+    assert (done["hybrids"], done["pruned"], done["replaced"], done["grown"]) == ("1", "2", "1", "1")
+    assert int(done["edits"]) == len(growth.accepted)
+    assert int(done["left"]) == len(growth.living) == len(grown.load().live)
+    still = dict(zip(page.growth.arms.columns, page.growth.arms.rows[1], strict=True))
+    assert (still["events"], still["edits"], still["left"]) == ("0", "0", "4")
+    decided = dict(zip(page.growth.decisions.columns, page.growth.decisions.rows[0], strict=True))
+    differing = grown.fact["growth"]["differing"]
+    assert decided["unlike heuristic"] == f"{len(differing)} (100 %)" == "3 (100 %)"
+    assert decided["reward"] == f"{sum(growth.rewards) / 3:.3g}"
+    assert float(decided["FLOPs of growth"].removesuffix(" %")) > 0
+    assert page.growth.decisions.rows[1][2] == "–", "fixed has no prior"
+
+
+def test_hybrids_are_followed(page: ExperimentReport, growth: Growth) -> None:
+    assert page.growth is not None
+    assert page.growth.hybrids is not None
+    ((name, arm, seed, parents, born, survived, became, *numbers),) = page.growth.hybrids.rows
+    (hybrid,) = growth.hybrids
+    assert (name, arm, seed) == (hybrid.id, PAYLOAD, "0")
+    assert parents == " and ".join(hybrid.parents)
+    assert (int(born), int(survived)) == (1, growth.events_lived(hybrid))
+    assert (became == "lives") == (hybrid.gone is None)
+    assert all(float(one) >= 0 for one in numbers)
+
+
+def test_pictures_show_every_module_and_every_event(page: ExperimentReport, growth: Growth) -> None:
+    assert page.growth is not None
+    (arm,) = page.growth.trainings
+    timeline, usage, curve = arm.best.pictures
+    everybody = {one.id for one in growth.lives}
+    assert lanes(timeline.svg) == lanes(usage.svg) == everybody
+    assert "contribution" in texts(timeline.svg)
+    assert "router weight" in texts(usage.svg)
+    assert timeline.svg != usage.svg
+    drawn = texts(curve.svg)
+    assert "hybrid of two" in drawn
+    assert "architecture split" in drawn
+    assert [edit_words(edit) for edit in growth.edits if edit.after is not None] == [
+        one.folded for one in arm.best.newborns
+    ]
+    assert len(arm.best.history.rows) == len(history(growth)) >= len(growth.edits)
+    assert arm.best.differing is not None
+    assert len(arm.best.differing.rows) == 3
+
+
+def test_newborns_are_drawn_beside_their_parents(page: ExperimentReport, growth: Growth) -> None:
+    assert page.growth is not None
+    for one, life in zip(page.growth.trainings[0].best.newborns, [x for x in growth.lives if x.parents], strict=True):
+        drawn = texts(one.svg)
+        assert life.id in drawn
+        assert all(f"parent {name}" in drawn for name in life.parents)
+
+
+def test_what_is_new_in_a_child_is_said(growth: Growth) -> None:
+    (hybrid,) = growth.hybrids
+    assert hybrid.genotype is not None
+    said = difference_words(hybrid, {})
+    assert f"{len(hybrid.genotype.graph.nodes)} " in said or "," in said
+    parent = next(one.genotype for one in growth.lives if one.operation == "start")
+    assert parent is not None
+    name, value = next((n, v) for n, v in parent.attributes.items() if isinstance(v, int) and not isinstance(v, bool))
+    changed = parent.model_copy(update={"attributes": {**parent.attributes, name: value + 1}})
+    child = replace(hybrid, genotype=changed, operation="grow", parents=("p",))
+    assert difference_words(child, {"p": parent}) == f"grown; {name.replace('_', ' ')} {value} → {value + 1}"
+    assert "no attribute" in difference_words(replace(child, genotype=parent), {"p": parent})
+
+
+def test_the_network_is_drawn_as_it_is_in_the_end(page: ExperimentReport, growth: Growth, grown: Individual) -> None:
+    network, *others = page.pictures[PAYLOAD]
+    gone = {one.id for one in growth.lives if one.gone is not None}
+    for drawn in (texts(network.svg), texts(grown.run.slice.drawing(grown))):
+        assert all(one.id in drawn for one in growth.living)
+        assert not any(name in drawn.split() for name in gone)
+    folded = [one.folded for one in others if one.folded]
+    assert folded == [f"The graph of {one.id}" for one in growth.living]
+    heat_maps = [texts(one.svg) for one in others if "Whom the router" in one.caption]
+    assert heat_maps, "routing by class"
+    assert all(one.id in drawn for one in growth.living for drawn in heat_maps)
+
+
+def test_the_page_has_a_section_on_growth_and_no_markup_of_names(run: Run) -> None:
+    text = report(run)
+    assert 'id="growth"' in text
+    assert "How grow &lt;b&gt;&amp; grew" in text
+    assert "grow <b>" not in text
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_network_that_did_not_change_is_still_drawn(run: Run) -> None:
+    (fixed,) = [one for one in run.individuals() if one.genome.name == "fixed"]
+    found = growth_of(fixed)
+    assert found is not None
+    assert lanes(timeline_drawing(found, "contribution")) == {one.id for one in ZOO.modules}
+    assert "No error was recorded" in texts(curve_drawing(found, {}))
+    assert history(found) == []
+
+
+# Who is missing
+
+
+def test_a_learned_strategist_without_rivals_is_remarked(table: Table, page: ExperimentReport) -> None:
+    (sentence,) = missing_rivals(table)
+    assert "random or heuristic" in sentence
+    assert "ppo" in sentence
+    assert sentence in page.notes
+    (fixed,) = [row for row in table.rows if row.name == "fixed"]
+    assert missing_rivals(replace(table, rows=(fixed,))) == [], "nothing was learnt"
+    assert [row.name for row in grown_rows(replace(table, rows=(fixed,)))] == ["fixed"]
+
+
+# The command line
+
+
+def test_show_prints_the_history_of_edits(
+    growth: Growth, grown: Individual, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--store", str(store)]
+    assert command(["show", grown.id, *where]) == ExitCode.SUCCESS
+    said = capsys.readouterr().out
+    assert all(edit_words(edit) in said for edit in growth.edits)
+    assert all(f"{one.reward:+.2f}" in said for one in growth.events if one.reward is not None)
+    assert "Grown by ppo in 3 events" in said
+    assert command(["show", grown.id, "--json", *where]) == ExitCode.SUCCESS
+    assert json.loads(capsys.readouterr().out)["facts"]["growth"] == grown.fact["growth"]
+
+
+def test_show_of_a_run_has_a_row_per_arm(
+    growth: Growth, run: Run, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(["show", run.id, "--store", str(store)]) == ExitCode.SUCCESS
+    shown = capsys.readouterr()
+    table = shown.out.partition("how the networks grew:\n")[2].splitlines()
+    assert [line.split("  ")[0] for line in table[1:3]] == [PAYLOAD, "fixed"]
+    assert "No arm with strategist random or heuristic" in shown.err
+    assert command(["show", run.id, "--json", "--store", str(store)]) == ExitCode.SUCCESS
+    told = json.loads(capsys.readouterr().out)["comparison"]["growth"]
+    assert told[PAYLOAD]["births"]["mean"] == growth.births
+    assert (told[PAYLOAD]["hybrids"], told["fixed"]["hybrids"]) == (1, 0)
+    assert told["fixed"]["modules"]["mean"] == 4
+    assert "trained" not in told
