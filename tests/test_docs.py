@@ -58,6 +58,9 @@ SMALLER = {
 OF_NETWORKS = {"h-model", "experiments", "tasks"}
 # Pages whose RUN is an experiment and whose INDIVIDUAL is a zoo of modules.
 OF_ZOOS = {"module-zoo"}
+# Likewise, of a zoo that grew; so are all that follow these commands.
+OF_GROWN = {"growth"}
+GROWS = {"grow", "replay"}
 BRIEF = """
 [evaluation]
 training.budget.steps = 2
@@ -71,6 +74,16 @@ trace_samples = 8
 [execution]
 executor = "serial"
 """
+BRIEF_GROWTH = """
+[grow]
+events = {count = 2, first = 0.3, last = 0.6, warm = 0.3, horizon = 0.3}
+fitness.samples = 16
+
+[zoo]
+width = 16
+"""
+GROWING = "20steps"
+"""The budget of a growth that a page tells of."""
 BRIEF_SEARCH = "study = {population = 2, generations = 1, confirmations = 0}"
 
 
@@ -174,17 +187,33 @@ def zoo_brief(brief: Brief, tmp_path_factory: pytest.TempPathFactory) -> Brief:
         shutil.copy(brief.config(driver), folder)
     with (folder / "posts.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("path", "caption", "class"))
+        writer.writerow(("path", "image_path", "caption", "class"))
         for number in range(40):
             pixels = np.full((4, 4), 6 * number, np.uint8)
             Image.fromarray(pixels).save(folder / f"{number}.png")
-            writer.writerow((f"{number}.png", f"number {number}", "odd" if number % 2 else "even"))
+            name = f"{number}.png"
+            writer.writerow((name, name, f"number {number}", "odd" if number % 2 else "even"))
+    return of_posts(folder, "train")
+
+
+@pytest.fixture(scope="session")
+def grown_brief(zoo_brief: Brief, tmp_path_factory: pytest.TempPathFactory) -> Brief:
+    """As ``zoo_brief``, with a zoo that grew."""
+    folder = tmp_path_factory.mktemp("grown") / "zoo"
+    shutil.copytree(zoo_brief.folder, folder, ignore=shutil.ignore_patterns("runs"))
+    training = BRIEF.replace("budget.steps = 2", f"budget.steps = {GROWING.removesuffix('steps')}")
+    (folder / "grow.toml").write_text(f"{training}\n{BRIEF_GROWTH}")
+    return of_posts(folder, "grow")
+
+
+def of_posts(folder: Path, command: str) -> Brief:
+    """An experiment with the table in this folder, and its first individual."""
     columns = ["--set", "image=path", "--set", "text=caption", "--set", "label=class"]
-    begin = ["train", "module_zoo.classifier", "--data", str(folder / "posts.csv"), *columns, "--baselines", "none"]
+    begin = [command, "module_zoo.classifier", "--data", str(folder / "posts.csv"), *columns, "--baselines", "none"]
     store = folder / "runs"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        assert run([*begin, "--config", str(folder / "train.toml"), "--store", str(store)]) == 0
+        assert run([*begin, "--config", str(folder / f"{command}.toml"), "--store", str(store)]) == 0
     from evodevo.runs import Archive
 
     with Archive(store) as archive:
@@ -200,6 +229,7 @@ def test_the_commands_of_a_page_run(
     small: Small,
     brief: Brief,
     zoo_brief: Brief,
+    request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -208,7 +238,8 @@ def test_the_commands_of_a_page_run(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     zoos = is_about_zoos(page, words)
     networks = page.stem in OF_NETWORKS or words[0] == "trace" or (words[1:2] and words[1].startswith("h_model."))
-    of = zoo_brief if zoos else brief if networks else None
+    grows = page.stem in OF_GROWN or words[0] in GROWS
+    of = request.getfixturevalue("grown_brief") if grows else zoo_brief if zoos else brief if networks else None
     shutil.copytree(of.store if of else small.store, tmp_path / "runs")
     shutil.copy(zoo_brief.folder / "0.png", tmp_path / "a.png")
     (tmp_path / "run.toml").write_text("")
@@ -231,7 +262,9 @@ def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
     """As ``stand_ins``, for commands about networks of samples."""
     real = {"RUN": brief.run, "INDIVIDUAL": brief.h_model, "OTHER": brief.other}
     done = replaced(words, real, brief.data)
-    if len(done) > 1 and done[0] in ("evolve", "train") and done[1] in RECIPES:
+    if done[0] == "grow":  # events want steps of their own
+        done = [GROWING if before == "--budget" else word for before, word in zip(["", *done], done, strict=False)]
+    if len(done) > 1 and done[0] in ("evolve", "train", "grow") and done[1] in RECIPES:
         done = [word for word in done if word not in ("--config", "run.toml")]
         done += ["--config", str(brief.config(done[0]))]
     if done[1:2] == ["module_zoo.classifier"] and "--baselines" not in done:
