@@ -39,6 +39,7 @@ def show_comparison(run: Run) -> None:
     output.table(headings, [_cells(row, show, with_train=bool(trained)) for row in table.rows], right=headings[1:])
     _show_metrics(table)
     _show_differences(table)
+    _show_ranks(table)
     _show_needs(table, show)
     _show_groups(table)
     _show_probes(table, show)
@@ -50,6 +51,7 @@ def show_comparison(run: Run) -> None:
 def comparison_record(run: Run) -> dict[str, Any]:
     """For ``--json``."""
     from evodevo.runs.comparison import compare_arms
+    from evodevo.runs.ranking import ranks
 
     table, comparison = compare_arms(run), run.settings.experiment
     return {
@@ -59,6 +61,7 @@ def comparison_record(run: Run) -> dict[str, Any]:
         "baselines": table.baselines,
         "facts": table.facts,
         "reference": table.reference,
+        "ranks": {group: one.to_json() for group, one in ranks(table).items()},
         "growth": growth_record(table),
         "paper": [one.model_dump(mode="json") for one in comparison.paper],
         "caveats": list(comparison.caveats),
@@ -113,6 +116,22 @@ def _show_differences(table: Table) -> None:
     columns = ("difference", "95 % interval", "seeds", "samples")
     output.table(("arm", *columns), rows, right=columns)
     output.words("the intervals are paired bootstraps over seeds and samples; with few seeds they are too narrow.")
+
+
+def _show_ranks(table: Table) -> None:
+    from evodevo.runs.ranking import ranks
+
+    found = ranks(table)
+    if not found:
+        return
+    output.line("\nplace on the test split among the arms of the same cell, 1 the best:")
+    rows = [
+        (row.group, f"{one.mean:.2f}", f"{one.low:.2f} to {one.high:.2f}", one.arms, one.seeds)
+        for row in table.rows
+        if (one := found.get(row.group)) is not None
+    ]
+    columns = ("mean rank", "95 % interval", "arms", "seeds")
+    output.table(("arm", *columns), rows, right=columns)
 
 
 def _show_needs(table: Table, show: Any) -> None:

@@ -47,6 +47,18 @@ def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
     return named, merge({"evaluation": {"options": {GROW: options}}}, others) if options else others
 
 
+def own_data(given: Values) -> tuple[str | None, Values]:
+    """The data of a user who names no task for them, and the changes without them; None and all of them else."""
+    evaluation = given.get("evaluation", {})
+    settings = evaluation.get("task_settings", {})
+    data = settings.get("data", given.get("data"))
+    if "task" in evaluation or data is None:
+        return None, given
+    rest = {name: value for name, value in settings.items() if name != "data"}
+    others = {name: value for name, value in given.items() if name != "data"}
+    return str(data), {**others, "evaluation": {**evaluation, "task_settings": rest}}
+
+
 def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Values]:
     """A recipe's settings and a user's changes, ready to be merged.
 

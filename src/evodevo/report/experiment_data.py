@@ -96,6 +96,7 @@ class ExperimentReport:
         blocks: of an ablation: title -> its rows beside what the paper prints.
         headlines: the metrics that matter most, on the test split.
         differences: to a reference, on the same samples.
+        ranks: places of arms among each other.
         metrics, probes, inside: further tables; None where there is nothing.
         baselines: words on simple opponents.
         budgets: words on what equal steps, FLOPs and time mean here.
@@ -116,6 +117,7 @@ class ExperimentReport:
     cards: Sequence[tuple[str, str]] = ()
     headlines: Words | None = None
     differences: Words | None = None
+    ranks: Words | None = None
     metrics: Words | None = None
     probes: Words | None = None
     inside: Words | None = None

@@ -61,7 +61,7 @@ def _arms(data: ExperimentReport) -> Element:
     content = [words_table(data.arms)]
     if data.budgets:
         content.append(paragraph(cut(data.budgets, 600), classes="muted"))
-    content += [words_table(one) for one in (data.headlines, data.differences) if one is not None]
+    content += [words_table(one) for one in (data.headlines, data.differences, data.ranks) if one is not None]
     if data.metrics is not None:
         content.append(details("Every output and metric on the test split", words_table(data.metrics)))
     return section("arms", "Arms", *content)
