@@ -23,12 +23,14 @@ from evodevo.runs.comparison import Table, compare_arms
 from evodevo.runs.experiment_reporting import report_data
 from evodevo.runs.growth_data import Growth, modules_after
 from evodevo.runs.growth_drawing import curve_drawing, difference_words, timeline_drawing
-from evodevo.runs.growth_reading import grown_structure, growth_of, started
+from evodevo.runs.growth_reading import grown_network, growth_of, started
 from evodevo.runs.growth_tables import grown_rows, missing_rivals
 from evodevo.runs.growth_words import edit_words, history
 from evodevo.runs.reporting import report
 from evodevo.spaces.arms import ArmPlan
-from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.h_model_structure import HModelStructure
+from evodevo.spaces.layers import GenotypeLayer, TransformerLayer
+from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork
 from evodevo.spaces.zoo_archetypes import start_zoo
 from evodevo.spaces.zoo_edits import Action
 from evodevo.spaces.zoo_growth import Operation
@@ -43,6 +45,7 @@ ZOO = ZooStructure(
     modules=start_zoo(16)[:4],
     router=ZooRouterStructure(heads=2),
 )
+ZOO_IDS = {one.id for one in ZOO.modules}
 GROWTH: dict[str, Any] = {
     "events": {"count": 3, "first": 0.2, "last": 0.7, "warm": 0.1, "horizon": 0.15, "overhead": 10.0},
     "fitness": {"samples": 24},
@@ -50,6 +53,14 @@ GROWTH: dict[str, Any] = {
     "birth": {"most": 4},
     "replay": {"capacity": 24, "steps": 1},
 }
+RULES = {**GROWTH, "strategist": "ppo", "birth": {"most": 6}}
+MODEL = HModelStructure(
+    width=16,
+    iterations=2,
+    input_blocks=0,
+    output_blocks=0,
+    hidden=(TransformerLayer(heads=2), *(GenotypeLayer(module=one) for one in start_zoo(16)[:3])),
+)
 PAYLOAD = "grow <b>&"
 
 
@@ -82,6 +93,7 @@ def made(size: Any) -> ExperimentSettings:
         ArmPlan(name=PAYLOAD, network=network, procedure="grow", options={**GROWTH, "strategist": "ppo"}),
         ArmPlan(name="fixed", network=network, procedure="grow", options=fixed),
         ArmPlan(name="trained", network=network),
+        ArmPlan(name="H-Model", network=HModelNetwork(structure=MODEL), procedure="grow", options=RULES),
     )
     evaluation = settings({"training": {"budget": {"steps": 20}}})
     return ExperimentSettings(experiment=Comparison(title="growth", arms=arms, seeds=1), evaluation=evaluation)
@@ -118,6 +130,13 @@ def page(run: Run) -> ExperimentReport:
 @pytest.fixture(scope="module")
 def grown(run: Run) -> Individual:
     (one,) = [one for one in run.individuals() if one.genome.name == PAYLOAD]
+    assert one.state == "done", one.evaluation and one.evaluation.detail
+    return one
+
+
+@pytest.fixture(scope="module")
+def grown_model(run: Run) -> Individual:
+    (one,) = [one for one in run.individuals() if one.genome.name == "H-Model"]
     assert one.state == "done", one.evaluation and one.evaluation.detail
     return one
 
@@ -175,12 +194,11 @@ def test_who_survived_is_counted_by_events(growth: Growth) -> None:
     assert growth.events_lived(growth.lives[0]) >= 1
 
 
-def test_the_zoo_of_the_end_is_the_kept_network(growth: Growth, grown: Individual) -> None:
-    structure = grown_structure(grown, ZOO)
-    kept = grown.load().structure
-    assert structure.modules == kept.modules
-    assert structure.modules != ZOO.modules
-    assert structure == kept
+def test_the_network_of_the_end_is_the_kept_one(grown: Individual, grown_model: Individual) -> None:
+    for one in (grown, grown_model):
+        network = grown_network(one)
+        assert network.structure == one.load().structure
+        assert network.structure != one.genome.network.structure
     assert modules_after(ZOO.modules, []) == ZOO.modules
 
 
@@ -188,9 +206,11 @@ def test_weights_of_an_earlier_moment_are_of_the_zoo_of_that_moment(growth: Grow
     first = modules_after(ZOO.modules, [edit for edit in growth.edits if edit.event == 1])
     fact = {**grown.fact, "routing": {"ids": [one.id for one in first]}}
     earlier: Any = SimpleNamespace(fact=fact, genome=grown.genome)
-    assert grown_structure(earlier, ZOO).modules == first
-    started_with: Any = SimpleNamespace(fact={}, genome=grown.genome)
-    assert grown_structure(started_with, ZOO) == ZOO
+    network = grown_network(earlier)
+    assert isinstance(network, ModuleZooNetwork)
+    assert network.structure.modules == first
+    ungrown: Any = SimpleNamespace(fact={}, genome=grown.genome)
+    assert grown_network(ungrown) == grown.genome.network
     assert started(grown) == ZOO.modules
 
 
@@ -211,7 +231,7 @@ def test_a_record_without_looks_start_and_overhead_is_read(growth: Growth, grown
 def test_tables_say_what_the_log_says(page: ExperimentReport, growth: Growth, grown: Individual) -> None:
     assert page.growth is not None
     names = [row[0] for row in page.growth.arms.rows]
-    assert names == [PAYLOAD, "fixed"], "an arm that is only trained cannot grow"
+    assert names == [PAYLOAD, "fixed", "H-Model"], "an arm that is only trained cannot grow"
     done = dict(zip(page.growth.arms.columns, page.growth.arms.rows[0], strict=True))
     assert (done["strategist"], done["seeds"], done["events"]) == ("ppo", "1", "3")
     assert (done["hybrids"], done["pruned"], done["replaced"], done["grown"]) == ("1", "2", "1", "1")
@@ -230,7 +250,8 @@ def test_tables_say_what_the_log_says(page: ExperimentReport, growth: Growth, gr
 def test_hybrids_are_followed(page: ExperimentReport, growth: Growth) -> None:
     assert page.growth is not None
     assert page.growth.hybrids is not None
-    ((name, arm, seed, parents, born, survived, became, *numbers),) = page.growth.hybrids.rows
+    (row,) = [row for row in page.growth.hybrids.rows if row[1] == PAYLOAD]
+    name, arm, seed, parents, born, survived, became, *numbers = row
     (hybrid,) = growth.hybrids
     assert (name, arm, seed) == (hybrid.id, PAYLOAD, "0")
     assert parents == " and ".join(hybrid.parents)
@@ -241,7 +262,8 @@ def test_hybrids_are_followed(page: ExperimentReport, growth: Growth) -> None:
 
 def test_pictures_show_every_module_and_every_event(page: ExperimentReport, growth: Growth) -> None:
     assert page.growth is not None
-    (arm,) = page.growth.trainings
+    arm, other = page.growth.trainings
+    assert (arm.name, other.name) == (PAYLOAD, "H-Model")
     timeline, usage, curve = arm.best.pictures
     everybody = {one.id for one in growth.lives}
     assert lanes(timeline.svg) == lanes(usage.svg) == everybody
@@ -257,6 +279,19 @@ def test_pictures_show_every_module_and_every_event(page: ExperimentReport, grow
     assert len(arm.best.history.rows) == len(history(growth)) >= len(growth.edits)
     assert arm.best.differing is not None
     assert len(arm.best.differing.rows) == 3
+
+
+def test_an_h_model_is_drawn_as_it_is_in_the_end(page: ExperimentReport, grown_model: Individual) -> None:
+    assert page.growth is not None
+    grown = growth_of(grown_model)
+    assert grown is not None
+    assert {"transformer-0", *(one.id for one in start_zoo(16)[:3])} <= {one.id for one in grown.lives}
+    timeline, *_, network = page.growth.trainings[1].best.pictures
+    assert lanes(timeline.svg) == {one.id for one in grown.lives}
+    living = [one.id for one in grown.living if one.archetype != "layer"]
+    for drawn in (texts(network.svg), texts(grown_model.run.slice.drawing(grown_model))):
+        assert living
+        assert all(name in drawn for name in living)
 
 
 def test_newborns_are_drawn_beside_their_parents(page: ExperimentReport, growth: Growth) -> None:
@@ -287,6 +322,12 @@ def test_the_network_is_drawn_as_it_is_in_the_end(page: ExperimentReport, growth
     for drawn in (texts(network.svg), texts(grown.run.slice.drawing(grown))):
         assert all(one.id in drawn for one in growth.living)
         assert not any(name in drawn.split() for name in gone)
+    assert page.shares is not None
+    newborns = dict(zip(page.shares.columns, page.shares.rows[0], strict=True))["newborns"]
+    routing = grown.fact["routing"]
+    born = [w for name, w in zip(routing["ids"], routing["weights"], strict=True) if name not in ZOO_IDS]
+    assert float(newborns) == pytest.approx(100 * sum(born), abs=0.06)
+    assert not {one.id for one in growth.living} - ZOO_IDS & set(page.shares.columns)
     folded = [one.folded for one in others if one.folded]
     assert folded == [f"The graph of {one.id}" for one in growth.living]
     heat_maps = [texts(one.svg) for one in others if "Whom the router" in one.caption]
@@ -346,7 +387,7 @@ def test_show_of_a_run_has_a_row_per_arm(
     assert command(["show", run.id, "--store", str(store)]) == ExitCode.SUCCESS
     shown = capsys.readouterr()
     table = shown.out.partition("how the networks grew:\n")[2].splitlines()
-    assert [line.split("  ")[0] for line in table[1:3]] == [PAYLOAD, "fixed"]
+    assert [line.split("  ")[0] for line in table[1:4]] == [PAYLOAD, "fixed", "H-Model"]
     assert "No arm with strategist random or heuristic" in shown.err
     assert command(["show", run.id, "--json", "--store", str(store)]) == ExitCode.SUCCESS
     told = json.loads(capsys.readouterr().out)["comparison"]["growth"]

@@ -16,6 +16,7 @@ from evodevo.diagrams.stack import stacked
 from evodevo.runs.growth_data import Growth, Happening, Life, Measure, Sight
 from evodevo.runs.growth_words import birth_words, death_words, edit_words, reward_words
 from evodevo.runs.module_zoo_drawing import family, family_of_archetype, module_drawing
+from evodevo.spaces.h_model_pool import OPAQUE
 from evodevo.spaces.zoo_archetypes import words as genotype_words
 from evodevo.spaces.zoo_genotype import HYBRID, ModuleGenotype
 
@@ -132,7 +133,7 @@ def _sight_words(sight: Sight) -> str:
 
 
 def _life_words(life: Life) -> str:
-    parts = [] if life.genotype is None else [genotype_words(life.genotype)]
+    parts = [] if life.genotype is None or life.archetype == OPAQUE else [genotype_words(life.genotype)]
     return "\n".join(filter(None, [*parts, birth_words(life), death_words(life)]))
 
 

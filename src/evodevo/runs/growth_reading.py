@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.runs.growth_data import GIVES_PLACE, MEASURES, Growth, Happening, Life, Sight, modules_after
 from evodevo.settings import validate
-from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.h_model_pool import pool_of
+from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork, NetworkSpec
 from evodevo.spaces.zoo_edits import Edit
 from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
-from evodevo.spaces.zoo_structure import ZooStructure
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
@@ -49,37 +49,49 @@ def growth_of(individual: Individual) -> Growth | None:
 
 
 def started(individual: Individual) -> tuple[ZooModule, ...]:
-    """The modules of the zoo that was to grow; none of another network."""
+    """The modules with which the network of a training begins: of a zoo, or hidden layers of an H-Model as such."""
     network = individual.genome.network
-    return network.structure.modules if isinstance(network, ModuleZooNetwork) else ()
+    if isinstance(network, ModuleZooNetwork):
+        return network.structure.modules
+    return pool_of(network.structure).modules if isinstance(network, HModelNetwork) else ()
 
 
-def grown_structure(individual: Individual, start: ZooStructure) -> ZooStructure:
-    """The zoo as it is in the kept network: with the modules that its router was measured on.
-
-    Args:
-        individual: a training.
-        start: the zoo with which it began.
+def grown_network(individual: Individual) -> NetworkSpec:
+    """The network of a training as it is kept: with the modules that growth has left, where it grew.
 
     Raises:
         UsageError: edits of another evodevo.
     """
+    network: NetworkSpec = individual.genome.network
     growth = growth_of(individual)
-    if growth is None:
-        return start
-    modules = modules_after(start.modules, growth.edits)
-    # Weights that were best in the middle of a training are of the zoo of that moment.
+    if growth is None or not growth.accepted:
+        return network
+    if isinstance(network, ModuleZooNetwork):
+        zoo = network.structure
+        modules = _kept(individual, growth, zoo.modules, zoo.disabled)
+        return network.model_copy(update={"structure": zoo.model_copy(update=_with(modules, zoo.disabled))})
+    assert isinstance(network, HModelNetwork), "nothing else grows"
+    pool = pool_of(network.structure)
+    modules = modules_after(pool.modules, growth.edits)
+    return network.model_copy(update={"structure": pool.model_copy(update=_with(modules, pool.disabled)).structure})
+
+
+def _kept(
+    individual: Individual, growth: Growth, start: tuple[ZooModule, ...], disabled: Sequence[str]
+) -> tuple[ZooModule, ...]:
+    """The modules that the router was measured on: weights that were best in the middle are of the zoo of then."""
     measured = individual.fact.get("routing", {}).get("ids")
-    for number in range(len(growth.events), -1, -1):
-        edits = [edit for edit in growth.edits if edit.event <= number]
-        found = modules_after(start.modules, edits)
-        if measured is not None and {one.id for one in found} - set(start.disabled) == set(measured):
-            modules = found
-            break
+    zoos = [
+        modules_after(start, [edit for edit in growth.edits if edit.event <= number])
+        for number in range(len(growth.events), -1, -1)
+    ]
+    fitting = (one for one in zoos if {module.id for module in one} - set(disabled) == set(measured or ()))
+    return next(fitting, zoos[0])
+
+
+def _with(modules: tuple[ZooModule, ...], disabled: Sequence[str]) -> dict[str, tuple[object, ...]]:
     there = {one.id for one in modules}
-    return start.model_copy(
-        update={"modules": modules, "disabled": tuple(one for one in start.disabled if one in there)}
-    )
+    return {"modules": modules, "disabled": tuple(one for one in disabled if one in there)}
 
 
 def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:

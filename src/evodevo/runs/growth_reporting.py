@@ -8,8 +8,11 @@ from evodevo.runs.archive import Individual
 from evodevo.runs.comparison import Table, series_of
 from evodevo.runs.growth_data import Growth, Life
 from evodevo.runs.growth_drawing import curve_drawing, family_drawing, timeline_drawing
+from evodevo.runs.growth_reading import grown_network
 from evodevo.runs.growth_tables import GrownRow, arms_table, decisions_table, grown_rows, hybrids_table
 from evodevo.runs.growth_words import HISTORY, edit_words, growth_words, history
+from evodevo.runs.network_drawing import h_model_drawing
+from evodevo.spaces.networks import HModelNetwork
 
 DIFFERING = ("event", "it did", "the heuristic would have done")
 _MOST_OTHERS = 4
@@ -44,6 +47,12 @@ def _training(one: Individual, growth: Growth) -> GrownTraining:
         "Error on the validation split, which chooses the weights, and on the architecture split, which is all that "
         "growth sees; marks are events with their edits."
     )
+    network = grown_network(one)
+    drawn = (
+        [Picture(h_model_drawing(network.structure, title=one.id, subtitle=one.title), "The network in the end.")]
+        if isinstance(network, HModelNetwork)
+        else []
+    )
     return GrownTraining(
         title=one.title,
         summary=growth_words(growth),
@@ -51,6 +60,7 @@ def _training(one: Individual, growth: Growth) -> GrownTraining:
             Picture(timeline, how.format("contribution")),
             Picture(usage, how.format("mean router weight"), folded="The same by router weight"),
             Picture(curve_drawing(growth, series_of(one)), curve),
+            *drawn,
         ],
         history=Words(
             HISTORY, history(growth), "Accuracy on the architecture split, before the event's edits.", ("what",)

@@ -7,11 +7,13 @@ from typing import Any
 
 from evodevo.diagrams.h_model import LayerMark, h_model_diagram
 from evodevo.registry import Registry, table
+from evodevo.runs.module_zoo_drawing import family
 from evodevo.spaces.arms import Arm
 from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.spaces.layer_cost import liv_operator
-from evodevo.spaces.layers import Layer, LIVLayer
+from evodevo.spaces.layers import GenotypeLayer, Layer, LIVLayer
 from evodevo.spaces.networks import EnsembleNetwork, HModelNetwork, NetworkSpec, StackNetwork, StackStructure
+from evodevo.spaces.zoo_archetypes import words as genotype_words
 
 FAMILIES = {
     "transformer": "attention",
@@ -77,11 +79,19 @@ def _mark(layer: Layer, width: int) -> LayerMark:
     detail = "" if layer.width in (None, width) else f"width {layer.width}"
     if isinstance(layer, LIVLayer):
         return LayerMark(layer.operator, liv_operator(layer, layer.width or width)[0].family, detail)
+    if isinstance(layer, GenotypeLayer):
+        return LayerMark(layer.module.id, family(layer.module.genotype), genotype_words(layer.module.genotype))
     return LayerMark(layer.kind, FAMILIES.get(layer.kind, "other"), detail)
 
 
+def _name(layer: Layer) -> str:
+    if isinstance(layer, GenotypeLayer):
+        return layer.module.genotype.archetype
+    return layer.operator if isinstance(layer, LIVLayer) else layer.kind
+
+
 def _made_of(layers: tuple[Layer, ...]) -> str:
-    counts = Counter(layer.operator if isinstance(layer, LIVLayer) else layer.kind for layer in layers)
+    counts = Counter(map(_name, layers))
     return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no layer"
 
 

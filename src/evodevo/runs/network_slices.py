@@ -10,7 +10,7 @@ from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.recipes.experiments import ExperimentSettings
 from evodevo.recipes.h_model.search import HModelSearchSettings
 from evodevo.runs.given import plan_again
-from evodevo.runs.growth_reading import grown_structure, growth_of
+from evodevo.runs.growth_reading import grown_network, growth_of
 from evodevo.runs.growth_words import growth_words
 from evodevo.runs.network_drawing import arm_words, h_model_drawing, network_words
 from evodevo.runs.slices import Slice, absolute
@@ -113,11 +113,11 @@ class ExperimentSlice(NetworkSlice):
         return [*arm_words(individual.genome), *([] if growth is None else growth_words(growth))]
 
     def drawing(self, individual: Individual) -> str:
-        network = individual.genome.network
+        network = grown_network(individual)
         if isinstance(network, ModuleZooNetwork):
             from evodevo.runs.module_zoo_drawing import drawing_of
 
-            return drawing_of(grown_structure(individual, network.structure), individual, individual.title)
+            return drawing_of(network.structure, individual, individual.title)
         if not isinstance(network, HModelNetwork):
             return super().drawing(individual)
         return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)

@@ -8,7 +8,7 @@ from typing import Any
 from evodevo.report.experiment_data import Picture, Words
 from evodevo.runs.archive import Individual
 from evodevo.runs.comparison import Table
-from evodevo.runs.growth_reading import grown_structure
+from evodevo.runs.growth_reading import grown_network, growth_of, started
 from evodevo.runs.module_zoo_drawing import drawing_of, module_drawing, routing_drawings
 from evodevo.spaces.networks import ModuleZooNetwork
 from evodevo.spaces.zoo_structure import ZooStructure
@@ -21,8 +21,8 @@ def router_shares(table: Table) -> Words | None:
         told = [one.fact["routing"] for one in row.trainings if "routing" in one.fact]
         if told:
             each: dict[str, list[float]] = {}
-            for routing in told:
-                for name, weight in zip(routing["ids"], routing["weights"], strict=True):
+            for one in row.trainings:
+                for name, weight in _shares(one).items():
                     each.setdefault(name, []).append(weight)
             found[row.group] = (each, told)
     if not found:
@@ -42,7 +42,24 @@ def router_shares(table: Table) -> Words | None:
         "Mean router weight of each module in percent, on validation samples, mean over seeds; effective modules are "
         "1 / sum of squared weights, heard ones have a weight, run ones were computed."
     )
+    if NEWBORNS in ids:
+        caption += " Newborns are all that were not there from the start, together; the section on growth has each."
     return Words(("arm", "effective", "heard", "run", *ids), rows, caption)
+
+
+NEWBORNS = "newborns"
+
+
+def _shares(one: Individual) -> dict[str, float]:
+    """Module -> mean router weight; newborns, which have other names in every training, together."""
+    routing = one.fact.get("routing", {"ids": (), "weights": ()})
+    shares: dict[str, float] = dict(zip(routing["ids"], routing["weights"], strict=True))
+    if growth_of(one) is None:
+        return shares
+    start = {module.id for module in started(one)}
+    born = {name: weight for name, weight in shares.items() if name not in start}
+    known = {name: weight for name, weight in shares.items() if name in start}
+    return {**known, NEWBORNS: sum(born.values())} if born else known
 
 
 def zoo_pictures(table: Table) -> dict[str, list[Picture]]:
@@ -51,9 +68,9 @@ def zoo_pictures(table: Table) -> dict[str, list[Picture]]:
     for row in table.rows:
         if row.trainings:
             best = max(row.trainings, key=lambda one: one.fact["validation"]["accuracy"])
-            network = best.genome.network
+            network = grown_network(best)
             if isinstance(network, ModuleZooNetwork):
-                found[row.group] = _pictures(grown_structure(best, network.structure), best)
+                found[row.group] = _pictures(network.structure, best)
     return found
 
 
