@@ -52,7 +52,7 @@ def module(family: str, name: str, **more: Any) -> ZooModule:
     return ZooModule(id=name, genotype=archetype(family, WIDTH), **more)
 
 
-def hidden(*families: str) -> tuple[Layer, ...]:
+def hidden(*families: str) -> tuple[GenotypeLayer, ...]:
     return tuple(GenotypeLayer(module=module(one, f"{one}-{place}")) for place, one in enumerate(families))
 
 
@@ -333,7 +333,7 @@ def test_what_cannot_be_inserted_leaves_the_model_as_it_was() -> None:
 
 
 def test_a_pool_of_all_families_costs_what_the_model_has() -> None:
-    layers = (*(GenotypeLayer(module=one) for one in start_zoo(WIDTH)), MLPLayer())
+    layers: tuple[Layer, ...] = (*(GenotypeLayer(module=one) for one in start_zoo(WIDTH)), MLPLayer())
     one = grown(layers)
     cost = one.structure.cost(one.model.input_specs, one.model.output_specs)
     assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in one.model.parameters())

@@ -22,7 +22,7 @@ LEARNING = ("core.layers.", "core.routers.", "core.input_routers.")
 def unroll(grown: GrownHModel, inner: Batch, outer: Batch) -> Unroll:
     """Losses on two batches; no ``.grad`` of the model is touched.
 
-    A gate scales what its layer says. Who is not born yet says nothing.
+    A gate scales how loudly its layer is heard. Gates of births have no effect: who is not born yet says nothing.
 
     Args:
         grown: as it is now.
@@ -65,9 +65,10 @@ class _Gated(nn.Module):
 
     def forward(self, batch: Batch, gates: Mapping[str, Tensor]) -> Tensor:
         model = self.model
-        opened = [torch.ones((), device=next(iter(gates.values())).device)] * model.core.hidden_count
-        for one, gate in gates.items():
-            opened[self.places[one]] = gate.reshape(())
-        with under(model, gates=torch.stack([one.to(opened[0].dtype) for one in opened])):
+        some = next(model.parameters())
+        opened = [torch.ones((), device=some.device, dtype=some.dtype)] * model.core.hidden_count
+        for one, place in self.places.items():
+            opened[place] = gates[one].to(some)
+        with under(model, gates=torch.stack(opened)):
             loss: Tensor = model.answers_loss(model(batch), batch)
             return loss
