@@ -72,6 +72,11 @@ class Births:
         """Places of mature modules, and of newborns."""
         return self.mature, self.newborn
 
+    def ages(self) -> list[tuple[float, Births]]:
+        """(b, births where all that are as old are mature), the oldest newborns first."""
+        found = sorted({self.factors[place] for place in self.newborn}, reverse=True)
+        return [(age, Births(tuple(1.0 if one >= age else one for one in self.factors), self.twins)) for age in found]
+
     def weights(self, weigh: Weigh) -> Tensor:
         """alpha, (B, H, N), of what ``weigh`` makes of some of the modules."""
         weights, _ = weigh(self.mature)

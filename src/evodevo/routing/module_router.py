@@ -184,29 +184,44 @@ class ModuleRouter(nn.Module, ABC):
         if noisy:
             drawn = gumbel_noise(logits.new_empty(batch, heads, len(mature)))
             noise = logits.new_zeros(batch, heads, count).index_copy(-1, mature, drawn)
-        if self.training and self.structure.train_top_k == "gumbel" and not dense and limit and limit < len(mature):
-            drawn = gumbel_noise(logits.new_empty(batch, len(mature)))
-            ranks = logits.new_zeros(batch, count).index_copy(-1, mature, drawn)
+        if self.training and self.structure.train_top_k == "gumbel" and not dense and limit and limit < count:
+            ranks = logits.new_zeros(batch, count)
+            if limit < len(mature):
+                ranks = ranks.index_copy(-1, mature, gumbel_noise(logits.new_empty(batch, len(mature))))
         if noise is not None:
             noise = noise.index_copy(-1, newborn, gumbel_noise(logits.new_empty(batch, heads, len(newborn))))
+        if ranks is not None:
+            ranks = ranks.index_copy(-1, newborn, gumbel_noise(logits.new_empty(batch, len(newborn))))
         return noise, ranks
 
     def _at_most_k(self, head_weights: Tensor, born: Births | None = None, noise: Tensor | None = None) -> Tensor:
         """Only the K modules that count most in the mean over heads (eq. 61), and newborns beside them.
 
         All heads are divided by the share that the mean keeps, so that its weights are those of eq. 61, and a head
-        without weight on the kept ones is silent instead of 0 / 0. Of equal weights the first modules are kept.
+        without weight on the kept ones is silent instead of 0 / 0. Of equal weights the first modules are kept. As far
+        as newborns are grown up, they are among the K instead of beside them; at 1 nothing jumps.
         """
-        limit, mode = self.structure.top_k, self.structure.train_top_k
-        count = head_weights.shape[-1] if born is None else len(born.mature)
-        if limit is None or limit >= count or (self.training and mode == "off"):
+        limit = self.structure.top_k
+        count = head_weights.shape[-1]
+        if limit is None or limit >= count or (self.training and self.structure.train_top_k == "off"):
+            return head_weights
+        hard = self._kept(head_weights, born, noise, limit)
+        for factor, older in () if born is None else born.ages():
+            if factor:
+                joined = self._kept(head_weights, older if older.newborn else None, noise, limit)
+                hard = (1 - factor) * hard + factor * joined
+        return straight_through(head_weights, hard) if self.training else hard
+
+    def _kept(self, head_weights: Tensor, born: Births | None, noise: Tensor | None, limit: int) -> Tensor:
+        """The weights of the K mature modules that count most, and of newborns."""
+        if born is not None and limit >= len(born.mature):
             return head_weights
         with torch.no_grad():
             weights = head_weights.mean(1)
             if born is not None:
                 weights = born.together(weights)
             rank = evened(weights)
-            if self.training and mode == "gumbel":
+            if self.training and self.structure.train_top_k == "gumbel":
                 noise = gumbel_noise(weights) if noise is None else noise
                 noisy = weights.clamp(min=torch.finfo(weights.dtype).tiny).log() + noise
                 rank = noisy.masked_fill(weights == 0, FAR)
@@ -218,5 +233,4 @@ class ModuleRouter(nn.Module, ABC):
             kept = kept.unsqueeze(1)
         hard = head_weights * kept
         share = hard.sum((1, 2), keepdim=True) / head_weights.sum((1, 2), keepdim=True).clamp(min=LEAST_SUM)
-        hard = hard / share.clamp(min=LEAST_SUM)
-        return straight_through(head_weights, hard) if self.training else hard
+        return hard / share.clamp(min=LEAST_SUM)
