@@ -30,7 +30,9 @@ from evodevo.spaces.base import SPACES
 from evodevo.spaces.classes import OPERATORS, liv_classes
 from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.spaces.zoo_archetypes import ARCHETYPES
+from evodevo.spaces.zoo_growth import GrowthSettings
 from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.strategist.base import STRATEGISTS
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
@@ -354,6 +356,7 @@ def test_every_option_named_exists(page: Path) -> None:
         (OPERATORS, "docs/genome.md", "Classes"),
         (PROCEDURES, "docs/experiments.md", "Procedures"),
         (SPACES, "docs/concepts.md", "Spaces"),
+        (STRATEGISTS, "docs/growth.md", "Strategists"),
         (TASKS, "docs/concepts.md", "Tasks"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -376,10 +379,9 @@ def test_every_recipe_is_documented_where_its_command_is(driver: str, page: str,
 
 def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
     documented = {"algorithms", "archetypes", "layers", "objectives", "operators", "procedures", "recipes", "spaces"}
-    documented |= {"tasks"}
+    documented |= {"strategists", "tasks"}
     # Chosen by settings, not by users' files.
     internal = {"evaluators", "executors", "network_costs", "network_words", "networks", "procedure_checks", "slices"}
-    internal |= {"strategists"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
 
 
@@ -416,6 +418,14 @@ def test_every_setting_of_a_zoo_is_documented_with_its_default() -> None:
     table = text.partition("\n## Settings\n")[2].partition("\n## ")[0]
     found = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", table, re.MULTILINE))
     assert found == {key: "–" if value == {} else shown(value) for key, value in fields(ZooStructure())}
+
+
+def test_every_setting_of_growth_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs" / "growth.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Settings\n")[2].partition("\n## ")[0]
+    found = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", table, re.MULTILINE))
+    listed = {"allow": f"`{', '.join(GrowthSettings().allow)}`"}
+    assert found == {key: shown(value) for key, value in fields(GrowthSettings())} | listed
 
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task != "language"])
