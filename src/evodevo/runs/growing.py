@@ -97,7 +97,8 @@ def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSett
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
     changed = with_edit_memory(settings, digests, digests["all"])
     used = {arm.options.get("edit_memory") for arm in changed.experiment.arms}
-    return changed, {f"{ROLE}/{name}": data for name, data in contents.items() if digests[name] in used}
+    roles = {digests[name]: name for name in reversed(contents)}  # those of one strategist alone are all there are
+    return changed, {f"{ROLE}/{name}": contents[name] for digest, name in roles.items() if digest in used}
 
 
 def edit_memories(run: Run) -> list[tuple[str, EditMemory]]:

@@ -178,6 +178,8 @@ def _replayed(individual: Individual, log: Log, held: Mapping[str, str]) -> Repl
 
     try:
         return replay_log(log.start, log.edits, fetch, log.birth)
+    except DataError as error:
+        raise DataError(f"the log of {individual.id} does not fit to its blobs: {error}") from None
     except EvodevoError:
         raise
     except (LookupError, ValueError, RuntimeError, AssertionError) as error:

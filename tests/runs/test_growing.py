@@ -1,0 +1,390 @@
+"""Runs of zoos that grow: what they leave, what they take over, and their history made again (C17, C28, check 19)."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo import canonical
+from evodevo.errors import DataError, StoreDamagedError, UsageError
+from evodevo.evaluation.grow_procedure import LOG_FORMAT
+from evodevo.runs import Archive, Individual, Run, grow, growing, resume
+from evodevo.runs.growing import edit_memories, join
+from evodevo.runs.replaying import FORMAT, LOG, PARENTS, WEIGHTS, read_log, replay
+from evodevo.spaces.zoo_genotype import ZooModule
+from evodevo.storage import Store
+from evodevo.storage.blobs import FolderPool
+from evodevo.strategist.edit_memory import EditMemory
+
+SMALL: dict[str, Any] = {
+    "zoo": {"width": 16, "extractor": {"blocks": 0}, "modules": "mlp,squeeze_excite,cnn"},
+    "grow": {
+        "events": {"count": 3, "first": 0.2, "last": 0.8, "warm": 0.2, "horizon": 0.15, "looks": 0},
+        "fitness": {"samples": 16},
+        "prune": {"age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 2},
+        "replay": {"capacity": 16, "steps": 1},
+    },
+    "evaluation": {
+        "training": {"budget": {"steps": 20, "seconds": None}, "batch_size": 8, "device": "cpu", "checkpoint_every": 4},
+        "validation_samples": 32,
+        "test_samples": 32,
+        "curve_points": 2,
+        "curve_samples": 16,
+        "exchange": False,
+        "seconds": None,
+        "memory_bytes": None,
+    },
+    "execution": {"executor": "serial"},
+}
+"""With the seed of the recipe, the random strategist lets somebody be born of a parent and takes somebody away."""
+
+
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one run: random, and fixed."""
+    folder = tmp_path_factory.mktemp("grown") / "runs"
+    run = grow(strategist="random", overrides=SMALL, store=folder, cache_folder=folder.parent / "cache")
+    assert (run.kind, run.state) == ("grow", "finished")
+    run.archive.close()
+    return folder
+
+
+@pytest.fixture
+def run(grown: Path) -> Iterator[Run]:
+    with Archive(grown) as archive:
+        yield archive.run("last")
+
+
+@pytest.fixture
+def one(run: Run) -> Individual:
+    """The zoo that grew."""
+    return of(run, "grown by random")
+
+
+def of(run: Run, name: str) -> Individual:
+    return next(one for one in run.individuals() if one.genome.name == name)
+
+
+def with_blobs(one: Individual, blobs: dict[str, str], extra: dict[str, Any] | None = None) -> Individual:
+    """The same individual, whose evaluation holds other blobs, and tells other facts."""
+    assert one.evaluation is not None
+    changed = dataclasses.replace(one.evaluation, blobs=blobs, extra=one.evaluation.extra if extra is None else extra)
+    again = Individual(one.run, one.row, one.evaluations)
+    again.__dict__["evaluation"] = changed
+    return again
+
+
+def blobs_of(one: Individual) -> dict[str, str]:
+    assert one.evaluation is not None
+    return dict(one.evaluation.blobs)
+
+
+def log_of(one: Individual) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(one.run.archive.store.blobs.get(blobs_of(one)[LOG]))
+    return found
+
+
+# Replay
+
+
+def test_a_growth_made_again_is_the_one_that_was(one: Individual) -> None:
+    done = replay(one)
+    growth = one.fact["growth"]
+    assert done.modules == tuple(growth["modules"])
+    assert done.is_compared
+    assert [edit.child for edit in done.edits] == [edit["module"] for edit in growth["edits"]]
+    born = [edit for edit in done.edits if edit.weights is not None]
+    assert [edit.child for edit in born] == [name for event in growth["timeline"] for name in event["born"]]
+    assert any(edit.parents for edit in born), "somebody inherits"
+    assert all(edit.parameters > 0 for edit in born)
+    gone = [edit for edit in done.edits if edit.parameters < 0]
+    assert [edit.child for edit in gone] == [name for event in growth["timeline"] for name in event["gone"]] != []
+    assert done.blobs == len(blobs_of(one))
+    assert replay(one) == done
+    assert json.loads(json.dumps(done.to_json()))["modules"] == growth["modules"]
+
+
+def test_a_zoo_that_nobody_changed_replays_too(run: Run) -> None:
+    done = replay(of(run, "fixed"))
+    assert done.edits == ()
+    assert done.start == done.modules
+
+
+def test_without_weights_there_is_nothing_to_compare_with(one: Individual) -> None:
+    kept = {role: digest for role, digest in blobs_of(one).items() if not role.startswith(WEIGHTS)}
+    done = replay(with_blobs(one, kept))
+    assert not done.is_compared
+    assert done.modules == tuple(one.fact["growth"]["modules"])
+
+
+def test_who_did_not_grow_has_no_history(one: Individual) -> None:
+    with pytest.raises(UsageError, match="no log of edits"):
+        replay(with_blobs(one, {}))
+
+
+@pytest.mark.parametrize("role", [PARENTS, LOG, WEIGHTS])
+@pytest.mark.parametrize("what", ["flipped", "missing"])
+def test_a_blob_that_is_not_what_was_written_is_seen(one: Individual, tmp_path: Path, role: str, what: str) -> None:
+    digest = next(own for name, own in blobs_of(one).items() if name.startswith(role))
+    folder = Path(shutil.copytree(one.run.archive.folder, tmp_path / "copy"))
+    with Archive(folder) as archive:
+        path = archive.store.blobs.path(digest)
+        data = bytearray(path.read_bytes())
+        path.chmod(0o600)
+        data[len(data) // 2] ^= 1
+        path.write_bytes(bytes(data))
+        if what == "missing":
+            path.unlink()
+        with pytest.raises(StoreDamagedError, match=digest):
+            replay(archive.individual(one.id))
+    with Store.open(folder, "ro") as store:
+        assert [problem.subject for problem in store.check(deep=True).problems] == [digest]
+
+
+def births(edits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [edit for edit in edits if edit["after"] is not None]
+
+
+def inherited(edits: list[dict[str, Any]]) -> dict[str, Any]:
+    """A birth in which a tensor comes from a blob."""
+    return next(edit for edit in births(edits) if any(source["digest"] for source in edit["tensors"]))
+
+
+def _another_seed(log: dict[str, Any]) -> None:
+    inherited(log["edits"])["seed"] += 1
+
+
+def _another_genotype(log: dict[str, Any]) -> None:
+    child = inherited(log["edits"])
+    child["after"] = {**log["start"][0]["genotype"]}
+
+
+def _another_blob(log: dict[str, Any]) -> None:
+    source = next(one for one in inherited(log["edits"])["tensors"] if one["digest"])
+    source["digest"] = "0" * 64
+
+
+def _another_source(log: dict[str, Any]) -> None:
+    tensors = inherited(log["edits"])["tensors"]
+    next(one for one in tensors if one["source"])["source"] = "parts.nowhere.weight"
+
+
+def _another_rule(log: dict[str, Any]) -> None:
+    next(one for one in inherited(log["edits"])["tensors"] if one["digest"])["rule"] = "fresh"
+
+
+def _no_birth(log: dict[str, Any]) -> None:
+    log["edits"].remove(inherited(log["edits"]))
+
+
+def _born_twice(log: dict[str, Any]) -> None:
+    log["edits"].append(births(log["edits"])[-1])
+
+
+def _no_start(log: dict[str, Any]) -> None:
+    log["start"] = log["start"][1:]
+
+
+CHANGES: list[Callable[[dict[str, Any]], None]] = [
+    _another_seed,
+    _another_genotype,
+    _another_blob,
+    _another_source,
+    _another_rule,
+    _no_birth,
+    _born_twice,
+    _no_start,
+]
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["with its record", "alone"])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__.strip("_"))
+def test_a_changed_log_is_one_clear_error(
+    one: Individual, tmp_path: Path, change: Callable[[dict[str, Any]], None], beside: bool
+) -> None:
+    """Also where nothing but its blobs and the kept network speak against it."""
+    folder = Path(shutil.copytree(one.run.archive.folder, tmp_path / "copy"))
+    log = log_of(one)
+    change(log)
+    digest = FolderPool(folder / "blobs").put_bytes(canonical.dumps(log).encode())
+    with Archive(folder) as archive:
+        again = archive.individual(one.id)
+        assert again.evaluation is not None
+        facts = again.evaluation.extra
+        growth = facts["growth"] if beside else {**facts["growth"], "edits": None}
+        changed = with_blobs(again, {**blobs_of(one), LOG: digest}, {**facts, "growth": growth})
+        with pytest.raises(DataError, match="log") as error:
+            replay(changed)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"\xff", "cannot be read"),
+        (b"[]", "has the format 'None'"),
+        (b'{"format": "evodevo.edits/2"}', "has the format 'evodevo.edits/2'"),
+        (canonical.dumps({"format": FORMAT}).encode(), "cannot be read"),
+        (canonical.dumps({"format": FORMAT, "start": [3], "birth": {}, "edits": []}).encode(), "cannot be read"),
+        (canonical.dumps({"format": FORMAT, "start": [], "birth": {}, "edits": [{"event": 0}]}).encode(), "edit 1"),
+    ],
+)
+def test_a_log_of_others(data: bytes, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        read_log(data)
+
+
+def test_one_format(one: Individual) -> None:
+    assert FORMAT == LOG_FORMAT
+    log = read_log(one.run.archive.store.blobs.get(blobs_of(one)[LOG]))
+    assert all(isinstance(module, ZooModule) for module in log.start)
+
+
+# Memories
+
+
+class Begun(Exception):
+    """What a run would have begun with."""
+
+    def __init__(self, settings: Any, held: dict[str, bytes]) -> None:
+        super().__init__()
+        self.settings = settings
+        self.held = held
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch, grown: Path) -> Callable[..., Begun]:
+    """``grow`` up to the moment in which something would be recorded."""
+
+    def begin(kind: str, recipe: str, settings: Any, *, held: dict[str, bytes], **more: Any) -> Run:
+        raise Begun(settings, held)
+
+    monkeypatch.setattr(growing, "begin", begin)
+
+    def call(**given: Any) -> Begun:
+        with pytest.raises(Begun) as found:
+            grow(**{"overrides": SMALL, "store": grown, **given})
+        return found.value
+
+    return call
+
+
+def test_what_a_run_learned_is_handed_over(run: Run, begun: Callable[..., Begun]) -> None:
+    found = begun(strategist="ppo,reinforce", memory=run.id)
+    (role,) = found.held
+    assert role == "edit_memory/all"
+    memory = EditMemory.loads(found.held[role].decode())
+    own = of(run, "grown by random")
+    known = EditMemory.loads(run.archive.store.blobs.get(blobs_of(own)["edit_memory"]).decode())
+    assert memory == known
+    assert memory.edits
+    digests = {arm.name: arm.options.get("edit_memory") for arm in found.settings.experiment.arms}
+    with_memory = {name for name, digest in digests.items() if digest is not None}
+    assert with_memory == {"grown by ppo", "grown by reinforce"}
+    assert digests["grown by ppo"] == digests["grown by reinforce"]
+
+
+def test_a_strategist_remembers_its_own_edits_first(
+    run: Run, begun: Callable[..., Begun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((_, whole), *_) = [pair for pair in edit_memories(run) if pair[1].edits]
+    own, others = EditMemory(whole.edits[:1]), EditMemory(whole.edits[1:])
+    monkeypatch.setattr(growing, "edit_memories", lambda run: [("ppo", own), ("random", others)])
+    found = begun(strategist="ppo,reinforce", memory="last")
+    digests = {arm.name: arm.options.get("edit_memory") for arm in found.settings.experiment.arms}
+    held = {hashlib.sha256(data).hexdigest(): EditMemory.loads(data.decode()) for data in found.held.values()}
+    assert held == {digests["grown by ppo"]: own, digests["grown by reinforce"]: whole}
+    assert own != whole
+
+
+@pytest.mark.parametrize("memory", [None, "none"])
+def test_nothing_is_remembered_unless_asked_for(begun: Callable[..., Begun], memory: str | None) -> None:
+    found = begun(memory=memory)
+    assert found.held == {}
+    assert all("edit_memory" not in arm.options for arm in found.settings.experiment.arms)
+
+
+def test_what_two_took_over_counts_once(run: Run) -> None:
+    ((_, first), *_) = [pair for pair in edit_memories(run) if pair[1].edits]
+    before, after = EditMemory(first.edits[:1]), first
+    assert join([before, after]) == join([after]) == join([after, after]) == after
+    assert join([]) == EditMemory()
+
+
+def test_a_run_without_memories_is_one_clear_error(
+    grown: Path, begun: Callable[..., Begun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growing, "edit_memories", lambda run: [("fixed", EditMemory())])
+    with pytest.raises(UsageError, match="remembers no edit"):
+        grow(memory="last", store=grown, overrides=SMALL)
+
+
+def test_a_memory_of_another_version_is_refused_before_anything_is_recorded(
+    grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(grown, tmp_path / "copy"))
+    with Archive(folder) as archive:
+        one = of(archive.run("last"), "grown by random")
+        kept = blobs_of(one)["edit_memory"]
+        old = archive.store.blobs.get(kept).replace(b"evodevo.edit_memory/1", b"evodevo.edit_memory/0", 1)
+        before = len(archive.runs())
+    really = FolderPool.get
+    monkeypatch.setattr(FolderPool, "get", lambda pool, name: old if name == kept else really(pool, name))
+    with pytest.raises(UsageError, match="edit_memory/0"):
+        grow(memory="last", store=folder, overrides=SMALL)
+    with Archive(folder) as archive:
+        assert len(archive.runs()) == before
+
+
+@pytest.mark.slow
+def test_a_second_run_begins_with_the_edits_of_the_first(grown: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(grown, tmp_path / "copy"))
+    with grow(strategist="reinforce", memory="last", overrides=SMALL, store=folder).archive as archive:
+        first, second = archive.runs()
+        before = EditMemory.loads(
+            archive.store.blobs.get(blobs_of(of(first, "grown by random"))["edit_memory"]).decode()
+        )
+        after = EditMemory.loads(
+            archive.store.blobs.get(blobs_of(of(second, "grown by reinforce"))["edit_memory"]).decode()
+        )
+        assert after.edits[: len(before.edits)] == before.edits
+        assert len(after.edits) > len(before.edits)
+        held = archive.store.run_blobs(second.id)
+        assert of(second, "grown by reinforce").genome.options["edit_memory"] in held.values()
+        others = [of(second, name) for name in ("grown by random", "grown by heuristic", "fixed")]
+        assert all("edit_memory" not in one.genome.options for one in others)
+
+
+# Interruptions
+
+
+class Killed(BaseException):
+    """As kill -9."""
+
+
+@pytest.mark.slow
+def test_killed_after_an_event_and_resumed_it_is_the_same_run(grown: Path, tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def die(kind: str, facts: dict[str, Any]) -> None:
+        seen.append(facts)
+        if "checkpoint" in facts and any(told.get("growth", {}).get("event") == 2 for told in seen):
+            raise Killed
+
+    folder = tmp_path / "runs"
+    with pytest.raises(Killed):
+        grow(strategist="random", overrides=SMALL, store=folder, listener=die)
+    with Archive(folder) as archive:
+        assert archive.run("last").state == "interrupted"
+    with resume("last", store=folder).archive as archive, Archive(grown) as whole:
+        for name in ("grown by random", "fixed"):
+            ours, theirs = of(archive.run("last"), name), of(whole.run("last"), name)
+            assert blobs_of(ours) == blobs_of(theirs)
+        assert replay(of(archive.run("last"), "grown by random")).is_compared
