@@ -209,7 +209,8 @@ def test_weights_of_an_earlier_moment_are_of_the_zoo_of_that_moment(growth: Grow
     network = grown_network(earlier)
     assert isinstance(network, ModuleZooNetwork)
     assert network.structure.modules == first
-    ungrown: Any = SimpleNamespace(fact={}, genome=grown.genome)
+    trained = grown.genome.model_copy(update={"procedure": "train"})
+    ungrown: Any = SimpleNamespace(fact={}, genome=trained)
     assert grown_network(ungrown) == grown.genome.network
     assert started(grown) == ZOO.modules
 
@@ -223,6 +224,20 @@ def test_a_record_without_looks_start_and_overhead_is_read(growth: Growth, grown
     assert found.strategist == "ppo"
     assert not found.overhead
     assert len(lanes(timeline_drawing(found, "fitness"))) == len(growth.lives)
+
+
+def test_a_training_that_was_cut_short_is_read_from_events(growth: Growth, grown: Individual, run: Run) -> None:
+    cut: Any = SimpleNamespace(id=grown.id, fact={}, genome=grown.genome, run=run)
+    found = growth_of(cut)
+    assert found is not None
+    assert found.edits == tuple(edit.model_copy(update={"tensors": other.tensors})
+                                for edit, other in zip(growth.edits, found.edits, strict=True))  # fmt: skip
+    assert found.rewards == pytest.approx(growth.rewards)
+    assert history(found) == history(growth)
+    assert found.decisions == growth.decisions
+    assert [(one.id, one.gone) for one in found.lives] == [(one.id, one.gone) for one in growth.lives]
+    another: Any = SimpleNamespace(id="somebody", fact={}, genome=grown.genome, run=run)
+    assert growth_of(another) is None
 
 
 # The report

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def growth_of(individual: Individual) -> Growth | None:
-    """The growth that was recorded; None where the network did not grow, or has not ended.
+    """The growth that was recorded, of a training that has not ended as far as it came; None where nothing grew.
 
     Raises:
         UsageError: edits of another evodevo.
     """
-    told = individual.fact.get("growth")
+    told = individual.fact.get("growth") or _so_far(individual)
     if told is None:
         return None
     facts = individual.fact
@@ -92,6 +92,25 @@ def _kept(
 def _with(modules: tuple[ZooModule, ...], disabled: Sequence[str]) -> dict[str, tuple[object, ...]]:
     there = {one.id for one in modules}
     return {"modules": modules, "disabled": tuple(one for one in disabled if one in there)}
+
+
+def _so_far(individual: Individual) -> dict[str, Any] | None:
+    """From the events of the run, what an evaluation would have told; None where there are none."""
+    if getattr(individual.genome, "procedure", None) != "grow":
+        return None
+    payloads = [one.payload for one in individual.run.events() if (one.type, one.subject) == ("growth", individual.id)]
+    # Of an event that came again after an interruption the last record holds.
+    events = {one["event"]["number"]: one["event"] for one in payloads if "event" in one}
+    rewards = {one["reward"]["number"]: one["reward"] for one in payloads if "reward" in one}
+    if not events:
+        return None
+    decisions = [one for event in events.values() for one in event["decisions"]]
+    return {
+        "edits": [edit for event in events.values() for edit in event["edits"]],
+        "timeline": [{**event, "event": number} for number, event in events.items()],
+        "rewards": [{**one, "total": sum(one["terms"].values())} for one in rewards.values()],
+        "decisions": len(decisions),
+    }
 
 
 def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:
