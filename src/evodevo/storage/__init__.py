@@ -15,19 +15,47 @@ from evodevo.storage.base import (
     individual_id,
 )
 from evodevo.storage.database import Store
+from evodevo.storage.system_base import (
+    AgentRow,
+    ComponentRow,
+    Counters,
+    CycleRow,
+    NewComponent,
+    NewPath,
+    PathRow,
+    Publication,
+    SystemRow,
+    Use,
+    component_key,
+    path_id,
+)
+from evodevo.storage.systems import Systems
 
 __all__ = [
+    "AgentRow",
+    "ComponentRow",
+    "Counters",
+    "CycleRow",
     "Evaluation",
     "EvaluationRow",
     "EventRow",
     "Found",
     "IndividualRow",
     "Lease",
+    "NewComponent",
     "NewIndividual",
+    "NewPath",
     "Parent",
+    "PathRow",
+    "Publication",
     "RunRow",
     "Score",
     "Store",
+    "SystemRow",
+    "Systems",
+    "Use",
+    "component_key",
     "evaluation_id",
     "individual_id",
+    "path_id",
 ]

@@ -38,6 +38,7 @@ from evodevo.storage.failpoints import failpoint
 from evodevo.storage.liveness import Owner, is_alive
 from evodevo.storage.opening import Layout, Mode, backup, backup_hint, open_database
 from evodevo.storage.schema import metadata
+from evodevo.storage.systems import Systems
 
 GRACE_SECONDS = 3600.0
 
@@ -98,6 +99,11 @@ class Store:
     def blobs_folder(self) -> Path | None:
         """Where workers put blobs; None in memory."""
         return self._layout.blobs if self._layout else None
+
+    @property
+    def systems(self) -> Systems:
+        """What this store keeps of multitask systems."""
+        return Systems(self._database, self.blobs, self._writing)
 
     def close(self) -> None:
         """Release this object's leases and let go of the files."""

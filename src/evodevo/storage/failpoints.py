@@ -23,6 +23,17 @@ POINTS = (
     "before_generation_event",
     "after_generation_event",
 )
+SYSTEM_POINTS = (
+    "before_cycle_commit",
+    "after_cycle_commit",
+    "before_ask_commit",
+    "after_ask_commit",
+    "before_tell_commit",
+    "after_tell_commit",
+    "before_publish_commit",
+    "after_publish_commit",
+)
+MIGRATION_POINTS = ("before_migration_commit",)
 
 _armed = os.environ.get(VARIABLE)
 _passes: dict[str, int] = {}
@@ -39,8 +50,9 @@ def _pass(name: str, armed: str) -> None:
     if match is None:
         raise UsageError(f"{VARIABLE} wants name:kill@count, for example {POINTS[0]}:kill@1; got {armed[:80]!r}.")
     wanted, count = match[1], int(match[2])
-    if wanted not in POINTS:
-        raise unknown_name("failpoint", wanted, POINTS)
+    every = (*POINTS, *SYSTEM_POINTS, *MIGRATION_POINTS)
+    if wanted not in every:
+        raise unknown_name("failpoint", wanted, every)
     if name == wanted:
         _passes[name] = _passes.get(name, 0) + 1
         if _passes[name] == count:

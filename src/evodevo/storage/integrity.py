@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, and_, func, select, update
 from sqlalchemy.exc import DatabaseError
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage import queries
+from evodevo.storage import queries, system_garbage
 from evodevo.storage.base import CheckReport, GarbageReport, Problem, individual_id
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.recording import add_event
@@ -20,6 +20,7 @@ from evodevo.storage.schema import (
     individual_table,
     run_table,
 )
+from evodevo.storage.system_schema import component_table
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,9 @@ def losses(connection: Connection, pool: BlobPool, *, deep: bool) -> list[Loss]:
 def mark_lost(connection: Connection, run_id: str, lost: list[Loss]) -> list[str]:
     """Release what a run held of lost blobs and mark its evaluations ``failed: lost``, so that resume redoes them.
 
-    Their scores and curves stay as history. Returns the ids of the evaluations.
+    Their scores and curves stay as history. A lost component marks its path's evaluation while the cycle is open;
+    later there is nobody to do it again, and only the component says that it is gone. Returns the ids of the
+    evaluations.
     """
     reference, evaluation = blob_reference_table, evaluation_table
     marked: dict[str, None] = {}
@@ -78,11 +81,14 @@ def mark_lost(connection: Connection, run_id: str, lost: list[Loss]) -> list[str
                 .where(reference.c.owner_kind == kind, reference.c.owner_id == owner, reference.c.digest == loss.digest)
                 .values(released=1)
             )
-            if kind == "evaluation":
-                marked[owner] = None
+            told = [owner] if kind == "evaluation" else []
+            if kind == "component":
+                told = system_garbage.evaluations_to_redo(connection, owner)
+            for one in told:
+                marked[one] = None
                 connection.execute(
                     update(evaluation)
-                    .where(evaluation.c.id == owner, evaluation.c.state.in_(("done", "failed")))
+                    .where(evaluation.c.id == one, evaluation.c.state.in_(("done", "failed")))
                     .values(state="failed", reason="lost", detail=f"blob {loss.digest}: {loss.problem}")
                 )
             payload = {"digest": loss.digest, "owner": owner, "problem": loss.problem}
@@ -106,7 +112,12 @@ def collect(connection: Connection, pool: BlobPool, *, grace: float, dry_run: bo
         grace: seconds since its last put during which a blob is left alone: its row may be on the way.
         dry_run: only say what would go.
     """
-    held = _held(connection)
+    # Weights of components that nothing can reach any more are let go here, under the same write lock.
+    idle = system_garbage.unreachable(connection)
+    held = _held(connection, but=idle)
+    if not dry_run:
+        system_garbage.release(connection, idle)
+    grace = max(grace, system_garbage.oldest_ask_seconds(connection))
     gone: list[str] = []
     size = 0
     for digest in sorted(pool.digests()):
@@ -124,25 +135,28 @@ def collect(connection: Connection, pool: BlobPool, *, grace: float, dry_run: bo
     return GarbageReport(tuple(gone), count, size + temporary)
 
 
-def _held(connection: Connection) -> dict[str, int]:
-    reference = blob_reference_table
+def _held(connection: Connection, *, but: Collection[str] = ()) -> dict[str, int]:
+    reference, without = blob_reference_table, set(but)
     query = (
-        select(blob_table.c.digest, blob_table.c.bytes)
-        .where(blob_table.c.digest.in_(select(reference.c.digest).where(reference.c.released == 0)))
+        select(blob_table.c.digest, blob_table.c.bytes, reference.c.owner_kind, reference.c.owner_id)
+        .join(reference, reference.c.digest == blob_table.c.digest)
+        .where(reference.c.released == 0)
         .order_by(blob_table.c.digest)
     )
-    return {row.digest: row.bytes for row in connection.execute(query)}
+    rows = connection.execute(query)
+    return {row.digest: row.bytes for row in rows if row.owner_kind != "component" or row.owner_id not in without}
 
 
 def _owners(connection: Connection, digest: str) -> tuple[tuple[str, str, str], ...]:
-    reference, evaluation = blob_reference_table, evaluation_table
+    reference, evaluation, component = blob_reference_table, evaluation_table, component_table
+    run = func.coalesce(evaluation.c.run_id, component.c.agent_id, reference.c.owner_id)
     query = (
-        select(reference.c.owner_kind, reference.c.owner_id, evaluation.c.run_id)
-        .outerjoin(evaluation, evaluation.c.id == reference.c.owner_id)
+        select(reference.c.owner_kind, reference.c.owner_id, run)
+        .outerjoin(evaluation, and_(reference.c.owner_kind == "evaluation", evaluation.c.id == reference.c.owner_id))
+        .outerjoin(component, and_(reference.c.owner_kind == "component", component.c.id == reference.c.owner_id))
         .where(reference.c.digest == digest, reference.c.released == 0)
     )
-    rows = connection.execute(query).all()
-    return tuple((kind, owner, owner if kind == "run" else run) for kind, owner, run in rows)
+    return tuple((kind, owner, run) for kind, owner, run in connection.execute(query))
 
 
 def _database_problems(connection: Connection, *, deep: bool) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from typing import Literal
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.storage import migrations
 from evodevo.storage.engine import Database, open_file
+from evodevo.storage.failpoints import failpoint
 from evodevo.storage.filesystems import is_network
 
 Mode = Literal["rw", "ro"]
@@ -124,6 +125,7 @@ def _open_for_writing(layout: Layout) -> tuple[Database, bool]:
             if version != migrations.HEAD:
                 with database.writing() as connection:
                     migrations.upgrade(connection)
+                    failpoint("before_migration_commit")
     except BaseException:
         database.close()
         raise

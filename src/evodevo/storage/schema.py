@@ -1,5 +1,7 @@
 """The tables. This room alone owns them; what is special to a driver is the payload of a typed event.
 
+``system_schema`` adds those of multitask systems.
+
 ``migrations/versions`` holds the same tables once more, as they were on the day of each version; a test compares them.
 JSON columns are text in canonical form: SQLAlchemy's JSON type would let NaN through.
 """
@@ -35,7 +37,8 @@ def _seed() -> Column[int]:
     return Column("seed", Long, CheckConstraint("seed >= 0"), nullable=False)
 
 
-def _one_of(column: str, *names: str) -> CheckConstraint:
+def one_of(column: str, *names: str) -> CheckConstraint:
+    """A column that takes these words and no other."""
     return CheckConstraint(f"{column} IN ({', '.join(repr(name) for name in names)})")
 
 
@@ -70,7 +73,7 @@ run_table = Table(
     _seed(),
     Column("space", Text, nullable=False),
     Column("versions", Text, nullable=False),
-    Column("state", Text, _one_of("state", "running", "finished", "interrupted", "failed"), nullable=False),
+    Column("state", Text, one_of("state", "running", "finished", "interrupted", "failed"), nullable=False),
     Column("created_seq", Long, ForeignKey("event.seq"), nullable=False),
     Column("created_at", Text, nullable=False),
     Column("finished_at", Text),
@@ -129,7 +132,7 @@ evaluation_table = Table(
     Column("fidelity", Text, nullable=False),
     _seed(),
     Column("attempt", Integer, CheckConstraint("attempt >= 1"), nullable=False),
-    Column("state", Text, _one_of("state", "running", "done", "failed", "stale"), nullable=False),
+    Column("state", Text, one_of("state", "running", "done", "failed", "stale"), nullable=False),
     Column("reason", Text),
     Column("detail", Text, nullable=False),
     Column("cost", Text, nullable=False),
@@ -150,7 +153,7 @@ score_table = Table(
     Column("evaluation_id", Text, ForeignKey("evaluation.id"), primary_key=True, nullable=False),
     Column("objective", Text, primary_key=True, nullable=False),
     Column("value", REAL),
-    Column("status", Text, _one_of("status", "ok", "nan", "inf", "neginf", "diverged", "missing"), nullable=False),
+    Column("status", Text, one_of("status", "ok", "nan", "inf", "neginf", "diverged", "missing"), nullable=False),
     CheckConstraint("(status = 'ok') = (value IS NOT NULL)"),
     # SQLite turns NaN into NULL by itself, but it does store infinities; a REAL column also takes text.
     CheckConstraint("value IS NULL OR (typeof(value) = 'real' AND abs(value) <= 1.7976931348623157e308)"),
@@ -170,14 +173,16 @@ blob_table = Table(
     metadata,
     Column("digest", Text, CheckConstraint("length(digest) = 64"), primary_key=True, nullable=False),
     Column("bytes", Long, nullable=False),
-    Column("state", Text, _one_of("state", "present", "collected", "lost"), nullable=False),
+    Column("state", Text, one_of("state", "present", "collected", "lost"), nullable=False),
     Column("created_at", Text, nullable=False),
 )
 
 blob_reference_table = Table(
     "blob_reference",
     metadata,
-    Column("owner_kind", Text, _one_of("owner_kind", "run", "evaluation"), primary_key=True, nullable=False),
+    Column(
+        "owner_kind", Text, one_of("owner_kind", "run", "evaluation", "component"), primary_key=True, nullable=False
+    ),
     Column("owner_id", Text, primary_key=True, nullable=False),
     Column("role", Text, primary_key=True, nullable=False),
     Column("digest", Text, ForeignKey("blob.digest"), nullable=False),
@@ -207,6 +212,11 @@ def keep_trigger(table: str, change: str) -> str:
     )
 
 
+def keep_for_ever(table: str, change: str) -> None:
+    """Let the tables come with a trigger that refuses a change of one of them."""
+    statement = DDL(keep_trigger(table, change))  # type: ignore[no-untyped-call]
+    event.listen(metadata, "after_create", statement.execute_if(dialect="sqlite"))
+
+
 for _table, _change in KEPT_FOR_EVER:
-    _statement = DDL(keep_trigger(_table, _change))  # type: ignore[no-untyped-call]
-    event.listen(metadata, "after_create", _statement.execute_if(dialect="sqlite"))
+    keep_for_ever(_table, _change)

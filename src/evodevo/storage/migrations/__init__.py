@@ -13,7 +13,7 @@ from sqlalchemy import Connection, inspect, text
 from evodevo.errors import StoreDamagedError, StoreVersionError
 from evodevo.storage.schema import APPLICATION_ID, VERSION_TABLE
 
-HEAD = "0001"
+HEAD = "0002"
 
 
 def current(connection: Connection) -> str | None:

@@ -1,0 +1,311 @@
+"""Reading systems: functions from an open transaction to rows; each asks a fixed number of questions per 500 rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, func, select
+
+from evodevo.errors import NotFoundError, UsageError, quoted_list
+from evodevo.storage.queries import read_json
+from evodevo.storage.schema import blob_reference_table, evaluation_table, run_table
+from evodevo.storage.system_base import (
+    AgentRow,
+    ComponentRow,
+    Counters,
+    CycleRow,
+    PathRow,
+    Publication,
+    SystemRow,
+)
+from evodevo.storage.system_schema import (
+    agent_table,
+    component_table,
+    component_use_table,
+    cycle_table,
+    path_table,
+    publication_table,
+    subpath_table,
+    system_table,
+)
+
+BATCH = 500
+
+
+def systems(connection: Connection) -> list[SystemRow]:
+    """All systems of the store, oldest first."""
+    return [_system(row) for row in connection.execute(_SYSTEMS.order_by(run_table.c.created_seq))]
+
+
+def find_system(connection: Connection, name: str) -> SystemRow:
+    """A system by its name, its id, or a unique prefix of either; a whole name or id comes first.
+
+    Raises:
+        UsageError: several begin so; they are listed.
+        NotFoundError: none does; those that there are are named.
+    """
+    found = systems(connection)
+    exact = [one for one in found if one.name == name] or [one for one in found if one.id == name]
+    if exact:
+        return exact[0]
+    near = [one for one in found if name and (one.name.startswith(name) or one.id.startswith(name))]
+    if len(near) == 1:
+        return near[0]
+    if near:
+        raise UsageError(f"{name[:80]!r} is ambiguous: {quoted_list(one.name for one in near[:8])}. Give more of it.")
+    names = quoted_list(one.name for one in found[:8]) or "none"
+    raise NotFoundError(f"no system {name[:80]!r}. Systems here: {names}. Make one with: evodevo extend create.")
+
+
+def agents(connection: Connection, system_id: str) -> list[AgentRow]:
+    """The agents of a system in the order in which they were added: "agent order"."""
+    query = _AGENTS.where(agent_table.c.system_id == system_id).order_by(run_table.c.created_seq)
+    return [_agent(row) for row in connection.execute(query)]
+
+
+def agent(connection: Connection, agent_id: str) -> AgentRow:
+    """One agent by the id of its run.
+
+    Raises:
+        NotFoundError: no run of that id is an agent.
+    """
+    row = connection.execute(_AGENTS.where(agent_table.c.run_id == agent_id)).first()
+    if row is None:
+        raise NotFoundError(f"no agent {agent_id!r} in this store.")
+    return _agent(row)
+
+
+def cycles(connection: Connection, *, agent_id: str | None = None, system_id: str | None = None) -> list[CycleRow]:
+    """Cycles of an agent, or of all agents of a system, in the order in which they began."""
+    table = cycle_table
+    query = select(table).order_by(table.c.opened_seq)
+    if agent_id is not None:
+        query = query.where(table.c.agent_id == agent_id)
+    if system_id is not None:
+        query = query.where(table.c.agent_id.in_(_agents_of(system_id)))
+    return [_cycle(row) for row in connection.execute(query)]
+
+
+def open_cycle(connection: Connection, agent_id: str) -> CycleRow | None:
+    """The cycle that the agent is in."""
+    table = cycle_table
+    row = connection.execute(select(table).where(table.c.agent_id == agent_id, table.c.state == "open")).first()
+    return None if row is None else _cycle(row)
+
+
+def last_cycle(connection: Connection, agent_id: str) -> int:
+    """The largest number of a cycle of the agent; -1 before its first."""
+    number = connection.execute(
+        select(func.max(cycle_table.c.number)).where(cycle_table.c.agent_id == agent_id)
+    ).scalar()
+    return -1 if number is None else int(number)
+
+
+def paths(connection: Connection, agent_id: str, cycle: int | None = None) -> list[PathRow]:
+    """Paths of an agent by number, of all cycles or of one; also those that were discarded."""
+    query = select(path_table).where(path_table.c.agent_id == agent_id)
+    if cycle is not None:
+        query = query.where(path_table.c.cycle == cycle)
+    return [_path(row) for row in connection.execute(query.order_by(path_table.c.number))]
+
+
+def path(connection: Connection, individual: str) -> PathRow:
+    """The path that an individual is.
+
+    Raises:
+        NotFoundError: it is none.
+    """
+    row = connection.execute(select(path_table).where(path_table.c.individual_id == individual)).first()
+    if row is None:
+        raise NotFoundError(f"individual {individual!r} is no path of a system.")
+    return _path(row)
+
+
+def paths_by_id(connection: Connection, individuals: Collection[str]) -> dict[str, PathRow]:
+    """Those of the given individuals that are paths."""
+    found = {}
+    for batch in batches(individuals):
+        for row in connection.execute(select(path_table).where(path_table.c.individual_id.in_(batch))):
+            found[row.individual_id] = _path(row)
+    return found
+
+
+def open_asks(connection: Connection, agent_id: str) -> list[PathRow]:
+    """Paths of the open cycle that have no result yet, by number: what a resumed cycle evaluates again."""
+    ended = select(evaluation_table.c.individual_id).where(
+        evaluation_table.c.individual_id == path_table.c.individual_id,
+        evaluation_table.c.run_id == path_table.c.agent_id,
+        evaluation_table.c.state.in_(("done", "failed")),
+        evaluation_table.c.reason.is_distinct_from("lost"),
+    )
+    query = (
+        select(path_table)
+        .join(
+            cycle_table,
+            and_(cycle_table.c.agent_id == path_table.c.agent_id, cycle_table.c.number == path_table.c.cycle),
+        )
+        .where(path_table.c.agent_id == agent_id, cycle_table.c.state == "open", ~ended.exists())
+    )
+    return [_path(row) for row in connection.execute(query.order_by(path_table.c.number))]
+
+
+def counters(connection: Connection, agent_id: str) -> Counters:
+    """The first path and component numbers that the agent never gave out, not even to a discarded child."""
+    table = path_table
+    query = select(func.max(table.c.number), func.max(table.c.end_component)).where(table.c.agent_id == agent_id)
+    number, end = connection.execute(query).one()
+    return Counters(0 if number is None else int(number) + 1, int(end or 0))
+
+
+def components(connection: Connection, system_id: str) -> list[ComponentRow]:
+    """All components of a system, by agent and number."""
+    query = _COMPONENTS.where(agent_table.c.system_id == system_id)
+    return [_component(row) for row in connection.execute(query.order_by(agent_table.c.name, component_table.c.number))]
+
+
+def components_of(connection: Connection, individuals: Collection[str]) -> dict[str, list[ComponentRow]]:
+    """The components that each of these paths is made of, in order; none for a path that was not kept."""
+    use = component_use_table
+    found: dict[str, list[ComponentRow]] = {one: [] for one in individuals}
+    for batch in batches(individuals):
+        query = (
+            _COMPONENTS.add_columns(use.c.individual_id.label("user"))
+            .join(use, use.c.component_id == component_table.c.id)
+            .where(use.c.individual_id.in_(batch))
+            .order_by(use.c.individual_id, use.c.place)
+        )
+        for row in connection.execute(query):
+            found[row.user].append(_component(row))
+    return found
+
+
+def components_of_path(connection: Connection, individual: str) -> list[ComponentRow]:
+    """The components that were made for a path, by number."""
+    query = _COMPONENTS.where(component_table.c.individual_id == individual).order_by(component_table.c.number)
+    return [_component(row) for row in connection.execute(query)]
+
+
+def missing_components(connection: Connection, names: dict[str, str]) -> list[str]:
+    """Of keys with their names, the names of those that are not recorded."""
+    there: set[str] = set()
+    for batch in batches(names):
+        there.update(connection.execute(select(component_table.c.id).where(component_table.c.id.in_(batch))).scalars())
+    return [name for key, name in names.items() if key not in there]
+
+
+def subpaths_of(connection: Connection, individuals: Collection[str]) -> dict[str, list[str]]:
+    """The individuals inside each of these multipath ones, the main path first."""
+    table = subpath_table
+    found: dict[str, list[str]] = {one: [] for one in individuals}
+    for batch in batches(individuals):
+        query = select(table).where(table.c.individual_id.in_(batch)).order_by(table.c.individual_id, table.c.place)
+        for row in connection.execute(query):
+            found[row.individual_id].append(row.subpath_id)
+    return found
+
+
+def publications(
+    connection: Connection, system_id: str, *, until: int | None = None, agent_id: str | None = None
+) -> list[Publication]:
+    """What was published, in order, up to a view."""
+    table = publication_table
+    query = (
+        select(table, agent_table.c.name)
+        .join(agent_table, agent_table.c.run_id == table.c.agent_id)
+        .where(table.c.system_id == system_id)
+        .order_by(table.c.seq)
+    )
+    if until is not None:
+        query = query.where(table.c.seq <= until)
+    if agent_id is not None:
+        query = query.where(table.c.agent_id == agent_id)
+    return [
+        Publication(row.seq, row.agent_id, row.name, row.cycle, row.individual_id) for row in connection.execute(query)
+    ]
+
+
+def view_now(connection: Connection, system_id: str) -> int:
+    """The largest seq that was published; 0 where nothing was."""
+    query = select(func.max(publication_table.c.seq)).where(publication_table.c.system_id == system_id)
+    return int(connection.execute(query).scalar() or 0)
+
+
+def visible(connection: Connection, system_id: str, view: int) -> dict[str, Publication]:
+    """Agent's name -> what it offers at a view, in the order of publication; whoever withdrew is not in it."""
+    latest: dict[str, Publication] = {}
+    for one in publications(connection, system_id, until=view):
+        latest.pop(one.agent, None)
+        if one.path_id is not None:
+            latest[one.agent] = one
+    return latest
+
+
+def locks(connection: Connection, system_id: str, view: int) -> dict[str, frozenset[str]]:
+    """Component -> names of the agents whose publication at the view uses it. What a multipath one merely runs
+    through is pinned, not locked (specification 1.5, 6)."""
+    offered = visible(connection, system_id, view)
+    users: dict[str, set[str]] = defaultdict(set)
+    used = components_of(connection, [one.path_id for one in offered.values() if one.path_id is not None])
+    for name, one in offered.items():
+        for component in used[one.path_id or ""]:
+            users[component.id].add(name)
+    return {component: frozenset(names) for component, names in sorted(users.items())}
+
+
+def batches(names: Collection[str]) -> Iterator[list[str]]:
+    """Pieces that fit one statement: SQLite takes a bounded number of values."""
+    every = list(names)
+    for start in range(0, len(every), BATCH):
+        yield every[start : start + BATCH]
+
+
+_SYSTEMS: Select[Any] = select(run_table, system_table.c.name).join(
+    system_table, system_table.c.run_id == run_table.c.id
+)
+_AGENTS: Select[Any] = select(agent_table, run_table.c.seed, run_table.c.settings).join(
+    run_table, run_table.c.id == agent_table.c.run_id
+)
+_HELD = (
+    select(blob_reference_table.c.owner_id)
+    .where(
+        blob_reference_table.c.owner_kind == "component",
+        blob_reference_table.c.owner_id == component_table.c.id,
+        blob_reference_table.c.released == 0,
+    )
+    .exists()
+    .label("held")
+)
+_COMPONENTS: Select[Any] = select(component_table, agent_table.c.name.label("agent_name"), _HELD).join(
+    agent_table, agent_table.c.run_id == component_table.c.agent_id
+)
+
+
+def _agents_of(system_id: str) -> Select[Any]:
+    return select(agent_table.c.run_id).where(agent_table.c.system_id == system_id)
+
+
+def _system(row: Row[Any]) -> SystemRow:
+    return SystemRow(row.id, row.name, row.seed, read_json(row.settings, f"run {row.id}"), row.created_at)
+
+
+def _agent(row: Row[Any]) -> AgentRow:
+    fields = row._mapping
+    settings = read_json(row.settings, f"run {row.run_id}")
+    return AgentRow(row.run_id, row.system_id, row.name, fields["class"], row.task, row.seed, settings)
+
+
+def _cycle(row: Row[Any]) -> CycleRow:
+    kept = tuple(read_json(row.retained, f"cycle {row.number} of {row.agent_id}"))
+    return CycleRow(row.agent_id, row.number, row.round, row.view_seq, row.state, kept)
+
+
+def _path(row: Row[Any]) -> PathRow:
+    return PathRow(row.individual_id, row.agent_id, row.number, row.cycle, row.first_component, row.end_component)
+
+
+def _component(row: Row[Any]) -> ComponentRow:
+    name = f"{row.agent_name}:{row.number}"
+    made_for = row.individual_id
+    return ComponentRow(name, row.agent_id, row.number, row.role, row.parameters, row.digest, made_for, bool(row.held))

@@ -1,0 +1,131 @@
+"""The tables of multitask systems (specification ``munet.md`` 1.5): agents, cycles, paths, components, publications.
+
+A system is a run of kind "system", an agent a run of kind "agent", a path an individual of its agent's run: so leases,
+ancestry, evaluations, events and blobs are those of every run. ``schema`` holds these; here stands what a system adds.
+Locks are not stored: they follow from the publications that a cycle may see.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from evodevo.storage.schema import Long, keep_for_ever, metadata, one_of
+
+system_table = Table(
+    "system",
+    metadata,
+    Column("run_id", Text, ForeignKey("run.id"), primary_key=True, nullable=False),
+    Column("name", Text, nullable=False, unique=True),
+)
+
+agent_table = Table(
+    "agent",
+    metadata,
+    Column("run_id", Text, ForeignKey("run.id"), primary_key=True, nullable=False),
+    Column("system_id", Text, ForeignKey("system.run_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("class", Text, nullable=False),
+    Column("task", Text, nullable=False),
+    UniqueConstraint("system_id", "name"),
+)
+
+cycle_table = Table(
+    "cycle",
+    metadata,
+    Column("agent_id", Text, ForeignKey("agent.run_id"), primary_key=True, nullable=False),
+    Column("number", Long, CheckConstraint("number >= 0"), primary_key=True, nullable=False),
+    # NULL: the schedule has no rounds ("free").
+    Column("round", Long, CheckConstraint("round >= 0")),
+    # The publications with a seq up to this one are what the cycle sees; 0 is nothing.
+    Column("view_seq", Long, CheckConstraint("view_seq >= 0"), nullable=False),
+    Column("state", Text, one_of("state", "open", "closed"), nullable=False),
+    # JSON list of the individuals that the agent retains beside the published one, written when the cycle closes.
+    Column("retained", Text, nullable=False),
+    Column("opened_seq", Long, ForeignKey("event.seq"), nullable=False),
+    Column("closed_seq", Long, ForeignKey("event.seq")),
+    CheckConstraint("(state = 'closed') = (closed_seq IS NOT NULL)"),
+    Index("cycle_open", "agent_id", unique=True, sqlite_where=text("state = 'open'")),
+)
+
+path_table = Table(
+    "path",
+    metadata,
+    Column("individual_id", Text, ForeignKey("individual.id"), primary_key=True, nullable=False),
+    Column("agent_id", Text, ForeignKey("agent.run_id"), nullable=False),
+    Column("number", Long, CheckConstraint("number >= 0"), nullable=False),
+    Column("cycle", Long, nullable=False),
+    # The numbers of components that were set aside for it: [first, end). What it does not come to use stays unused.
+    Column("first_component", Long, CheckConstraint("first_component >= 0"), nullable=False),
+    Column("end_component", Long, nullable=False),
+    UniqueConstraint("agent_id", "number"),
+    ForeignKeyConstraint(["agent_id", "cycle"], ["cycle.agent_id", "cycle.number"]),
+    CheckConstraint("end_component >= first_component"),
+    Index("path_by_cycle", "agent_id", "cycle"),
+)
+
+component_table = Table(
+    "component",
+    metadata,
+    Column("id", Text, primary_key=True, nullable=False),
+    Column("agent_id", Text, ForeignKey("agent.run_id"), nullable=False),
+    Column("number", Long, CheckConstraint("number >= 0"), nullable=False),
+    Column("role", Text, nullable=False),
+    Column("parameters", Long, CheckConstraint("parameters >= 0"), nullable=False),
+    Column("digest", Text, ForeignKey("blob.digest"), nullable=False),
+    # The path for which it was made.
+    Column("individual_id", Text, ForeignKey("path.individual_id"), nullable=False),
+    UniqueConstraint("agent_id", "number"),
+    Index("component_by_individual", "individual_id"),
+)
+
+component_use_table = Table(
+    "component_use",
+    metadata,
+    Column("individual_id", Text, ForeignKey("path.individual_id"), primary_key=True, nullable=False),
+    Column("place", Long, CheckConstraint("place >= 0"), primary_key=True, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("component_id", Text, ForeignKey("component.id"), nullable=False),
+    UniqueConstraint("individual_id", "role"),
+    Index("component_use_by_component", "component_id"),
+)
+
+subpath_table = Table(
+    "subpath",
+    metadata,
+    Column("individual_id", Text, ForeignKey("path.individual_id"), primary_key=True, nullable=False),
+    Column("place", Long, CheckConstraint("place >= 0"), primary_key=True, nullable=False),
+    Column("subpath_id", Text, ForeignKey("path.individual_id"), nullable=False),
+    CheckConstraint("individual_id <> subpath_id"),
+    Index("subpath_by_subpath", "subpath_id"),
+)
+
+publication_table = Table(
+    "publication",
+    metadata,
+    Column("system_id", Text, ForeignKey("system.run_id"), primary_key=True, nullable=False),
+    # Counted in the system from 1, so that two runs of the same schedule say the same.
+    Column("seq", Long, CheckConstraint("seq >= 1"), primary_key=True, nullable=False),
+    Column("agent_id", Text, ForeignKey("agent.run_id"), nullable=False),
+    Column("cycle", Long),
+    # NULL: what was published before is withdrawn.
+    Column("individual_id", Text, ForeignKey("path.individual_id")),
+    Column("created_seq", Long, ForeignKey("event.seq"), nullable=False),
+    ForeignKeyConstraint(["agent_id", "cycle"], ["cycle.agent_id", "cycle.number"]),
+    Index("publication_by_agent", "agent_id", "seq"),
+)
+
+IMMUTABLE = ("system", "agent", "path", "component", "component_use", "subpath", "publication")
+for _name in IMMUTABLE:
+    for _change in ("DELETE", "UPDATE"):
+        keep_for_ever(_name, _change)
+keep_for_ever("cycle", "DELETE")
