@@ -80,9 +80,6 @@ BRIEF_GROWTH = """
 [grow]
 events = {count = 2, first = 0.3, last = 0.6, warm = 0.3, horizon = 0.3}
 fitness.samples = 16
-
-[zoo]
-width = 16
 """
 GROWING = "20steps"
 """The budget of a growth that a page tells of."""
@@ -211,6 +208,7 @@ def grown_brief(zoo_brief: Brief, tmp_path_factory: pytest.TempPathFactory) -> B
 def of_posts(folder: Path, command: str) -> Brief:
     """An experiment with the table in this folder, and its first individual."""
     columns = ["--set", "image=path", "--set", "text=caption", "--set", "label=class"]
+    columns += ["--set", "zoo.width=16"] if command == "grow" else []
     begin = [command, "module_zoo.classifier", "--data", str(folder / "posts.csv"), *columns, "--baselines", "none"]
     store = folder / "runs"
     with pytest.MonkeyPatch.context() as patch:
@@ -266,6 +264,7 @@ def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
     done = replaced(words, real, brief.data)
     if done[0] == "grow":  # events want steps of their own
         done = [GROWING if before == "--budget" else word for before, word in zip(["", *done], done, strict=False)]
+        done += ["--set", "zoo.width=16"] if done[1].startswith("module_zoo.") else []
     if len(done) > 1 and done[0] in ("evolve", "train", "grow") and done[1] in RECIPES:
         done = [word for word in done if word not in ("--config", "run.toml")]
         done += ["--config", str(brief.config(done[0]))]

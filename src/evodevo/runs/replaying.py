@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evodevo import canonical
 from evodevo.errors import DataError, EvodevoError, StoreDamagedError, UsageError
 from evodevo.settings import validate
+from evodevo.spaces.h_model_pool import OPAQUE, pool_of
 from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork, NetworkEnvelope
 from evodevo.spaces.zoo_edits import Edit
 from evodevo.spaces.zoo_genotype import ZooModule
@@ -194,8 +195,9 @@ def _check_network(individual: Individual, replayed: Replayed, weights: str) -> 
 
     manifest = checkpoints.load(individual.run.archive.store.blobs, weights).manifest
     envelope = validate(NetworkEnvelope, manifest.genome or {}, what=f"the kept network of {individual.id}")
-    kept = {one.id: one for one in _modules(envelope)}
-    made = {one.id: one for one in replayed.modules}
+    there = _modules(envelope)
+    # Layers of an H-Model that are no modules have no names of their own: theirs follow their places.
+    kept, made = ({one.id: one for one in each if _is_named(one)} for each in (there, replayed.modules))
     if kept.keys() != made.keys():
         raise DataError(
             f"the log of {individual.id} ends with the modules {', '.join(made) or 'none'}; its kept network has "
@@ -206,6 +208,13 @@ def _check_network(individual: Individual, replayed: Replayed, weights: str) -> 
         raise DataError(
             f"the log of {individual.id} does not lead to its kept network: {', '.join(wrong)} would be another module."
         )
+    layers, others = ([one.genotype for one in each if not _is_named(one)] for each in (there, replayed.modules))
+    if layers != others:
+        raise DataError(f"the log of {individual.id} does not lead to its kept network, which has other layers.")
+
+
+def _is_named(module: ZooModule) -> bool:
+    return module.genotype.archetype != OPAQUE
 
 
 def _modules(envelope: NetworkEnvelope) -> tuple[ZooModule, ...]:
@@ -214,7 +223,7 @@ def _modules(envelope: NetworkEnvelope) -> tuple[ZooModule, ...]:
     if isinstance(network, ModuleZooNetwork):
         return network.structure.modules
     assert isinstance(network, HModelNetwork), "nothing else grows"
-    return tuple(one.module for one in network.structure.hidden if one.kind == "genotype")
+    return pool_of(network.structure).modules
 
 
 def _described(individual: Individual, log: Log, replayed: Replayed) -> list[ReplayedEdit]:

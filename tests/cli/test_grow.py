@@ -1,0 +1,217 @@
+"""``evodevo grow`` and ``evodevo replay``: from the command to the page, and what is refused before it begins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evodevo.cli import live
+from evodevo.cli.application import run
+from evodevo.cli.live import LineView, LiveView
+from evodevo.cli.train import train
+from evodevo.errors import ExitCode
+from evodevo.evaluation.base import Goal
+from evodevo.storage import Store
+from evodevo.study import Study, StudySettings
+from evodevo.testing.real_vector import RealVectorSpace
+
+TINY = """
+[zoo]
+width = 16
+extractor.blocks = 0
+modules = "mlp,squeeze_excite"
+
+[grow]
+events = {count = 2, first = 0.25, last = 0.5, warm = 0.25, horizon = 0.25, looks = 0}
+fitness.samples = 16
+prune.distil_steps = 1
+
+[evaluation]
+training.budget = {steps = 8}
+training.batch_size = 4
+validation_samples = 16
+test_samples = 16
+curve_points = 2
+curve_samples = 16
+exchange = false
+seconds = 600.0
+
+[execution]
+executor = "serial"
+"""
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> list[str]:
+    config = tmp_path / "tiny.toml"
+    config.write_text(TINY)
+    return ["grow", "module_zoo.classifier", "--config", str(config), "--store", str(tmp_path / "runs")]
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    document = json.loads(capsys.readouterr().out)
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.slow
+def test_from_the_command_to_the_page(begin: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--store", str(tmp_path / "runs")]
+    assert run([*begin, "--strategist", "random", "--budget", "16steps"]) == ExitCode.SUCCESS
+    seen = capsys.readouterr()
+    assert "2 trainings, expected" in seen.err.splitlines()[1], "the total time is said first"
+    assert "event 1: " in seen.err
+    assert "grown by random" in seen.out
+    assert "in points more than fixed" in seen.out
+
+    assert run(["status", "last", *where, "--json"]) == ExitCode.SUCCESS
+    facts = told(capsys)
+    assert (facts["kind"], facts["state"], facts["scored"]) == ("grow", "finished", 2)
+    assert run(["show", "last", *where, "--json"]) == ExitCode.SUCCESS
+    shown = told(capsys)
+    assert shown["comparison"]["reference"] == "fixed"
+    assert shown["settings"]["evaluation"]["training"]["budget"]["steps"] == 16
+    (grown,) = next(row["individuals"] for row in shown["comparison"]["rows"] if row["arm"] == "grown by random")
+    assert run(["show", grown, *where]) == ExitCode.SUCCESS
+    assert run(["resume", "last", *where]) == ExitCode.SUCCESS, "there is nothing left to do"
+    page = tmp_path / "page.html"
+    assert run(["report", "last", *where, "--output", str(page)]) == ExitCode.SUCCESS
+    assert "evodevo grow module_zoo.classifier" in page.read_text()
+
+    capsys.readouterr()
+    assert run(["replay", grown, *where, "--json"]) == ExitCode.SUCCESS
+    done = told(capsys)
+    assert done["schema"] == "evodevo.replay/1"
+    assert run(["show", grown, *where, "--json"]) == ExitCode.SUCCESS
+    assert done["modules"] == told(capsys)["facts"]["growth"]["modules"]
+    assert run(["replay", grown, *where]) == ExitCode.SUCCESS
+    seen = capsys.readouterr()
+    assert all(edit["operation"] in seen.out for edit in done["edits"])
+    assert "lead to the kept network" in seen.err
+
+    with Store.open(tmp_path / "runs", "ro") as store:
+        (evaluation,) = store.evaluations(individual_id=grown)
+        path = store.blobs.path(evaluation.blobs["edits"])
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes().replace(b'"event":1', b'"event":2'))
+    assert run(["replay", grown, *where]) == ExitCode.STORE_DAMAGED
+    assert run(["repair", "--check", *where]) == ExitCode.STORE_DAMAGED
+
+
+@pytest.mark.slow
+def test_events_tell_of_growth(begin: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*begin, "--strategist", "heuristic", "--json"]) == ExitCode.SUCCESS
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    growth = [event["growth"] for event in events if event["type"] == "progress" and "growth" in event]
+    assert [one["event"] for one in growth] == [1, 2]
+    assert all(set(one) == {"event", "born", "gone"} for one in growth)
+    kinds = [event["type"] for event in events]
+    assert kinds.index("plan") < kinds.index("started")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--budget", "3steps"], "3 steps are too few for 2 events"),
+        (["--set", "grow.caps.parameters=10"], "over the cap of 10"),
+        (["--set", "grow.birth.most=1"], "begins with 2 modules"),
+        (["--strategist", "pop"], "Did you mean 'ppo'"),
+        (["--set", "grow.evnts.count=1"], "did you mean 'events'"),
+        (["--set", "grow=1"], "grow is a table of settings"),
+        (["--memory", "none", "--budget", "2"], "is no budget"),
+        (["--seeds", "0"], "seeds"),
+        (["--task", "nothing"], "unknown task"),
+    ],
+)
+def test_what_is_refused_leaves_nothing_behind(
+    begin: list[str], tmp_path: Path, more: Sequence[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*begin, *more]) == ExitCode.USAGE
+    error = capsys.readouterr().err
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_memories_of_runs_that_are_not_or_never_grew(
+    begin: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = tmp_path / "runs"
+    assert run([*begin, "--memory", "last"]) == ExitCode.NOT_FOUND
+    with Store.open(store) as opened:
+        opened.create_run("evolve", "backbone.demo", {}, 1)
+    capsys.readouterr()
+    assert run([*begin, "--memory", "last"]) == ExitCode.USAGE
+    assert "remembers no edit" in capsys.readouterr().err
+    with Store.open(store, "ro") as opened:
+        assert len(opened.runs()) == 1
+
+
+def test_a_recipe_that_does_not_grow(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run(["grow", "h_model.pointer", "--store", str(tmp_path / "runs")]) == ExitCode.USAGE
+    assert "serves train, not grow" in capsys.readouterr().err
+
+
+def test_who_did_not_grow_has_nothing_to_replay(small: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with Store.open(small.store, "ro") as store:
+        individual = store.individuals(small.run)[0].id
+    assert run(["replay", individual, "--store", str(small.store)]) == ExitCode.USAGE
+    assert "no log of edits" in capsys.readouterr().err
+
+
+def test_options_are_those_of_train() -> None:
+    from evodevo.cli.grow import grow
+
+    ours, theirs = (set(command.__annotations__) for command in (grow, train))
+    assert theirs - ours == {"what", "tokens", "steps", "seconds"}
+    assert ours - theirs == {"recipe", "strategist", "memory"}
+
+
+# While it runs
+
+
+def study_of(view: LineView | LiveView) -> Study:
+    settings = StudySettings(population=2, generations=1)
+    goals = (Goal("loss", direction="minimise"),)
+    study = Study(RealVectorSpace(2), lambda point: (point[0],), goals=goals, settings=settings, listener=view.hear)
+    view.begin(study)
+    study.run()
+    return study
+
+
+@pytest.mark.parametrize(
+    ("growth", "words"),
+    [
+        ({"event": 3, "born": ["mlp-3-0"], "gone": []}, "event 3: mlp-3-0 born"),
+        ({"event": 4, "born": ["a", "b"], "gone": ["c\x1b[31m"]}, "event 4: a, b born, c"),
+        ({"event": 5, "born": [], "gone": []}, "event 5: nothing changed"),
+    ],
+)
+def test_a_line_for_each_event(growth: dict[str, Any], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    view = LineView()
+    identity = next(iter(study_of(view).members))
+    capsys.readouterr()
+    view.hear("progress", {"id": identity, "seed": 0, "growth": growth})
+    error = capsys.readouterr().err
+    assert error.startswith(identity)
+    assert words in error
+    assert "\x1b" not in error
+    assert len(error.splitlines()) == 1
+
+
+def test_the_live_table_says_the_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(
+        "rich.live.Live", lambda **given: SimpleNamespace(start=int, stop=int, update=lambda *a, **b: 0)
+    )
+    view = LiveView()
+    study = study_of(view)
+    monkeypatch.setattr(live, "picture", lambda standing, study, text: said.append(text))
+    growth = {"event": 2, "born": ["lstm-2-0"], "gone": ["mlp-1"]}
+    view.hear("progress", {"id": next(iter(study.members)), "seed": 0, "growth": growth})
+    assert any("event 2: lstm-2-0 born, mlp-1 gone" in text for text in said)
