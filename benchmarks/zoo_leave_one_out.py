@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import torch
 
-from evodevo.growth.probes import everything, probe, relate, without
+from evodevo.growth.probes import everything, probe, relate, without_each
 from evodevo.models.build import build_network
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch
@@ -36,10 +36,8 @@ def cached(zoo: ModuleZoo, batch: Batch) -> list[float]:
     with torch.no_grad():
         f, outputs, _, _ = everything(zoo, batch)
         ids = zoo.live
-        relations = relate(zoo, f, outputs, ids)
-        return [
-            float(zoo.answers_loss(without(zoo, f, outputs, relations, ids, place), batch)) for place in range(len(ids))
-        ]
+        relations, voices = relate(zoo, f, outputs, ids), zoo.router.voices(outputs)
+        return [float(zoo.answers_loss(said, batch)) for said in without_each(zoo, f, voices, relations, ids)]
 
 
 def brute_force(zoo: ModuleZoo, batch: Batch) -> list[float]:

@@ -10,7 +10,7 @@ Legend: S samples, B of them at once, N modules, d width.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -125,31 +125,41 @@ def answers(zoo: ModuleZoo, f: Tensor, outputs: Tensor, decision: Decision) -> d
     return zoo.answer(zoo.router.mix(decision, outputs, f))
 
 
-def without(
-    zoo: ModuleZoo, f: Tensor, outputs: Tensor, relations: Relations, ids: tuple[str, ...], place: int
-) -> dict[str, Tensor]:
+def without_each(
+    zoo: ModuleZoo, f: Tensor, voices: Tensor, relations: Relations, ids: tuple[str, ...]
+) -> Iterator[dict[str, Tensor]]:
     """Answers of a zoo in which one module is not there: logits, synergy and gate know nothing of it (91).
 
-    Of a zoo of one they are those of nobody.
+    One after the other, in the order of the modules. Of a zoo of one they are those of nobody.
+
+    Args:
+        zoo: as it is.
+        f: (B, d).
+        voices: what the router's mixture reads of all modules, (B, N, d).
+        relations: of ``relate``.
+        ids: the N modules.
+    """
+    if len(ids) == 1:
+        silence = torch.zeros_like(zoo.decide(f, relations, ids, dense=True).head_weights)
+        yield zoo.answer(zoo.router.mix_voices(silence, voices, f))
+        return
+    for place, rest in enumerate(zoo.router.each_left_out(relations)):
+        known = zoo.decide(f, rest, ids[:place] + ids[place + 1 :], dense=True).head_weights
+        # A weight of 0 is cheaper than another tensor of voices.
+        weights = torch.cat([known[..., :place], torch.zeros_like(known[..., :1]), known[..., place:]], -1)
+        yield zoo.answer(zoo.router.mix_voices(weights, voices, f))
+
+
+def silenced(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...], place: int) -> dict[str, Tensor]:
+    """Answers where one module, by its place among the N, says 0 instead (67).
 
     Args:
         zoo: as it is.
         f: (B, d).
         outputs: u, (B, N, d).
-        relations: of ``relate``.
         ids: the N modules.
-        place: of the one that is left out.
+        place: of that module.
     """
-    rest = [number for number in range(len(ids)) if number != place]
-    if not rest:
-        decision = zoo.decide(f, relations, ids, dense=True)
-        return answers(zoo, f, outputs, replace(decision, head_weights=torch.zeros_like(decision.head_weights)))
-    decision = zoo.decide(f, relations.only(rest), tuple(ids[number] for number in rest), dense=True)
-    return answers(zoo, f, torch.cat([outputs[:, :place], outputs[:, place + 1 :]], 1), decision)
-
-
-def silenced(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...], place: int) -> dict[str, Tensor]:
-    """Answers where one module says 0 instead (67); arguments as ``without``."""
     others = outputs.clone()
     others[:, place] = 0
     return answers(zoo, f, others, zoo.decide(f, relate(zoo, f, others, ids), ids, dense=True))
@@ -178,7 +188,7 @@ class _Sums:
         self.samples += f.shape[0]
         self.routed.add(said, batch)
         self.usage += _sum(routed.weights)
-        relations = relate(zoo, f, outputs, ids)
+        relations, voices = relate(zoo, f, outputs, ids), zoo.router.voices(outputs)
         decision = zoo.decide(f, relations, ids, dense=True)
         each = self.dense.add(answers(zoo, f, outputs, decision), batch)
         even = torch.full_like(decision.head_weights, 1 / len(ids))
@@ -186,13 +196,15 @@ class _Sums:
         self.advantage += _sum(decision.weights * (alike - each).unsqueeze(1))
         weights = decision.weights
         self.entropy += float(-(weights * weights.clamp(min=module_losses.TINY).log()).sum())
+        left_out = without_each(zoo, f, voices, relations, ids)
+        if zero:
+            left_out = (silenced(zoo, f, outputs, ids, place) for place in range(len(ids)))
+        for one, said in zip(ids, left_out, strict=True):
+            self.left_out[one].add(said, batch)
         for place, one in enumerate(ids):
-            if zero:
-                self.left_out[one].add(silenced(zoo, f, outputs, ids, place), batch)
-            else:
-                self.left_out[one].add(without(zoo, f, outputs, relations, ids, place), batch)
-            alone = replace(decision, head_weights=torch.ones_like(decision.head_weights[..., :1]))
-            self.alone[one].add(answers(zoo, f, outputs[:, place : place + 1], alone), batch)
+            alone = torch.ones_like(decision.head_weights[..., :1])
+            said_alone = zoo.answer(zoo.router.mix_voices(alone, voices[:, place : place + 1], f))
+            self.alone[one].add(said_alone, batch)
         wide = widened(outputs)
         self.distance += _sum(torch.cdist(wide, wide, compute_mode=EXACT))
         self.norm += _sum(wide.norm(dim=-1))

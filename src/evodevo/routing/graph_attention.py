@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -99,13 +100,31 @@ class GraphAttentionRouter(ModuleRouter):
             logits = logits / self.temperature
         if self.raw_gamma is not None:
             assert relations.agreement is not None, "see relate"
-            logits = logits + self.gamma.unsqueeze(-1) * self._synergy(relations.agreement, legal)
+            known = relations.gain if legal is None else None
+            gain = self._synergy(relations.agreement, legal) if known is None else known
+            logits = logits + self.gamma.unsqueeze(-1) * gain
         if contribution is not None and self.structure.contribution:
             logits = logits + self.structure.contribution * standardised(contribution).to(logits)
         if self.head_mix is not None:
             mixed: Tensor = (logits * self.head_mix.unsqueeze(-1)).sum(1, keepdim=True)
             logits = mixed.expand_as(logits)
         return logits
+
+    def each_left_out(self, relations: Relations) -> list[Relations]:
+        """See ``ModuleRouter``. Their synergies come from one product: sums over all modules but each."""
+        each = super().each_left_out(relations)
+        if relations.agreement is None:
+            return each
+        # Exponentials are relative to the largest of all, which may be the one that is left out: hence float64.
+        agreement = relations.agreement.double()
+        gains = _INTERACTIONS[self.structure.synergy_activation](agreement)
+        shares = (agreement - agreement.detach().amax(-1, keepdim=True)).exp()
+        others = 1 - torch.eye(relations.count, dtype=shares.dtype, device=shares.device)
+        if not self.structure.synergy_self:
+            shares = shares * others
+        total = (shares * gains) @ others / (shares @ others).clamp(min=torch.finfo(shares.dtype).tiny)
+        total = (-total if self.structure.synergy == "complement" else total).to(relations.agreement.dtype)
+        return [replace(one, gain=_but(total[..., place], place)) for place, one in enumerate(each)]
 
     def _heads(self, x: Tensor) -> Tensor:
         return x.reshape(*x.shape[:-1], self.structure.heads, self.size)
@@ -144,6 +163,11 @@ def _softmax_sum(logits: Tensor, values: Tensor, legal: Tensor | None) -> Tensor
         shares = shares * legal
     total: Tensor = (shares * values).sum(-1)
     return total / shares.sum(-1).clamp(min=TINY)
+
+
+def _but(x: Tensor, place: int) -> Tensor:
+    """(..., N) -> (..., N - 1), without one of them."""
+    return torch.cat([x[..., :place], x[..., place + 1 :]], -1)
 
 
 def _same(x: Tensor) -> Tensor:

@@ -23,11 +23,13 @@ class Relations:
         count: N.
         relevance: r of each module for the sample (54), (B, H, N); None where a router reads f alone, or nothing.
         agreement: S of each two modules (55), (B or 1, H, N, N); None where a router has no synergy.
+        gain: what each module gains by all others (56), (B or 1, H, N), where that is known already.
     """
 
     count: int
     relevance: Tensor | None = None
     agreement: Tensor | None = None
+    gain: Tensor | None = None
 
     def only(self, places: Sequence[int]) -> Relations:
         """Of some of the modules, in this order."""

@@ -120,7 +120,16 @@ class ModuleRouter(nn.Module, ABC):
             outputs: u, (B, N, d); whatever finite numbers stand at modules of weight 0 have no influence.
             query: f, (B, d), which z_r is added to where the structure says ``residual``.
         """
-        routed: Tensor = self.values(decision.head_weights, self.norm(outputs))
+        return self.mix_voices(decision.head_weights, self.voices(outputs), query)
+
+    def voices(self, outputs: Tensor) -> Tensor:
+        """What a mixture reads of each module, (B, N, d), whoever else is there: computed once where several follow."""
+        normed: Tensor = self.norm(outputs)
+        return normed
+
+    def mix_voices(self, head_weights: Tensor, voices: Tensor, query: Tensor) -> Tensor:
+        """As ``mix``, of weights (B, H, N) and what ``voices`` made of the outputs."""
+        routed: Tensor = self.values(head_weights, voices)
         return routed + query if self.structure.residual else routed
 
     def insert(self, name: str) -> None:
@@ -132,6 +141,11 @@ class ModuleRouter(nn.Module, ABC):
     def relate(self, query: Tensor, keys_from: Tensor) -> Relations:
         """What of a decision is the same whoever else is there; arguments as ``decide``."""
         return Relations(keys_from.shape[-2])
+
+    def each_left_out(self, relations: Relations) -> list[Relations]:
+        """What ``relate`` would say of all modules but one, for each of the N >= 2 of them: nothing is passed again."""
+        everybody = range(relations.count)
+        return [relations.only([one for one in everybody if one != place]) for place in everybody]
 
     @abstractmethod
     def _logits(
