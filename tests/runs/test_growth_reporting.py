@@ -371,12 +371,15 @@ def test_a_network_that_did_not_change_is_still_drawn(run: Run) -> None:
 
 
 def test_a_learned_strategist_without_rivals_is_remarked(table: Table, page: ExperimentReport) -> None:
-    (sentence,) = missing_rivals(table)
+    arms = made(None).experiment.arms
+    (sentence,) = missing_rivals(arms)
     assert "random or heuristic" in sentence
     assert "ppo" in sentence
     assert sentence in page.notes
+    assert missing_rivals([one for one in arms if one.options.get("strategist") != "ppo"]) == [], "nothing was learnt"
+    others = [arms[0].model_copy(update={"options": {"strategist": name}}) for name in ("random", "heuristic")]
+    assert missing_rivals([*arms, *others]) == []
     (fixed,) = [row for row in table.rows if row.name == "fixed"]
-    assert missing_rivals(replace(table, rows=(fixed,))) == [], "nothing was learnt"
     assert [row.name for row in grown_rows(replace(table, rows=(fixed,)))] == ["fixed"]
 
 

@@ -44,7 +44,7 @@ def show_comparison(run: Run) -> None:
     _show_groups(table)
     _show_probes(table, show)
     _show_inside(table)
-    show_growth(table)
+    show_growth(table, comparison.arms)
     _show_remarks(run, table, show)
 
 

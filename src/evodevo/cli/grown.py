@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
@@ -9,9 +10,10 @@ from evodevo.cli import output
 if TYPE_CHECKING:
     from evodevo.runs import Individual
     from evodevo.runs.comparison import Table
+    from evodevo.spaces.arms import ArmPlan
 
 
-def show_growth(table: Table) -> None:
+def show_growth(table: Table, arms: Sequence[ArmPlan]) -> None:
     """What was done and decided in arms whose networks could grow, and who should stand beside a learned strategist."""
     from evodevo.runs.growth_tables import arms_table, decisions_table, grown_rows, missing_rivals
 
@@ -25,7 +27,7 @@ def show_growth(table: Table) -> None:
         output.line(f"\n{title}")
         right = tuple(name for name in words.columns[1:] if name not in words.texts)
         output.table(words.columns, words.rows, right=right)
-    for sentence in missing_rivals(table):
+    for sentence in missing_rivals(arms):
         output.words(sentence)
 
 

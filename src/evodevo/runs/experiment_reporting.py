@@ -57,7 +57,7 @@ def report_data(run: Run) -> ExperimentReport:
         notes=[
             *comparison.caveats,
             *(ablation_notes() if ablated else ()),
-            *missing_rivals(table),
+            *missing_rivals(comparison.arms),
             *_remarks(table),
             *(f"Missing: {words}." for row in table.rows for words in row.missing),
         ],

@@ -12,6 +12,8 @@ from evodevo.runs.comparison import Spread, Table
 from evodevo.runs.growth_data import Growth, Life
 from evodevo.runs.growth_reading import growth_of
 from evodevo.runs.growth_words import death_words
+from evodevo.spaces.arms import ArmPlan
+from evodevo.spaces.zoo_growth import GrowthSettings
 
 RULES = ("random", "heuristic", "fixed")
 """Strategists that learn nothing: what a learned one is compared with."""
@@ -109,9 +111,14 @@ def hybrids_table(rows: Sequence[GrownRow]) -> Words | None:
     return Words(columns, cells, caption, ("arm", "parents", "what became of it"))
 
 
-def missing_rivals(table: Table) -> list[str]:
-    """Sentences on strategists that should stand beside a learned one and do not."""
-    there = dict.fromkeys(row.strategist for row in grown_rows(table))
+def missing_rivals(arms: Iterable[ArmPlan]) -> list[str]:
+    """Sentences on strategists that should stand beside a learned one and do not.
+
+    Args:
+        arms: of the whole experiment, also those that have not been trained yet.
+    """
+    usual = GrowthSettings().strategist
+    there = dict.fromkeys(str(one.options.get("strategist", usual)) for one in arms if one.procedure == "grow")
     learned = [name for name in there if name not in RULES]
     missing = [name for name in RULES if name not in there]
     if not learned or not missing:
