@@ -18,7 +18,7 @@ from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.zoo_bank import ModuleBank
 from evodevo.settings import merge, validate
 from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import archetype, start_zoo
+from evodevo.spaces.zoo_archetypes import archetype, start_zoo, with_lineage
 from evodevo.spaces.zoo_edits import Action, Edit
 from evodevo.spaces.zoo_genotype import ZooModule
 from evodevo.spaces.zoo_growth import BirthSettings, GrowthSettings
@@ -249,3 +249,86 @@ def test_a_blob_that_is_gone_is_said_by_who_should_have_it() -> None:
 
     with pytest.raises(NotFoundError, match="no blob"):
         replay_log(zoo_of().structure.modules, edits, nothing, BirthSettings())
+
+
+def test_a_newborn_is_slow_and_a_module_that_is_warmed_again_too() -> None:
+    zoo = zoo_of()
+    editor = editor_of(zoo)
+    (edit,) = apply(editor, ACTIONS[2])
+    assert zoo.newborn_rates == {edit.module: editor.settings.events.warm_rate}
+    (again,) = apply(editor, Action(operation="rewarm", modules=("mlp-1",)), order=1)
+    assert zoo.newborn_rates["mlp-1"] == editor.settings.events.warm_rate
+    assert again.module == "mlp-1"
+    assert again.after is None
+    assert zoo.births == {edit.module: 0.0}, "who is warmed again stays heard"
+
+
+def test_a_larger_scale_mutates_farther() -> None:
+    def moved(scale: float) -> float:
+        total = 0.0
+        for seed in range(12):
+            zoo = zoo_of()
+            parent = next(one.genotype for one in zoo.structure.modules if one.id == "mlp-1")
+            action = Action(operation="grow", modules=("mlp-1",), scale=scale)
+            (edit,) = apply(editor_of(zoo, seed=seed), action)
+            assert edit.after is not None
+            old, new = (float(str(one.attributes["hidden_factor"])) for one in (parent, edit.after))
+            total += abs(new / old - 1)
+        return total
+
+    assert moved(4.0) > 2 * moved(0.25)
+
+
+def test_the_fitter_parent_comes_first_and_the_mix_is_the_actions() -> None:
+    zoo = zoo_of()
+    fitness = {"mlp-1": 0.1, "transformer-1": 0.9}
+    editor = editor_of(zoo)
+    (edit,) = editor.apply(ACTIONS[3], event=1, order=0, fitness=fitness)
+    assert list(edit.before) == ["transformer-1", "mlp-1"]
+    assert edit.after is not None
+    genotype = with_lineage(archetype("transformer", WIDTH, feedforward_factor=4.0), "wide")
+    wide = zoo.structure.modules[0].model_copy(update={"id": "wide", "genotype": genotype})
+    children = []
+    for mix in (0.05, 0.95):
+        zoo = zoo_of()
+        zoo.insert(wide)
+        action = Action(operation="hybridise", modules=("transformer-1", "wide"), mix=mix)
+        (edit,) = apply(editor_of(zoo, seed=6), action)
+        assert edit.after is not None
+        children.append(edit.after)
+    assert children[0] != children[1]
+
+
+def test_what_went_is_kept_after_the_others_have_learnt_from_it() -> None:
+    zoo = zoo_of()
+    editor = editor_of(zoo)
+    asked: list[tuple[str, bool]] = []
+
+    def leave(name: str) -> str:
+        asked.append((name, name in zoo.live))
+        return "they learnt"
+
+    editor.leave = leave
+    state = {name: one.clone() for name, one in zoo.pool.parts["lstm-1"].state_dict().items()}
+    (edit,) = apply(editor, Action(operation="prune", modules=("lstm-1",)))
+    assert asked == [("lstm-1", True)]
+    assert edit.note == "they learnt"
+    (kept,) = editor.bank.entries
+    assert kept.digest is not None
+    assert isinstance(editor.blobs, MemoryBlobs)
+    again = load(editor.blobs.contents[kept.digest])
+    assert all(torch.equal(again[name], one) for name, one in state.items())
+    assert "lstm-1" not in zoo.live
+
+
+def test_a_refused_birth_changes_nothing() -> None:
+    zoo = zoo_of()
+    editor = editor_of(zoo)
+    editor.refuses = lambda child, gone: f"it is dear, instead of {gone}"
+    before = answer(zoo)
+    (edit,) = apply(editor, ACTIONS[0], replaces="lstm-1")
+    assert edit.module is None
+    assert edit.note == "refused: it is dear, instead of lstm-1"
+    assert zoo.structure == zoo_of().structure
+    assert not zoo.births
+    assert torch.equal(answer(zoo), before)

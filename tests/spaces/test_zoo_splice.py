@@ -59,6 +59,9 @@ def spliced(
     return splice(*parents, rng, settings), *parents
 
 
+ANSWERING = {"attention", "feed_forward", "convolution", "lstm", "squeeze_excite", "projection", "operator", "layer"}
+
+
 @pytest.mark.parametrize("kind", ["replace", "insert"])
 def test_a_splice_means_what_it_says(kind: str) -> None:
     """Check 11."""
@@ -84,6 +87,7 @@ def test_a_splice_means_what_it_says(kind: str) -> None:
         if kind == "replace" and not result.joints:
             assert result.removed
             assert not {node for _, node in result.removed} & set(nodes)
+            assert any(nodes[name].type in ANSWERING for name in result.kept), "nothing of the first parent is left"
             replaced += 1
         else:
             assert not result.removed
@@ -97,7 +101,7 @@ def test_a_splice_means_what_it_says(kind: str) -> None:
         channels = {INPUT: WIDTH, **widths(child.graph, WIDTH)}
         for name in result.projections:
             assert channels[name] != channels[sources(child.graph)[name][0]]
-    assert replaced > 100 if kind == "replace" else replaced == 0
+    assert replaced > 50 if kind == "replace" else replaced == 0
 
 
 def test_equal_draws_give_equal_children() -> None:

@@ -23,10 +23,12 @@ from evodevo.spaces.zoo_genotype import (
     INPUT,
     MAX_NODES,
     OUTPUT,
+    ConcatNode,
     GateNode,
     ModuleGenotype,
     ModuleGraph,
     Node,
+    NormNode,
     ProjectionNode,
     SumNode,
     ZooModule,
@@ -114,8 +116,8 @@ def splice(
     """A hybrid of two modules: a with a motif of b.
 
     Parents of one family first recombine their attributes (eq. 77); an ``insert`` leaves them as they are, as it
-    changes nothing at birth. Where no replacement makes anything new, as among modules of one node, motifs are
-    inserted after all.
+    changes nothing at birth. A replacement leaves something of a that answers; where none can, as in modules of one
+    node, or where none makes anything new, motifs are inserted after all.
 
     Args:
         share: lambda of eq. 77; drawn where it is left out.
@@ -145,8 +147,11 @@ def _new(
     if not insert and host.archetype == b.genotype.archetype != HYBRID:
         host = crossover(host, b.genotype, rng, share)[0]
     parents = {graph_hash(module.genotype.graph) for module in (a, b)}
+    if not insert and not _parts(host.graph, settings):
+        return None
     for _ in range(TRIES):
-        out, graft = _drawn(host.graph, a.id, rng, settings), _drawn(b.genotype.graph, b.id, rng, settings)
+        out = _drawn(host.graph, a.id, rng, settings, whole=insert)
+        graft = _drawn(b.genotype.graph, b.id, rng, settings)
         found = _Splicing(host, out, a, b, graft).spliced(insert=insert)
         graph = found.child.graph
         small = len(graph.nodes) <= MAX_NODES and len(graph.edges) <= MAX_EDGES
@@ -155,9 +160,17 @@ def _new(
     return None
 
 
-def _drawn(graph: ModuleGraph, name: str, rng: np.random.Generator, settings: BirthSettings) -> Motif:
-    """Every size is as likely as every other, and every motif of a size."""
-    found = motifs(graph, settings.motif)
+def _parts(graph: ModuleGraph, settings: BirthSettings) -> list[Motif]:
+    """Motifs beside which something that answers is left: a parent of which nothing, or a norm, stays is none."""
+    answering = {node.id for node in graph.nodes if not isinstance(node, NormNode | SumNode | ConcatNode | GateNode)}
+    return [motif for motif in motifs(graph, settings.motif) if not answering <= motif.nodes]
+
+
+def _drawn(
+    graph: ModuleGraph, name: str, rng: np.random.Generator, settings: BirthSettings, *, whole: bool = True
+) -> Motif:
+    """Every size is as likely as every other, and every motif of a size; not ``whole``: of ``_parts``."""
+    found = motifs(graph, settings.motif) if whole else tuple(_parts(graph, settings))
     if not found:
         raise UsageError(f"the module {name!r} has no nodes, and so no motif to splice.")
     sizes = sorted({len(motif.nodes) for motif in found})
