@@ -13,6 +13,7 @@ from evodevo.recipes.base import Recipe, resolve
 from evodevo.recipes.experiments import ExperimentSettings
 from evodevo.recipes.module_zoo.growing import FIXED, growing_arms, is_learned, strategist_of, with_edit_memory
 from evodevo.settings import validate
+from evodevo.spaces.networks import ModuleZooNetwork
 from evodevo.spaces.zoo_archetypes import start_zoo
 from evodevo.spaces.zoo_growth import GrowthSettings
 from evodevo.spaces.zoo_structure import ZooStructure
@@ -165,4 +166,4 @@ def test_who_decides_in_an_arm() -> None:
 
 def test_the_fixed_zoo_alone() -> None:
     structure = ZooStructure(width=16, modules=start_zoo(16))
-    assert [one.name for one in growing_arms(structure, [FIXED])] == [FIXED]
+    assert [one.name for one in growing_arms(ModuleZooNetwork(structure=structure), [FIXED])] == [FIXED]

@@ -23,7 +23,18 @@ Baselines = Literal["none", "quick", "all"]
 RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
 RECIPES.add("backbone.demo", "evodevo.recipes.backbone:DEMO")
 RECIPES.add("backbone.small", "evodevo.recipes.backbone:SMALL")
-for _name in ("alpha", "depth", "extend", "image_text", "languages", "mixed", "pointer", "pretrained", "proofs"):
+for _name in (
+    "alpha",
+    "depth",
+    "extend",
+    "growing",
+    "image_text",
+    "languages",
+    "mixed",
+    "pointer",
+    "pretrained",
+    "proofs",
+):
     RECIPES.add(f"h_model.{_name}", f"evodevo.recipes.h_model.{_name}:{_name.upper()}")
 RECIPES.add("h_model.small", "evodevo.recipes.h_model.search:SMALL")
 for _name in ("classifier", "paper"):

@@ -9,10 +9,9 @@ from evodevo.errors import UsageError, unknown_name
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings
 from evodevo.recipes.experiments import ExperimentSettings
 from evodevo.settings import merge
-from evodevo.spaces.arms import Arm, ArmPlan
-from evodevo.spaces.networks import ModuleZooNetwork
+from evodevo.spaces.arms import Arm, ArmPlan, Role
+from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork
 from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.strategist.base import STRATEGISTS
 
 GROW = "grow"
@@ -25,11 +24,11 @@ NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0
 """Options of the fixed arm: the same data split, no event, no probe."""
 
 
-def growing_arms(structure: ZooStructure, strategists: Sequence[str]) -> tuple[ArmPlan, ...]:
-    """The same zoo under each of these strategists, and fixed.
+def growing_arms(network: ModuleZooNetwork | HModelNetwork, strategists: Sequence[str]) -> tuple[ArmPlan, ...]:
+    """The same network under each of these strategists, and fixed.
 
     Args:
-        structure: of the zoo before it grows.
+        network: a zoo or an H-Model, before it grows.
         strategists: names; where one of them is learned, ``UNLEARNED`` are there, too.
 
     Raises:
@@ -42,13 +41,13 @@ def growing_arms(structure: ZooStructure, strategists: Sequence[str]) -> tuple[A
         raise UsageError(f"a zoo that grows wants a strategist: {', '.join(STRATEGISTS.names())}.")
     beside = UNLEARNED if any(is_learned(one) for one in strategists) else ()
     wanted = [one for one in dict.fromkeys((*strategists, *beside)) if one != FIXED]
-    network = ModuleZooNetwork(structure=structure)
+    role: Role = "zoo" if isinstance(network, ModuleZooNetwork) else "h_model"
     return (
         *(
-            ArmPlan(name=arm_name(one), role="zoo", network=network, procedure=GROW, options={"strategist": one})
+            ArmPlan(name=arm_name(one), role=role, network=network, procedure=GROW, options={"strategist": one})
             for one in wanted
         ),
-        ArmPlan(name=FIXED, role="zoo", network=network, procedure=GROW, options=dict(NOTHING_HAPPENS)),
+        ArmPlan(name=FIXED, role=role, network=network, procedure=GROW, options=dict(NOTHING_HAPPENS)),
     )
 
 
@@ -81,7 +80,7 @@ def growing(settings: ExperimentSettings, strategists: Sequence[str]) -> Experim
     select = settings.evaluation.select
     experiment = {
         "title": "a zoo that grows while it trains, beside the one that does not",
-        "arms": (*growing_arms(zoo.network.structure, strategists), *others),
+        "arms": (*growing_arms(zoo.network, strategists), *others),
         "reference": FIXED,
     }
     patient = None if select is None else select.model_copy(update={"patience": None})
