@@ -119,6 +119,9 @@ def test_events_tell_of_growth(begin: list[str], capsys: pytest.CaptureFixture[s
     [
         (["--budget", "3steps"], "3 steps are too few for 2 events"),
         (["--set", "grow.caps.parameters=10"], "over the cap of 10"),
+        (["--set", "grow.caps.parameters=9000"], "is over the cap of parameters, 9,000"),
+        (["--set", "grow.caps.flops=1e3"], "is over the cap of flops"),
+        (["--set", "grow.caps.memory_bytes=1000"], "is over the cap of memory_bytes"),
         (["--set", "grow.birth.most=1"], "begins with 2 modules"),
         (["--strategist", "pop"], "Did you mean 'ppo'"),
         (["--set", "grow.evnts.count=1"], "did you mean 'events'"),

@@ -14,6 +14,7 @@ from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork
 from evodevo.spaces.zoo_growth import GrowthSettings
 from evodevo.spaces.zoo_module_cost import genotype_parameters
 from evodevo.strategist.base import STRATEGISTS
+from evodevo.tasks.base import SampleTask
 from evodevo.training.settings import TrainingSettings
 
 
@@ -22,6 +23,21 @@ def check_grow(settings: NetworkEvaluationSettings, arm: Arm) -> None:
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     check_zoo(pool_to_grow(arm), growth)
     check_events(training_settings(settings, arm), growth)
+
+
+def check_caps(settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) -> None:
+    """See ``procedures.TASK_CHECKS``: the whole network, before it grows; seconds are measured when the run begins.
+
+    Raises:
+        UsageError: it is over a cap already.
+    """
+    growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
+    caps = growth.caps.model_copy(update={"latency": None})
+    if any(cap is not None for cap in (caps.parameters, caps.flops, caps.memory_bytes)):
+        from evodevo.growth.resources import Task, check_start  # knows torch, which most runs need in workers only
+
+        batch = training_settings(settings, arm).batch_size
+        check_start(pool_to_grow(arm), Task(task.inputs, task.outputs, batch=batch), caps)
 
 
 def pool_to_grow(arm: Arm) -> PoolStructure:

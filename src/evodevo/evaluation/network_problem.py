@@ -10,7 +10,7 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.evaluation.base import Goal, Outcome, Problem, read_answer
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings, task_settings, training_settings
-from evodevo.evaluation.procedures import CHECKS, PROCEDURES
+from evodevo.evaluation.procedures import CHECKS, PROCEDURES, TASK_CHECKS
 from evodevo.objectives.base import parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.spaces.arms import Arm
@@ -59,7 +59,9 @@ class NetworkProblem(Problem):
             if arm.procedure in CHECKS:
                 CHECKS.get(arm.procedure)(settings, arm)
             training_settings(settings, arm)
-            self.open_task(arm.task)
+            task = self.open_task(arm.task)
+            if arm.procedure in TASK_CHECKS:
+                TASK_CHECKS.get(arm.procedure)(settings, arm, task)
         for probe in settings.probes:
             self.open_task(probe.task)
         self.fidelity = self._fidelity()

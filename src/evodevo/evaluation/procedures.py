@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from evodevo.evaluation.network_settings import NetworkEvaluationSettings
     from evodevo.models.network import Network
     from evodevo.spaces.arms import Arm
+    from evodevo.tasks.base import SampleTask
     from evodevo.training.loop import TrainingResult
 
 PROCEDURES: Registry[Procedure] = table("procedure", "evodevo.procedures")
@@ -55,6 +56,10 @@ CHECKS.add("pretrained", "evodevo.evaluation.pretrained_settings:check_pretraine
 CHECKS.add("grow", "evodevo.evaluation.grow_settings:check_grow")
 for _name in ("best_single", "random_pools", "darts", "enas"):
     CHECKS.add(_name, f"evodevo.evaluation.search_settings:check_{_name}")
+
+TASK_CHECKS: Registry[TaskCheck] = table("check of a procedure and its task", "evodevo.procedure_task_checks")
+"""Likewise, for what depends on inputs and outputs."""
+TASK_CHECKS.add("grow", "evodevo.evaluation.grow_settings:check_caps")
 
 
 @dataclass(frozen=True)
@@ -78,3 +83,4 @@ class Trained:
 
 Procedure = Callable[["Bench", Mapping[str, Any]], Trained]
 Check = Callable[["NetworkEvaluationSettings", "Arm"], None]
+TaskCheck = Callable[["NetworkEvaluationSettings", "Arm", "SampleTask"], None]
