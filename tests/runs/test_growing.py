@@ -15,13 +15,22 @@ import pytest
 from evodevo import canonical
 from evodevo.errors import DataError, StoreDamagedError, UsageError
 from evodevo.evaluation.grow_procedure import LOG_FORMAT
+from evodevo.recipes.base import ExecutionSettings
+from evodevo.recipes.experiments import Comparison, ExperimentSettings
 from evodevo.runs import Archive, Individual, Run, grow, growing, resume
+from evodevo.runs.evolve import begin
 from evodevo.runs.growing import edit_memories, join
 from evodevo.runs.replaying import FORMAT, LOG, PARENTS, WEIGHTS, read_log, replay
+from evodevo.spaces.arms import ArmPlan
+from evodevo.spaces.h_model_structure import HModelStructure
+from evodevo.spaces.layers import GenotypeLayer, TransformerLayer
+from evodevo.spaces.networks import HModelNetwork
+from evodevo.spaces.zoo_archetypes import start_zoo
 from evodevo.spaces.zoo_genotype import ZooModule
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
 from evodevo.strategist.edit_memory import EditMemory
+from evodevo.testing.small_networks import settings as small_settings
 
 SMALL: dict[str, Any] = {
     "zoo": {"width": 16, "extractor": {"blocks": 0}, "modules": "mlp,squeeze_excite,cnn"},
@@ -247,6 +256,44 @@ def test_one_format(one: Individual) -> None:
     assert all(isinstance(module, ZooModule) for module in log.start)
 
 
+@pytest.mark.slow
+def test_an_h_model_that_grew_has_a_history_too(tmp_path: Path) -> None:
+    """Layers that are no modules have names by their places, which move."""
+    _, mlp, _, _, _, squeeze = start_zoo(16)
+    structure = HModelStructure(
+        width=16,
+        hidden=(
+            TransformerLayer(heads=2),
+            GenotypeLayer(module=mlp),
+            TransformerLayer(heads=4),
+            GenotypeLayer(module=squeeze),
+        ),
+        iterations=2,
+        input_blocks=0,
+        output_blocks=0,
+    )
+    arm = ArmPlan(
+        name="grown",
+        network=HModelNetwork(structure=structure),
+        procedure="grow",
+        options={"strategist": "random", **SMALL["grow"]},
+    )
+    settings = ExperimentSettings(
+        experiment=Comparison(arms=(arm,), seeds=2),
+        evaluation=small_settings({"training": {"budget": {"steps": 20}}}),
+        execution=ExecutionSettings(executor="serial"),
+    )
+    run = begin(
+        "grow", "h_model.own", settings, store=tmp_path / "runs", listener=None, on_start=None, cache_folder=tmp_path
+    )
+    with run.archive:
+        replays = [replay(one) for one in run.individuals()]
+    assert all(one.is_compared for one in replays)
+    gone = {edit.child for one in replays for edit in one.edits if edit.operation == "prune"}
+    assert gone & {"transformer-0", "transformer-2"}, "places move"
+    assert any(edit.weights is not None for one in replays for edit in one.edits)
+
+
 # Memories
 
 
@@ -263,10 +310,10 @@ class Begun(Exception):
 def begun(monkeypatch: pytest.MonkeyPatch, grown: Path) -> Callable[..., Begun]:
     """``grow`` up to the moment in which something would be recorded."""
 
-    def begin(kind: str, recipe: str, settings: Any, *, held: dict[str, bytes], **more: Any) -> Run:
+    def stop(kind: str, recipe: str, settings: Any, *, held: dict[str, bytes], **more: Any) -> Run:
         raise Begun(settings, held)
 
-    monkeypatch.setattr(growing, "begin", begin)
+    monkeypatch.setattr(growing, "begin", stop)
 
     def call(**given: Any) -> Begun:
         with pytest.raises(Begun) as found:
