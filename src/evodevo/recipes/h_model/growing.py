@@ -1,8 +1,8 @@
 """An H-Model whose hidden layers come and go while it trains, beside the same one fixed (issue 5, section 4).
 
-On k-hop pointers: what stands at one position decides which other one counts, so that a model of layers that look at
-each position alone cannot answer. It begins with two such layers, and whoever grows it has to find out what is missing;
-a second start has a transformer, where growth can only refine.
+On k-hop pointers: what stands at one position decides which other one counts, so that a model whose layers look at each
+position alone, or at the mean of all, cannot answer. It begins with two such layers, and whoever grows it has to find
+out what is missing; a second start has a transformer, where growth can only refine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ GROWTH: Mapping[str, Any] = {
 def start(families: Sequence[str]) -> HModelStructure:
     """An H-Model of one module of each family."""
     hidden = tuple(GenotypeLayer(module=one) for one in named_zoo(families, WIDTH))
-    return HModelStructure(width=WIDTH, hidden=hidden, iterations=4, output_blocks=0, router=AT_THE_END)
+    # Without blocks in inputs: they would look across positions.
+    return HModelStructure(width=WIDTH, hidden=hidden, iterations=4, input_blocks=0, output_blocks=0, router=AT_THE_END)
 
 
 def arms(strategists: Sequence[str], starts: Sequence[str]) -> tuple[ArmPlan, ...]:
