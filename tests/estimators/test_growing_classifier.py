@@ -235,6 +235,16 @@ def test_budgets(iris: Any) -> None:
     assert (last.metric_, last.best_step_, last.curve_) == ("none", last.n_steps_, [])
 
 
+@pytest.mark.slow
+def test_a_budget_of_flops_pays_for_probes_and_can_be_repeated(iris: Any) -> None:
+    X, y = iris
+    counted = small(budget={"flops": 8e6}).fit(X, y)
+    looking, blind = (small(budget={"flops": 8e6}, strategist="fixed", events=count) for count in (2, 0))
+    assert looking.fit(X, y).n_steps_ < blind.fit(X, y).n_steps_, "probes count, too"
+    again = clone(counted).fit(X, y)
+    assert (again.n_steps_, again.history_["edits"]) == (counted.n_steps_, counted.history_["edits"])
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -248,6 +258,8 @@ def test_budgets(iris: Any) -> None:
         ({"growth": {"caps": {"parameters": 10}}}, "over the cap of 10"),
         ({"epochs": 1, "events": 8}, r"too few for 8 events.*epochs is 1"),
         ({"budget": {"steps": 4}, "events": 8}, "too few for 8 events"),
+        ({"budget": {"flops": 8e6}, "events": 200}, r"holds about \d+ steps.*too few for 200 events"),
+        ({"budget": {"flops": 1e4}}, "less than one step"),
         ({"budget": {"stepps": 4}}, "steps"),
         ({"budget": {}}, "budget"),
         ({"epochs": 0}, "epochs is 0"),

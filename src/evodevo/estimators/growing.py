@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from evodevo.errors import UsageError
 from evodevo.estimators.fitting import check_result
 from evodevo.estimators.growing_plan import GrowingPlan, check, evaluation_settings
 from evodevo.evaluation.bench import Bench
+from evodevo.evaluation.counting import look_at_step
 from evodevo.evaluation.grow_procedure import train_grow
+from evodevo.evaluation.grow_settings import check_events
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.spaces.arms import Arm
 from evodevo.spaces.networks import ModuleZooNetwork
@@ -22,6 +26,7 @@ from evodevo.spaces.zoo_growth import GrowthSettings
 from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.training.precision import decide
+from evodevo.training.settings import Budget
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
     report = _Telling() if plan.verbose else _silent
     # The folder is for what several trainings share: a zoo of built-in extractors makes nothing of that kind.
     bench = Bench(arm, settings, task, seed, decide(plan.device), None, report, None, Path())
+    _check_flops(bench, growth)
     trained = train_grow(bench, arm.options)
     check_result(trained.result)
     network = trained.network
@@ -97,6 +103,22 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
         steps=trained.result.steps,
         curve=[] if chosen is None else _curve(bench.series, chosen["metric"]),
     )
+
+
+def _check_flops(bench: Bench, growth: GrowthSettings) -> None:
+    """Say before anything is trained that a budget of FLOPs allows no event: a step of this network is counted."""
+    budget, size = bench.training.budget, bench.training.batch_size
+    if budget.flops is None:
+        return
+    batch = bench.precision.place(bench.task.fetch("train", np.arange(size)))
+    assert isinstance(batch, dict), "the batch is a mapping"
+    steps = int(budget.flops / look_at_step(bench.build(), batch).flops)
+    if not steps:
+        raise UsageError(f"a budget of {budget.flops:.3g} FLOPs is less than one step. Give more, or a smaller batch.")
+    try:
+        check_events(bench.training.model_copy(update={"budget": Budget(steps=steps)}), growth)
+    except UsageError as error:
+        raise UsageError(f"the budget holds about {steps} steps. {error}") from None
 
 
 def _curve(series: Mapping[str, list[tuple[float, float]]], metric: str) -> list[dict[str, float]]:
