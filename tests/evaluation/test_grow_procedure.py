@@ -212,6 +212,28 @@ def test_a_zoo_with_a_hybrid_loads_in_another_process(tmp_path: Path) -> None:
     ]
 
 
+def test_a_checkpoint_in_the_middle_of_a_warm_up_knows_who_is_half_born(tmp_path: Path) -> None:
+    given, found = problem({"training": TRAINING}, tmp_path), []
+    whole = evaluate(
+        given,
+        arm(strategist="heuristic"),
+        report=lambda message: found.append(message) if "checkpoint" in message else None,
+    )
+    (newborn,) = whole.extra["growth"]["timeline"][0]["born"]
+    (middle,) = (one for one in found if one["tokens"] == 6 * given.settings.training.batch_size)
+    network, about = load_network(FolderPool(tmp_path), middle["checkpoint"])
+    assert isinstance(network, ModuleZoo)
+    assert network.births == {newborn: pytest.approx(0.5)}
+    assert "newborns" not in about
+    task = given.open_task({})
+    batch = {name: torch.as_tensor(value) for name, value in task.batch("validation", 0, 0, 8).items()}
+    with torch.no_grad():
+        half = next(iter(network(batch).values()))
+        network.births = {}
+        assert not torch.allclose(half, next(iter(network(batch).values())))
+    assert zoo_of(tmp_path, whole).births == {}
+
+
 def test_a_zoo_that_nobody_changes_trains_as_ever(tmp_path: Path) -> None:
     given = problem({"training": TRAINING}, tmp_path)
     fixed = evaluate(given, arm(strategist="fixed", replay={"capacity": 0}))

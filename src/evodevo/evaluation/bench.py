@@ -346,6 +346,7 @@ class Bench:
             genome=NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
             input_specification={
                 **specification(self.task, self.settings, self.arm),
+                **newborns_of(network),
                 **({} if snapshot is None else {"memory": self._remembered(border)}),
             },
         )
@@ -501,6 +502,12 @@ def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:
     if isinstance(network, HModel):
         return planned.model_copy(update={"structure": network.settled()})
     return planned.model_copy(update={"structure": getattr(network, "structure", planned.structure)})
+
+
+def newborns_of(network: Network) -> dict[str, Any]:
+    """Who is half born, where somebody is: without it a network that is loaded would answer as if all were grown up."""
+    births = {str(one): float(factor) for one, factor in getattr(network, "births", {}).items()}
+    return {"newborns": {"births": births, "twins": dict(getattr(network, "twins", {}))}} if births else {}
 
 
 def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:

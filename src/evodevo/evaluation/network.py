@@ -29,6 +29,7 @@ from evodevo.evaluation.traces import record_trace, trace_to_bytes
 from evodevo.execution.base import Report
 from evodevo.models.build import build_network
 from evodevo.models.h_model import HModel
+from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Network
 from evodevo.objectives.base import Subject, parse_objectives
 from evodevo.settings import merge, validate
@@ -342,8 +343,17 @@ def load_network(pool: checkpoints.BlobStore, digest: str) -> tuple[Network, dic
         envelope = validate(NetworkEnvelope, kept.manifest.genome or {}, what="the checkpoint's network")
         inputs = tuple(InputSpec(**one) for one in given["inputs"])
         outputs = tuple(OutputSpec(**{**one, "names": tuple(one["names"])}) for one in given["outputs"])
-    except (UsageError, LookupError, TypeError) as error:
+        newborns = given.get("newborns", {"births": {}, "twins": {}})
+        births = {str(one): float(factor) for one, factor in newborns["births"].items()}
+        twins = {str(child): str(parent) for child, parent in newborns["twins"].items()}
+        if not all(0 <= factor <= 1 for factor in births.values()):
+            raise UsageError("a birth factor lies in [0, 1].")
+    except (UsageError, LookupError, TypeError, AttributeError, ValueError) as error:
         raise UnsafeFileError(f"not a checkpoint of a network of samples: {error}") from None
     network = build_network(envelope.network, inputs, outputs, seed=0)
     kept.restore(network)
-    return network.eval(), {name: value for name, value in given.items() if name != "memory"}
+    if isinstance(network, ModuleZoo):
+        network.births, network.twins = births, twins
+    elif isinstance(network, HModel):
+        network.births = {int(place): factor for place, factor in births.items()}
+    return network.eval(), {name: value for name, value in given.items() if name not in ("memory", "newborns")}
