@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, func, select, update
 from sqlalchemy.exc import DatabaseError
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage import queries, system_garbage
+from evodevo.storage import queries, system_garbage, system_integrity
 from evodevo.storage.base import CheckReport, GarbageReport, Problem, individual_id
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.recording import add_event
@@ -176,6 +176,7 @@ def _row_problems(connection: Connection, *, deep: bool) -> Iterator[Problem]:
     for row in connection.execute(select(table.c.id, table.c.run_id, table.c.birth)):
         if row.id != individual_id(row.run_id, row.birth):
             yield Problem("row", f"individual {row.id}", "its id does not follow from its run and birth")
+    yield from system_integrity.problems(connection)
     if not deep:
         return
     for run_id in connection.execute(select(run_table.c.id)).scalars().all():

@@ -74,15 +74,22 @@ def individuals_by_id(connection: Connection, ids: list[str]) -> list[Individual
 
 
 def evaluations(
-    connection: Connection, *, run_id: str | None = None, individual_id: str | None = None, state: str | None = None
+    connection: Connection,
+    *,
+    run_id: str | None = None,
+    individual_id: str | None = None,
+    state: str | None = None,
+    individual_ids: list[str] | None = None,
 ) -> list[EvaluationRow]:
-    """Evaluations in order of completion, those that have not finished last."""
+    """Evaluations in order of completion, those that have not finished last; of at most a few hundred individuals."""
     table = evaluation_table
     chosen = select(table.c.id)
     if run_id is not None:
         chosen = chosen.where(table.c.run_id == run_id)
     if individual_id is not None:
         chosen = chosen.where(table.c.individual_id == individual_id)
+    if individual_ids is not None:
+        chosen = chosen.where(table.c.individual_id.in_(individual_ids))
     if state is not None:
         chosen = chosen.where(table.c.state == state)
     scores: dict[str, dict[str, Score]] = defaultdict(dict)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, func, select
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
+from evodevo.storage import queries
+from evodevo.storage.base import EvaluationRow, IndividualRow
 from evodevo.storage.queries import read_json
 from evodevo.storage.schema import blob_reference_table, evaluation_table, run_table
 from evodevo.storage.system_base import (
@@ -166,18 +169,19 @@ def components(connection: Connection, system_id: str) -> list[ComponentRow]:
 
 
 def components_of(connection: Connection, individuals: Collection[str]) -> dict[str, list[ComponentRow]]:
-    """The components that each of these paths is made of, in order; none for a path that was not kept."""
+    """The components that each of these paths is made of, in order, with the roles that they have there; none for a
+    path that was not kept."""
     use = component_use_table
     found: dict[str, list[ComponentRow]] = {one: [] for one in individuals}
     for batch in batches(individuals):
         query = (
-            _COMPONENTS.add_columns(use.c.individual_id.label("user"))
+            _COMPONENTS.add_columns(use.c.individual_id.label("user"), use.c.role.label("place_role"))
             .join(use, use.c.component_id == component_table.c.id)
             .where(use.c.individual_id.in_(batch))
             .order_by(use.c.individual_id, use.c.place)
         )
         for row in connection.execute(query):
-            found[row.user].append(_component(row))
+            found[row.user].append(replace(_component(row), role=row.place_role))
     return found
 
 
@@ -203,6 +207,20 @@ def subpaths_of(connection: Connection, individuals: Collection[str]) -> dict[st
         query = select(table).where(table.c.individual_id.in_(batch)).order_by(table.c.individual_id, table.c.place)
         for row in connection.execute(query):
             found[row.individual_id].append(row.subpath_id)
+    return found
+
+
+def individuals(connection: Connection, ids: Collection[str]) -> dict[str, IndividualRow]:
+    """Those of the given individuals that there are."""
+    return {row.id: row for batch in batches(ids) for row in queries.individuals_by_id(connection, batch)}
+
+
+def evaluations_of(connection: Connection, ids: Collection[str]) -> dict[str, list[EvaluationRow]]:
+    """Evaluations of each of these individuals in order of completion."""
+    found: dict[str, list[EvaluationRow]] = {one: [] for one in ids}
+    for batch in batches(ids):
+        for row in queries.evaluations(connection, individual_ids=batch):
+            found[row.individual_id].append(row)
     return found
 
 

@@ -176,7 +176,7 @@ def tell(
     if components and not uses:
         raise UsageError("components come with the uses of the path that they were made for; a discarded one has none.")
     made = _component_rows(connection, agent, path, components)
-    if made:
+    if made or (uses and not reading.components_of(connection, [path.id])[path.id]):
         _open(connection, agent_id, path.cycle)
     if not recording.finish_evaluation(connection, pool, agent_id, evaluation):
         return False

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from evodevo.storage import system_reading as reading
 from evodevo.storage import system_writing as writing
-from evodevo.storage.base import Evaluation, Lease
+from evodevo.storage.base import Evaluation, EvaluationRow, IndividualRow, Lease
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.engine import Database
 from evodevo.storage.failpoints import failpoint
@@ -259,7 +259,7 @@ class Systems:
             return reading.components(connection, system_id)
 
     def components_of(self, individuals: Collection[str]) -> dict[str, list[ComponentRow]]:
-        """The components of each of these paths, in order; none for a discarded one."""
+        """The components of each of these paths, in order, with their roles there; none for a discarded one."""
         with self._database.reading() as connection:
             return reading.components_of(connection, individuals)
 
@@ -267,3 +267,13 @@ class Systems:
         """The individuals inside each of these multipath ones, the main path first."""
         with self._database.reading() as connection:
             return reading.subpaths_of(connection, individuals)
+
+    def individuals(self, ids: Collection[str]) -> dict[str, IndividualRow]:
+        """The individuals of these ids with genomes and details; what is not there is left out."""
+        with self._database.reading() as connection:
+            return reading.individuals(connection, ids)
+
+    def evaluations_of(self, individuals: Collection[str]) -> dict[str, list[EvaluationRow]]:
+        """All evaluations of each of these individuals, in order of completion."""
+        with self._database.reading() as connection:
+            return reading.evaluations_of(connection, individuals)

@@ -10,7 +10,6 @@ from evodevo.storage import Evaluation, Lease, NewIndividual, Score, Store
 from evodevo.storage.system_base import NewComponent, NewPath, Use, path_id
 
 FIDELITY = "samples=100"
-ROLES = ("embedding", "encoderblock_0", "head")
 
 
 @dataclass
@@ -48,7 +47,7 @@ class Agent:
         made = [
             NewComponent(
                 f"{self.name}:{number}",
-                f"role_{number}",
+                f"role_{len(others) + number - path.first_component}",
                 10 + number,
                 self.store.blobs.put_bytes(f"{self.name}:{number}".encode() if weights is None else weights),
             )
