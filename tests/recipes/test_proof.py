@@ -70,8 +70,9 @@ def test_the_primary_experiment_has_all_arms_of_the_proof(data: str | None) -> N
     assert tuple(module.genotype.archetype for module in zoos[0].live) == PAPER
 
 
-def test_the_fixed_arms_have_no_event() -> None:
-    settings = made()
+@pytest.mark.parametrize("size", ["quick", "full"])
+def test_the_fixed_arms_have_no_event(size: str) -> None:
+    settings = made(size=size)
     for arm in settings.experiment.trainings():
         if arm.procedure != "grow":
             continue

@@ -56,7 +56,7 @@ GENERATED = Trial(
 
 
 def easy_vqa(folder: Path) -> Trial:
-    """Questions about a shape, 13 answers; images at a quarter of their side. Four splits by equal image."""
+    """Questions about a shape, 13 answers; images at 24 x 24. Four splits by equal image."""
     return Trial(
         name="easy_vqa",
         task="table",
@@ -68,10 +68,10 @@ def easy_vqa(folder: Path) -> Trial:
             "image": "image",
             "text": "question",
             "label": "answer",
-            "size": [16, 16],
+            "size": [24, 24],
         },
         inputs=(
-            InputSpec("image", "image", height=16, width=16, channels=3),
+            InputSpec("image", "image", height=24, width=24, channels=3),
             InputSpec("text", "tokens", length=10, vocabulary=64),
         ),
         outputs=(OutputSpec("label", "class", 13),),
