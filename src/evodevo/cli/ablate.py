@@ -80,7 +80,7 @@ def ablate(
     run = carry_out(
         lambda listener, begin: begin_ablation(
             what,
-            rows=rows or DEFAULT_ROWS,
+            rows=DEFAULT_ROWS if rows is None else rows,
             size=(size or Size.quick).value,
             overrides=changes,
             store=store,

@@ -65,6 +65,15 @@ class AblationLine:
         return next((one for key, one in self.result.metrics.items() if key.endswith(f" {name}")), None)
 
 
+def check_kind(run: Run) -> None:
+    """
+    Raises:
+        UsageError: the run is no ablation.
+    """
+    if run.kind != ABLATE:
+        raise UsageError(f"run {run.id} is of kind {run.kind!r}; a table of rows belongs to a run of evodevo ablate.")
+
+
 def ablation_lines(run: Run, table: Table) -> list[AblationLine]:
     """The table, as far as the run has come.
 
@@ -75,8 +84,7 @@ def ablation_lines(run: Run, table: Table) -> list[AblationLine]:
     Raises:
         UsageError: another kind of run.
     """
-    if run.kind != ABLATE:
-        raise UsageError(f"run {run.id} is of kind {run.kind!r}; a table of rows belongs to a run of evodevo ablate.")
+    check_kind(run)
     bases = {str(row.cell.get("block")): row for row in table.rows if row.name == BASE}
     found = []
     for result in table.rows:
@@ -100,6 +108,7 @@ def _code(row: AblationRow) -> str:
     return f"{row.block}{members.index(row.name) + 1}"
 
 
+Cell = str | int | float | None
 COLUMNS = (
     "row", "name", "title", "block", "switch", "seeds",
     "accuracy_mean", "accuracy_deviation", "difference", "difference_low", "difference_high", "samples",
@@ -116,25 +125,25 @@ def to_csv(lines: Sequence[AblationLine]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([_values(line)[name] for name in COLUMNS] for line in lines)
+    writer.writerows([_text(_values(line)[name]) for name in COLUMNS] for line in lines)
     return out.getvalue()
 
 
 def ablation_record(run: Run) -> dict[str, Any]:
-    """For ``--json``: the run, and each row of the CSV by its columns as texts.
+    """For ``--json``: the run, and each row of the CSV by its columns; what is not known is null.
 
     Raises:
         UsageError: the run is no ablation.
     """
+    check_kind(run)
     rows = [{name: _values(line)[name] for name in COLUMNS} for line in ablation_lines(run, compare_arms(run))]
     return {"run": run.id, "recipe": run.recipe, "state": run.state, "rows": rows,
             "caveats": list(run.settings.experiment.caveats)}  # fmt: skip
 
 
-def _values(line: AblationLine) -> dict[str, str | int]:
+def _values(line: AblationLine) -> dict[str, Cell]:
     result, difference, printed = line.result, line.difference, line.printed
     auc, f1 = line.metric("auc"), line.metric("f1_macro")
-    gap = line.gap if difference is None else difference.mean
     return {
         "row": line.code,
         "name": line.name,
@@ -144,10 +153,10 @@ def _values(line: AblationLine) -> dict[str, str | int]:
         "seeds": len(result.trainings),
         "accuracy_mean": _mean(result.test),
         "accuracy_deviation": _deviation(result.test),
-        "difference": _number(gap),
-        "difference_low": _number(None if difference is None else difference.low),
-        "difference_high": _number(None if difference is None else difference.high),
-        "samples": "" if difference is None else difference.samples,
+        "difference": line.gap if difference is None else difference.mean,
+        "difference_low": None if difference is None else difference.low,
+        "difference_high": None if difference is None else difference.high,
+        "samples": None if difference is None else difference.samples,
         "auc_mean": _mean(auc),
         "auc_deviation": _deviation(auc),
         "f1_macro_mean": _mean(f1),
@@ -159,23 +168,23 @@ def _values(line: AblationLine) -> dict[str, str | int]:
         "steps": _mean(result.steps),
         "seconds": _mean(result.training_seconds),
         "missing": "; ".join(result.missing),
-        "paper_auc": "" if printed is None else f"{printed.auc:.4f}",
-        "paper_accuracy": "" if printed is None else f"{printed.accuracy:.1f}",
-        "paper_f1": "" if printed is None else f"{printed.f1:.4f}",
-        "paper_accuracy_difference": "" if printed is None else f"{printed.accuracy - PRINTED_BASE.accuracy:.1f}",
+        "paper_auc": None if printed is None else printed.auc,
+        "paper_accuracy": None if printed is None else printed.accuracy,
+        "paper_f1": None if printed is None else printed.f1,
+        "paper_accuracy_difference": None if printed is None else round(printed.accuracy - PRINTED_BASE.accuracy, 1),
     }
 
 
-def _mean(spread: Spread | None) -> str:
-    return _number(None if spread is None else spread.mean)
+def _mean(spread: Spread | None) -> float | None:
+    return None if spread is None else spread.mean
 
 
-def _deviation(spread: Spread | None) -> str:
-    return _number(None if spread is None else spread.deviation)
+def _deviation(spread: Spread | None) -> float | None:
+    return None if spread is None else spread.deviation
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.10g}"
+def _text(cell: Cell) -> str:
+    return "" if cell is None else f"{cell:.10g}" if isinstance(cell, float) else str(cell)
 
 
 # Rows that change the task
