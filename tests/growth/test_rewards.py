@@ -45,6 +45,14 @@ def test_absolute_and_entropy() -> None:
     assert total(BEFORE, AFTER, kind="entropy", diversity=0.2) == pytest.approx(-0.8 + 0.24)
 
 
+def test_parameters_have_a_price_of_their_own() -> None:
+    """Eq. 95: beside that of FLOPs; the change is priced, or of ``absolute`` what there is."""
+    before, after = replace(BEFORE, parameters=1.0), replace(AFTER, parameters=1.5)
+    for kind, priced in (("change", 0.5), ("absolute", 1.5), ("entropy", 0.0)):
+        free, dear = (total(before, after, kind=kind, parameters=one) for one in (0.0, 0.4))
+        assert free - dear == pytest.approx(0.4 * priced)
+
+
 @pytest.mark.parametrize("kind", ["change", "absolute"])
 def test_a_clone_is_no_gain(kind: str) -> None:
     """Check 15: it costs, and it is like another; validation is as it was."""

@@ -83,7 +83,8 @@ def test_every_number_of_a_state_is_the_modules_own() -> None:
 def test_a_standing_is_of_the_zoo_as_it_answers() -> None:
     seen = probe()
     history = assess(History(), seen, dict.fromkeys(IDS, 1.0), FitnessSettings())
-    found = standing_of(seen, history, 1.25)
+    found = standing_of(seen, history, 1.25, 1.5)
+    assert found.parameters == 1.5
     assert (found.value, found.loss, found.cost, found.entropy) == (0.625, 0.9, 1.25, 0.7)
     assert found.novelty == novelty(history)
     assert found.diversity == diversity(seen)

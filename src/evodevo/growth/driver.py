@@ -179,7 +179,7 @@ class Growth:
             self.strategist.refine(state, ruling.legal, unroll(zoo, lesson, self._probed()[0]))
         rng = generator(self.seed, number, "decisions")
         decisions = self.strategist.decide(state, ruling.legal, rng)
-        bank, before = self._bank(), standing_of(seen, history, self._cost())
+        bank, before = self._bank(), standing_of(seen, history, *self._costs())
         edits, children = self._apply(number, decisions, history, ruling.replaces, bank)
         begin = share if clock is None else clock()
         born = {one.module: begin for one in edits if one.after is not None and one.module is not None}
@@ -263,7 +263,7 @@ class Growth:
         assert pending is not None
         assert pending.number == number
         seen, history = self._look()
-        after = standing_of(seen, history, self._cost())
+        after = standing_of(seen, history, *self._costs())
         found, scale = reward(
             pending.before.standing, after, (*pending.curve, after.value), self.memory.scale, self.settings.reward
         )
@@ -364,8 +364,10 @@ class Growth:
         known = [max(0.0, history.modules[one].impact) for one in sorted(born)]
         return max(self.settings.prune.tolerance, sum(known) / len(known) if known else 0.0)
 
-    def _cost(self) -> float:
-        return Resources.of(self.zoo.structure, self.around.task).flops / max(self._start.flops, 1)
+    def _costs(self) -> tuple[float, float]:
+        """FLOPs and parameters, as factors of those at the start."""
+        now = Resources.of(self.zoo.structure, self.around.task)
+        return now.flops / max(self._start.flops, 1), now.parameters / max(self._start.parameters, 1)
 
     def _conclude(self, after: State | None) -> dict[str, float]:
         """Tell the strategist what the last event was worth, now that its successor is known."""

@@ -28,6 +28,7 @@ class Stood(Settings):
     novelty: float = 0.0
     diversity: float = 0.0
     entropy: float = 0.0
+    parameters: float = 0.0
 
     @classmethod
     def of(cls, standing: Standing) -> Self:

@@ -50,10 +50,11 @@ class Standing:
     Attributes:
         value: the validation metric; higher is better.
         loss: in nats.
-        cost: of the network, as a factor of what it cost at the start of the run.
+        cost: FLOPs of the network, as a factor of those at the start of the run.
         novelty: mean over modules of 1 - redundancy.
         diversity: D(M) (19).
         entropy: of the router's weights, in nats (Algorithm 2).
+        parameters: of the network, as a factor of those at the start.
     """
 
     value: float
@@ -62,6 +63,7 @@ class Standing:
     novelty: float = 0.0
     diversity: float = 0.0
     entropy: float = 0.0
+    parameters: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def reward(
             "cost": -settings.cost * after.cost,
             "diversity": settings.diversity * after.diversity,
         }
-        return Reward(terms), scale
+        return Reward(terms | _priced(after.parameters, settings)), scale
     shaking = statistics.pstdev(curve) if len(curve) > 1 else 0.0
     terms = {
         "value": change / scale.size,
@@ -110,4 +112,9 @@ def reward(
         "novelty": settings.diversity * after.novelty,
         "instability": -settings.instability * shaking / scale.size,
     }
-    return Reward(terms), scale
+    return Reward(terms | _priced(after.parameters - before.parameters, settings)), scale
+
+
+def _priced(parameters: float, settings: RewardSettings) -> dict[str, float]:
+    """What parameters cost (95), where they have a price."""
+    return {"parameters": -settings.parameters * parameters} if settings.parameters else {}

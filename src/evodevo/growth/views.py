@@ -74,8 +74,8 @@ def state_of(
     )
 
 
-def standing_of(probe: Probe, history: History, cost: float) -> Standing:
-    """How a zoo stands; its cost is a factor of what it was at the start."""
+def standing_of(probe: Probe, history: History, cost: float, parameters: float = 0.0) -> Standing:
+    """How a zoo stands; its FLOPs and its parameters are factors of what they were at the start."""
     return Standing(
         value=probe.accuracy,
         loss=probe.loss,
@@ -83,6 +83,7 @@ def standing_of(probe: Probe, history: History, cost: float) -> Standing:
         novelty=novelty(history),
         diversity=diversity(probe),
         entropy=probe.entropy,
+        parameters=parameters,
     )
 
 

@@ -137,7 +137,8 @@ class RewardSettings(Settings):
     Attributes:
         kind: ``change`` r = dVal - eta_c dCost + eta_d mean(1 - redundancy) - k std(val) (82, 95, sign repaired);
             ``absolute`` (24); ``entropy`` (Algorithm 2).
-        cost, diversity, instability: eta_comp, eta_div, k.
+        cost, diversity, instability: eta_comp (of FLOPs), eta_div, k.
+        parameters: eta_param of eq. 95, which prices parameters beside FLOPs; not of ``entropy``.
         discount: gamma.
     """
 
@@ -145,6 +146,7 @@ class RewardSettings(Settings):
     cost: float = Field(default=0.1, ge=0)
     diversity: float = Field(default=0.05, ge=0)
     instability: float = Field(default=0.1, ge=0)
+    parameters: float = Field(default=0.0, ge=0)
     discount: float = Field(default=0.99, ge=0, le=1)
 
 
