@@ -1,0 +1,132 @@
+"""kill -9 at every named point of a cycle: what was said is there, what was not is not, and the end is the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo.storage import Store, failpoints
+
+SCRIPT = Path(__file__).with_name("system_coordinator.py")
+
+
+def coordinate(folder: Path, failpoint: str = "") -> tuple[int, str]:
+    environment = {**os.environ, failpoints.VARIABLE: failpoint}
+    if not failpoint:
+        del environment[failpoints.VARIABLE]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(SCRIPT), str(folder)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode, done.stdout
+
+
+def described(folder: Path) -> dict[str, Any]:
+    """The system without what chance or time gave it: ids of runs, attempts, and numbers of events."""
+    with Store.open(folder, "ro") as store:
+        system = store.systems.find_system("zoo").id
+        agents = {one.id: one.name for one in store.systems.agents(system)}
+        paths = {
+            path.id: (agents[agent], path.number, path.cycle, path.first_component, path.end_component)
+            for agent in agents
+            for path in store.systems.paths(agent)
+        }
+        return {
+            "agents": list(agents.values()),
+            "cycles": [
+                (agents[one.agent_id], one.number, one.round, one.view, one.state)
+                for one in store.systems.cycles(system_id=system)
+            ],
+            "paths": list(paths.values()),
+            "components": [
+                (one.id, one.role, one.parameters, one.digest, one.held, paths[one.path_id])
+                for one in store.systems.components(system)
+            ],
+            "uses": [[use.id for use in uses] for uses in store.systems.components_of(paths).values()],
+            "publications": [
+                (one.seq, one.agent, one.cycle, paths[one.path_id or ""]) for one in store.systems.publications(system)
+            ],
+            "done": [sum(row.state == "done" for row in rows) for rows in store.systems.evaluations_of(paths).values()],
+        }
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("whole") / "runs"
+    assert coordinate(folder)[1].endswith("end\n")
+    found = described(folder)
+    assert found["done"] == [1] * 12
+    assert [one[:2] for one in found["publications"]] == [
+        (seq + 1, f"Vit~{task}") for seq, task in enumerate(["root", "a", "b"] * 2)
+    ]
+    return found
+
+
+def _look(folder: Path, out: str) -> None:
+    """After a kill: all that was said is there, and nothing is there by half."""
+    with Store.open(folder, "ro") as store:
+        store.check(deep=True).require()
+        system = store.systems.find_system("zoo").id
+        seqs = {str(one.seq) for one in store.systems.publications(system)}
+        lines = [line.split() for line in out.splitlines()]
+        assert {words[1] for words in lines if words[0] == "published"} <= seqs
+        for agent in store.systems.agents(system):
+            paths = store.systems.paths(agent.id)
+            assert len(paths) % 2 == 0  # a generation is asked for whole or not at all
+            told = {row.individual_id for row in store.evaluations(agent.id, state="done")}
+            for path in paths:
+                made = [one for one in store.systems.components(system) if one.path_id == path.id]
+                uses = store.systems.components_of([path.id])[path.id]
+                kept = path.id in told and path.number % 2 == 1
+                assert (len(made), bool(uses)) == ((2, True) if kept else (0, False))
+            published = [one for one in store.systems.publications(system) if one.agent_id == agent.id]
+            closed = [one for one in store.systems.cycles(agent_id=agent.id) if one.state == "closed"]
+            assert [one.cycle for one in published] == [one.number for one in closed]
+            assert {one.path_id for one in published} <= told
+
+
+EVERY_DAY = {"before_tell_commit"}
+POINTS = [
+    pytest.param(point, marks=() if point in EVERY_DAY else pytest.mark.slow) for point in failpoints.SYSTEM_POINTS
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_any_point_leaves_all_or_nothing_and_the_same_end(
+    tmp_path: Path, uninterrupted: dict[str, Any], point: str
+) -> None:
+    folder = tmp_path / "runs"
+    for count in (1, 3):
+        code, out = coordinate(folder, f"{point}:kill@{count}")
+        assert code == -signal.SIGKILL
+        _look(folder, out)
+    code, out = coordinate(folder)
+    assert code == 0
+    assert described(folder) == uninterrupted
+    with Store.open(folder) as store:
+        store.gc(grace_seconds=0)
+        assert store.check(deep=True).ok
+
+
+def test_a_half_written_result_would_be_seen(tmp_path: Path, uninterrupted: dict[str, Any]) -> None:
+    # The test above would be worthless if a component without its path's uses went unnoticed.
+    folder = tmp_path / "runs"
+    coordinate(folder)
+    assert described(folder) == uninterrupted
+    with Store.open(folder) as store, store._database.writing() as connection:
+        connection.exec_driver_sql("DROP TRIGGER component_use_no_delete")
+        connection.exec_driver_sql("DELETE FROM component_use WHERE role <> 'shared'")
+    assert described(folder) != uninterrupted
+    with pytest.raises(AssertionError):
+        _look(folder, "")
