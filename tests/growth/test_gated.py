@@ -46,6 +46,9 @@ def test_gates_and_their_slopes() -> None:
     zoo.train()
     open_gates = {one: torch.ones((), dtype=torch.float64) for one in zoo.live}
     torch.testing.assert_close(told.inner_loss(dict(told.parameters), open_gates), whole)
+    # Weights are shared out anew: gates that are all half open change nothing, either.
+    half = {one: gate / 2 for one, gate in open_gates.items()}
+    torch.testing.assert_close(told.inner_loss(dict(told.parameters), half), whole)
     first = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     rest = {one: torch.ones((), dtype=torch.float64) for one in zoo.live[1:]}
     (slope,) = torch.autograd.grad(unrolled_loss(told, {zoo.live[0]: first, **rest}, steps=2, rate=0.1), [first])
