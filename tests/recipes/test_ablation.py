@@ -30,7 +30,8 @@ from evodevo.recipes.base import resolve
 from evodevo.recipes.experiments import ExperimentSettings
 from evodevo.recipes.module_zoo import ablation_paper
 from evodevo.recipes.module_zoo.ablation import BASE, Left, ablation, cell_of
-from evodevo.recipes.module_zoo.ablation_rows import ALL, BLOCKS, ROWS, AblationRow, chosen_rows, row_called
+from evodevo.recipes.module_zoo.ablation_row import BLOCKS, AblationRow
+from evodevo.recipes.module_zoo.ablation_rows import ALL, ROWS, chosen_rows, row_called
 from evodevo.settings import merge, validate
 from evodevo.spaces.arms import ArmPlan, expand
 from evodevo.spaces.networks import ModuleZooNetwork

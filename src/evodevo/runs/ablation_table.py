@@ -15,7 +15,8 @@ from evodevo.evaluation.right_answers import unpack
 from evodevo.recipes.module_zoo.ablation import BASE, GROWING
 from evodevo.recipes.module_zoo.ablation_paper import BASE as PRINTED_BASE
 from evodevo.recipes.module_zoo.ablation_paper import PRINTED, Printed
-from evodevo.recipes.module_zoo.ablation_rows import ROWS, AblationRow, row_called
+from evodevo.recipes.module_zoo.ablation_row import AblationRow
+from evodevo.recipes.module_zoo.ablation_rows import ROWS, row_called
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.comparison import Row, Spread, Table, compare_arms
 from evodevo.runs.driving import ABLATE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.diagrams.numbers import show
 from evodevo.recipes.module_zoo.ablation import GROWING
 from evodevo.recipes.module_zoo.ablation_paper import BASE, CAVEATS, SOURCE
-from evodevo.recipes.module_zoo.ablation_rows import BLOCKS
+from evodevo.recipes.module_zoo.ablation_row import BLOCKS
 from evodevo.report.experiment_data import Words
 from evodevo.runs.ablation_table import AblationLine, ablation_lines
 from evodevo.runs.archive import Run

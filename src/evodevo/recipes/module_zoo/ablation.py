@@ -14,7 +14,7 @@ from evodevo.errors import UsageError
 from evodevo.evaluation.network_settings import task_settings
 from evodevo.randomness import generator
 from evodevo.recipes.experiments import ExperimentSettings
-from evodevo.recipes.module_zoo.ablation_rows import BASES, BLOCKS, AblationRow, Base
+from evodevo.recipes.module_zoo.ablation_row import BASES, BLOCKS, AblationRow, Base
 from evodevo.settings import merge, validate
 from evodevo.spaces.arms import ArmPlan, ArmSpace, expand
 from evodevo.spaces.canvas import InputSizes

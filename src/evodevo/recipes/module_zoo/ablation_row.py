@@ -1,0 +1,60 @@
+"""What a row of an ablation is: data that say what it changes of its base (specification 2.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Block = Literal["A", "B", "C", "D", "more"]
+Base = Literal["nine", "fused", "growing"]
+Side = Literal["image", "text"]
+BLOCKS: Mapping[Block, str] = {
+    "A": "Individual Module System",
+    "B": "Feature Extraction Pipeline",
+    "C": "Attention Mechanism",
+    "D": "Dynamic System Configuration",
+    "more": "Further switches",
+}
+BASES: Mapping[Base, str] = {
+    "nine": "the nine modules of Table 3, which do not change",
+    "fused": "the recipe's zoo, relative positions in its fusion, and F beside the image's own tokens",
+    "growing": "the recipe's zoo, which grows while it trains",
+}
+
+
+@dataclass(frozen=True)
+class AblationRow:
+    """One row.
+
+    Attributes:
+        name: for ``--rows``.
+        title: of Table 3, or our own words.
+        block: where it stands.
+        base: what it is compared with.
+        words: what it switches.
+        zoo: changes as ``spaces.zoo_named.zoo_structure`` takes them.
+        extractor: side -> changes of how every input of that side is read.
+        grow: changes of the growth (``spaces.zoo_growth.GrowthSettings``), where the base grows.
+        forbid: operations that growth may not use.
+        rate: factor of the number of events.
+        task: changes of the task's settings; those that the task does not have leave the row out.
+        needs: sides that the task must have.
+        random: begins with as many modules as the base, of random families with random attributes.
+        shortest: warm-ups last one step, at the common learning rate.
+    """
+
+    name: str
+    title: str
+    block: Block
+    base: Base
+    words: str
+    zoo: Mapping[str, Any] = field(default_factory=dict)
+    extractor: Mapping[Side, Mapping[str, Any]] = field(default_factory=dict)
+    grow: Mapping[str, Any] = field(default_factory=dict)
+    forbid: tuple[str, ...] = ()
+    rate: float = 1.0
+    task: Mapping[str, Any] = field(default_factory=dict)
+    needs: frozenset[Side] = frozenset()
+    random: bool = False
+    shortest: bool = False
