@@ -186,5 +186,6 @@ def _draw_scale(drawing: Drawing, measure: str, most: float, y: float) -> None:
         f"V{number(y - 4 + _BAND / 4)}Z",
         "fill-memoryless-soft stroke-memoryless",
     )
-    words = f"thickness: {shorten(one_line(measure, 60), 240, 10)}, 0 to {show(most, digits=3)}; a number at the right is the last one"
+    name = shorten(one_line(measure, 60), 240, 10)
+    words = f"thickness: {name}, 0 to {show(most, digits=3)}; a number at the right is the last one"
     drawing.text(MARGIN + 48, y, words, "fill-muted", 10)
