@@ -291,10 +291,12 @@ def test_what_an_open_cycle_lost_is_trained_again(tmp_path: Path) -> None:
         assert [one.held for one in store.systems.components_of([individual])[individual]] == [True, True]
 
 
+_NO_ID = """
+UPDATE component_use SET component_id = 'x' WHERE component_id = (SELECT id FROM component WHERE number = 4);
+UPDATE component SET id = 'x' WHERE number = 4"""
 WRONG_ROWS = {
     "an id that follows from nothing": (
-        "UPDATE component_use SET component_id = '0000000000000000' WHERE component_id = "
-        "(SELECT id FROM component WHERE number = 4); UPDATE component SET id = '0000000000000000' WHERE number = 4",
+        _NO_ID,
         "its id does not follow",
     ),
     "a number that was not set aside": ("UPDATE path SET end_component = first_component", "not set aside"),
@@ -331,7 +333,7 @@ def test_check_sees_rows_that_do_not_fit(tmp_path: Path, name: str) -> None:
             triggers = connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all()
             for trigger in triggers:
                 connection.exec_driver_sql(f"DROP TRIGGER {trigger}")
-            for one in statement.split("; "):
+            for one in statement.split(";"):
                 assert connection.exec_driver_sql(one).rowcount > 0
         problems = store.check().problems
         assert any(message in problem.message for problem in problems), problems

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, and_, func, select, update
 
 from evodevo.storage import system_reading as reading
+from evodevo.storage import system_views
 from evodevo.storage.schema import blob_reference_table, evaluation_table, individual_table
 from evodevo.storage.system_schema import component_table, component_use_table, cycle_table, path_table, subpath_table
 
@@ -28,12 +29,12 @@ def roots(connection: Connection, system_id: str) -> set[str]:
     """
     cycles = reading.cycles(connection, system_id=system_id)
     running = [one for one in cycles if one.state == "open"]
-    views = {reading.view_now(connection, system_id), *(one.view for one in running)}
+    views = {system_views.view_now(connection, system_id), *(one.view for one in running)}
     views.add(max((one.view for one in cycles), default=0))
     found = {
         one.path_id
         for view in views
-        for one in reading.visible(connection, system_id, view).values()
+        for one in system_views.visible(connection, system_id, view).values()
         if one.path_id is not None
     }
     for one in running:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sqlalchemy import Connection, and_, select
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage import system_garbage
+from evodevo.storage import system_garbage, system_parts
 from evodevo.storage import system_reading as reading
 from evodevo.storage.base import Problem
 from evodevo.storage.system_base import component_key, path_id
@@ -75,7 +75,9 @@ def _publications(connection: Connection, system_id: str, names: dict[str, str])
 
 def _weights(connection: Connection, system_id: str) -> Iterator[Problem]:
     needed = system_garbage.roots(connection, system_id)
-    gone = {part.id for parts in reading.components_of(connection, needed).values() for part in parts if not part.held}
+    gone = {
+        part.id for parts in system_parts.components_of(connection, needed).values() for part in parts if not part.held
+    }
     for name in sorted(gone):
         yield Problem(
             "row",

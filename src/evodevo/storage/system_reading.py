@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, and_, func, select
@@ -13,26 +11,9 @@ from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.storage import queries
 from evodevo.storage.base import EvaluationRow, IndividualRow
 from evodevo.storage.queries import read_json
-from evodevo.storage.schema import blob_reference_table, evaluation_table, run_table
-from evodevo.storage.system_base import (
-    AgentRow,
-    ComponentRow,
-    Counters,
-    CycleRow,
-    PathRow,
-    Publication,
-    SystemRow,
-)
-from evodevo.storage.system_schema import (
-    agent_table,
-    component_table,
-    component_use_table,
-    cycle_table,
-    path_table,
-    publication_table,
-    subpath_table,
-    system_table,
-)
+from evodevo.storage.schema import evaluation_table, run_table
+from evodevo.storage.system_base import AgentRow, Counters, CycleRow, PathRow, SystemRow
+from evodevo.storage.system_schema import agent_table, cycle_table, path_table, system_table
 
 BATCH = 500
 
@@ -162,54 +143,6 @@ def counters(connection: Connection, agent_id: str) -> Counters:
     return Counters(0 if number is None else int(number) + 1, int(end or 0))
 
 
-def components(connection: Connection, system_id: str) -> list[ComponentRow]:
-    """All components of a system, by agent and number."""
-    query = _COMPONENTS.where(agent_table.c.system_id == system_id)
-    return [_component(row) for row in connection.execute(query.order_by(agent_table.c.name, component_table.c.number))]
-
-
-def components_of(connection: Connection, individuals: Collection[str]) -> dict[str, list[ComponentRow]]:
-    """The components that each of these paths is made of, in order, with the roles that they have there; none for a
-    path that was not kept."""
-    use = component_use_table
-    found: dict[str, list[ComponentRow]] = {one: [] for one in individuals}
-    for batch in batches(individuals):
-        query = (
-            _COMPONENTS.add_columns(use.c.individual_id.label("user"), use.c.role.label("place_role"))
-            .join(use, use.c.component_id == component_table.c.id)
-            .where(use.c.individual_id.in_(batch))
-            .order_by(use.c.individual_id, use.c.place)
-        )
-        for row in connection.execute(query):
-            found[row.user].append(replace(_component(row), role=row.place_role))
-    return found
-
-
-def components_of_path(connection: Connection, individual: str) -> list[ComponentRow]:
-    """The components that were made for a path, by number."""
-    query = _COMPONENTS.where(component_table.c.individual_id == individual).order_by(component_table.c.number)
-    return [_component(row) for row in connection.execute(query)]
-
-
-def missing_components(connection: Connection, names: dict[str, str]) -> list[str]:
-    """Of keys with their names, the names of those that are not recorded."""
-    there: set[str] = set()
-    for batch in batches(names):
-        there.update(connection.execute(select(component_table.c.id).where(component_table.c.id.in_(batch))).scalars())
-    return [name for key, name in names.items() if key not in there]
-
-
-def subpaths_of(connection: Connection, individuals: Collection[str]) -> dict[str, list[str]]:
-    """The individuals inside each of these multipath ones, the main path first."""
-    table = subpath_table
-    found: dict[str, list[str]] = {one: [] for one in individuals}
-    for batch in batches(individuals):
-        query = select(table).where(table.c.individual_id.in_(batch)).order_by(table.c.individual_id, table.c.place)
-        for row in connection.execute(query):
-            found[row.individual_id].append(row.subpath_id)
-    return found
-
-
 def individuals(connection: Connection, ids: Collection[str]) -> dict[str, IndividualRow]:
     """Those of the given individuals that there are."""
     return {row.id: row for batch in batches(ids) for row in queries.individuals_by_id(connection, batch)}
@@ -224,54 +157,6 @@ def evaluations_of(connection: Connection, ids: Collection[str]) -> dict[str, li
     return found
 
 
-def publications(
-    connection: Connection, system_id: str, *, until: int | None = None, agent_id: str | None = None
-) -> list[Publication]:
-    """What was published, in order, up to a view."""
-    table = publication_table
-    query = (
-        select(table, agent_table.c.name)
-        .join(agent_table, agent_table.c.run_id == table.c.agent_id)
-        .where(table.c.system_id == system_id)
-        .order_by(table.c.seq)
-    )
-    if until is not None:
-        query = query.where(table.c.seq <= until)
-    if agent_id is not None:
-        query = query.where(table.c.agent_id == agent_id)
-    return [
-        Publication(row.seq, row.agent_id, row.name, row.cycle, row.individual_id) for row in connection.execute(query)
-    ]
-
-
-def view_now(connection: Connection, system_id: str) -> int:
-    """The largest seq that was published; 0 where nothing was."""
-    query = select(func.max(publication_table.c.seq)).where(publication_table.c.system_id == system_id)
-    return int(connection.execute(query).scalar() or 0)
-
-
-def visible(connection: Connection, system_id: str, view: int) -> dict[str, Publication]:
-    """Agent's name -> what it offers at a view, in the order of publication; whoever withdrew is not in it."""
-    latest: dict[str, Publication] = {}
-    for one in publications(connection, system_id, until=view):
-        latest.pop(one.agent, None)
-        if one.path_id is not None:
-            latest[one.agent] = one
-    return latest
-
-
-def locks(connection: Connection, system_id: str, view: int) -> dict[str, frozenset[str]]:
-    """Component -> names of the agents whose publication at the view uses it. What a multipath one merely runs
-    through is pinned, not locked (specification 1.5, 6)."""
-    offered = visible(connection, system_id, view)
-    users: dict[str, set[str]] = defaultdict(set)
-    used = components_of(connection, [one.path_id for one in offered.values() if one.path_id is not None])
-    for name, one in offered.items():
-        for component in used[one.path_id or ""]:
-            users[component.id].add(name)
-    return {component: frozenset(names) for component, names in sorted(users.items())}
-
-
 def batches(names: Collection[str]) -> Iterator[list[str]]:
     """Pieces that fit one statement: SQLite takes a bounded number of values."""
     every = list(names)
@@ -282,21 +167,10 @@ def batches(names: Collection[str]) -> Iterator[list[str]]:
 _SYSTEMS: Select[Any] = select(run_table, system_table.c.name).join(
     system_table, system_table.c.run_id == run_table.c.id
 )
+
+
 _AGENTS: Select[Any] = select(agent_table, run_table.c.seed, run_table.c.settings).join(
     run_table, run_table.c.id == agent_table.c.run_id
-)
-_HELD = (
-    select(blob_reference_table.c.owner_id)
-    .where(
-        blob_reference_table.c.owner_kind == "component",
-        blob_reference_table.c.owner_id == component_table.c.id,
-        blob_reference_table.c.released == 0,
-    )
-    .exists()
-    .label("held")
-)
-_COMPONENTS: Select[Any] = select(component_table, agent_table.c.name.label("agent_name"), _HELD).join(
-    agent_table, agent_table.c.run_id == component_table.c.agent_id
 )
 
 
@@ -321,9 +195,3 @@ def _cycle(row: Row[Any]) -> CycleRow:
 
 def _path(row: Row[Any]) -> PathRow:
     return PathRow(row.individual_id, row.agent_id, row.number, row.cycle, row.first_component, row.end_component)
-
-
-def _component(row: Row[Any]) -> ComponentRow:
-    name = f"{row.agent_name}:{row.number}"
-    made_for = row.individual_id
-    return ComponentRow(name, row.agent_id, row.number, row.role, row.parameters, row.digest, made_for, bool(row.held))

@@ -1,4 +1,7 @@
-"""What the store keeps of multitask systems: open this file first, then ``system_writing`` and ``system_reading``.
+"""What the store keeps of multitask systems: open this file first.
+
+Writes: ``system_writing`` and ``system_paths``. Reads: ``system_reading``, ``system_parts``, ``system_views``. What may
+go: ``system_garbage``. The tables: ``system_schema``.
 
 ``store.systems`` is one of these. A system is a run, an agent is a run, a path is an individual of its agent's run:
 leases (``store.acquire(agent.id)``), evaluations, ancestry and events are read and held as those of every run.
@@ -12,6 +15,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from evodevo.storage import system_parts, system_views
+from evodevo.storage import system_paths as asking
 from evodevo.storage import system_reading as reading
 from evodevo.storage import system_writing as writing
 from evodevo.storage.base import Evaluation, EvaluationRow, IndividualRow, Lease
@@ -142,7 +147,7 @@ class Systems:
             How many were new.
         """
         with self._writing(lease) as connection:
-            count = writing.ask(connection, lease.run_id, cycle, paths)
+            count = asking.ask(connection, lease.run_id, cycle, paths)
             failpoint("before_ask_commit")
         failpoint("after_ask_commit")
         return count
@@ -166,7 +171,7 @@ class Systems:
             False, with nothing written, where this attempt ended before or a later one has begun.
         """
         with self._writing(lease) as connection:
-            accepted = writing.tell(connection, self._pool, lease.run_id, evaluation, components, uses)
+            accepted = asking.tell(connection, self._pool, lease.run_id, evaluation, components, uses)
             failpoint("before_tell_commit")
         failpoint("after_tell_commit")
         return accepted
@@ -236,37 +241,37 @@ class Systems:
     def publications(self, system_id: str, *, until: int | None = None) -> list[Publication]:
         """All that was published, in order, up to a view."""
         with self._database.reading() as connection:
-            return reading.publications(connection, system_id, until=until)
+            return system_views.publications(connection, system_id, until=until)
 
     def view_now(self, system_id: str) -> int:
         """The view that sees everything published so far."""
         with self._database.reading() as connection:
-            return reading.view_now(connection, system_id)
+            return system_views.view_now(connection, system_id)
 
     def visible(self, system_id: str, view: int) -> dict[str, Publication]:
         """Agent's name -> what it offers at a view; whoever withdrew is not in it."""
         with self._database.reading() as connection:
-            return reading.visible(connection, system_id, view)
+            return system_views.visible(connection, system_id, view)
 
     def locks(self, system_id: str, view: int) -> dict[str, frozenset[str]]:
         """Component -> names of the agents whose publication at the view uses it; derived, never stored."""
         with self._database.reading() as connection:
-            return reading.locks(connection, system_id, view)
+            return system_views.locks(connection, system_id, view)
 
     def components(self, system_id: str) -> list[ComponentRow]:
         """All components of a system, by agent and number."""
         with self._database.reading() as connection:
-            return reading.components(connection, system_id)
+            return system_parts.components(connection, system_id)
 
     def components_of(self, individuals: Collection[str]) -> dict[str, list[ComponentRow]]:
         """The components of each of these paths, in order, with their roles there; none for a discarded one."""
         with self._database.reading() as connection:
-            return reading.components_of(connection, individuals)
+            return system_parts.components_of(connection, individuals)
 
     def subpaths_of(self, individuals: Collection[str]) -> dict[str, list[str]]:
         """The individuals inside each of these multipath ones, the main path first."""
         with self._database.reading() as connection:
-            return reading.subpaths_of(connection, individuals)
+            return system_parts.subpaths_of(connection, individuals)
 
     def individuals(self, ids: Collection[str]) -> dict[str, IndividualRow]:
         """The individuals of these ids with genomes and details; what is not there is left out."""
