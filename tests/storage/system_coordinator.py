@@ -1,6 +1,7 @@
-"""A process that runs a small system in rounds: started by tests that kill it. ``system_coordinator.py FOLDER``.
+"""A process that runs a small system: started by tests that kill it. ``system_coordinator.py FOLDER [TASK CYCLES]``.
 
-It goes on where an earlier one was killed, and prints a line after each thing that it believes to be safe for ever.
+Without a task it runs all agents in rounds, goes on where an earlier one was killed, and prints a line after each thing
+that it believes to be safe for ever. With one it runs that agent freely: each cycle sees what is there when it begins.
 """
 
 from __future__ import annotations
@@ -40,11 +41,23 @@ def run(store: Store) -> None:
     say("end")
 
 
-def run_cycle(store: Store, lease: Lease, number: int, view: int) -> None:
+def run_free(store: Store, task: str, cycles: int) -> None:
+    """Cycles of one agent that look at what others have published in the meantime."""
+    systems = store.systems
+    (agent,) = [one for one in systems.agents(systems.find_system("zoo").id) if one.task == task]
+    lease = store.acquire(agent.id)
+    say("held")
+    for number in range(cycles):
+        run_cycle(store, lease, number, None)
+    say("end")
+    sys.stdin.read()
+
+
+def run_cycle(store: Store, lease: Lease, number: int, view: int | None) -> None:
     systems = store.systems
     if any(one.number == number and one.state == "closed" for one in systems.cycles(agent_id=lease.run_id)):
         return
-    systems.begin_cycle(lease, number, round=number, view=view)
+    seen = systems.begin_cycle(lease, number, round=None if view is None else number, view=view).view
     agent = systems.agent(lease.run_id)
     if not systems.paths(lease.run_id, number):
         counters = systems.counters(lease.run_id)
@@ -55,7 +68,7 @@ def run_cycle(store: Store, lease: Lease, number: int, view: int) -> None:
             [path_of(lease.run_id, counters.path + child, first[child]) for child in range(CHILDREN)],
         )
     say("asked", agent.name, number)
-    offered = systems.visible(agent.system_id, view).get("Vit~root")
+    offered = systems.visible(agent.system_id, seen).get("Vit~root")
     shared = [] if offered is None else [systems.components_of([offered.path_id or ""])[offered.path_id or ""][0]]
     for path in systems.open_asks(lease.run_id):
         tell(store, lease, agent.name, path, [Use("shared", one.id) for one in shared])
@@ -78,4 +91,7 @@ def tell(store: Store, lease: Lease, agent: str, path: PathRow, shared: list[Use
 
 if __name__ == "__main__":
     with Store.open(sys.argv[1]) as opened:
-        run(opened)
+        if len(sys.argv) > 2:
+            run_free(opened, sys.argv[2], int(sys.argv[3]))
+        else:
+            run(opened)

@@ -136,9 +136,10 @@ def test_a_cycle_begins_once_and_one_at_a_time(store: Store) -> None:
     system = new_system(store)
     agent = new_agent(store, system, "a")
     systems = store.systems
-    assert systems.begin_cycle(agent.lease, 0, round=0, view=0)
+    begun = systems.begin_cycle(agent.lease, 0, round=0, view=0)
     before = said(store)
-    assert not systems.begin_cycle(agent.lease, 0, round=0, view=0)
+    for view in (0, None):
+        assert systems.begin_cycle(agent.lease, 0, round=0, view=view) == begun == systems.open_cycle(agent.id)
     for number, round, view in ((1, 0, 0), (0, 1, 0), (0, None, 0)):
         with pytest.raises(UsageError, match="is in cycle 0"):
             systems.begin_cycle(agent.lease, number, round=round, view=view)

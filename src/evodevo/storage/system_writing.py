@@ -60,13 +60,13 @@ def add_agent(
     return run_id
 
 
-def begin_cycle(connection: Connection, agent_id: str, number: int, round: int | None, view: int) -> bool:
-    """Commit what a cycle sees, before it looks; returns False where it had begun so already."""
+def begin_cycle(connection: Connection, agent_id: str, number: int, round: int | None, view: int | None) -> CycleRow:
+    """Commit what a cycle sees, before it looks; one that has begun so already is left as it is."""
     agent = reading.agent(connection, agent_id)
     current = reading.open_cycle(connection, agent_id)
     if current is not None:
-        if (current.number, current.round, current.view) == (number, round, view):
-            return False
+        if (current.number, current.round) == (number, round) and view in (None, current.view):
+            return current
         raise UsageError(
             f"{agent.name} is in cycle {current.number} (round {current.round}, view {current.view}); "
             f"finish it before cycle {number} (round {round}, view {view})."
@@ -77,14 +77,15 @@ def begin_cycle(connection: Connection, agent_id: str, number: int, round: int |
             f"{agent.name} has ended cycle {last}; the next one has a greater number than that, not {number}."
         )
     newest = system_views.view_now(connection, agent.system_id)
-    if not 0 <= view <= newest:
+    seen = newest if view is None else view
+    if not 0 <= seen <= newest:
         raise UsageError(f"a view lies from 0 to {newest}, what was published last; got {view}.")
-    _check_whole(connection, agent.system_id, view)
-    payload = {"cycle": number, "round": round, "view": view}
+    _check_whole(connection, agent.system_id, seen)
+    payload = {"cycle": number, "round": round, "view": seen}
     seq = recording.add_event(connection, agent_id, "cycle.begun", agent_id, payload)
-    row = {"agent_id": agent_id, "number": number, "round": round, "view_seq": view, "state": "open"}
+    row = {"agent_id": agent_id, "number": number, "round": round, "view_seq": seen, "state": "open"}
     connection.execute(insert(cycle_table).values(**row, retained="[]", opened_seq=seq))
-    return True
+    return CycleRow(agent_id, number, round, seen, "open", ())
 
 
 def publish(

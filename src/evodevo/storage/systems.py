@@ -120,23 +120,24 @@ class Systems:
 
     # A cycle: begin, ask, tell, publish
 
-    def begin_cycle(self, lease: Lease, number: int, *, round: int | None, view: int) -> bool:
-        """Commit what a cycle of the agent may see, before anything of it is read.
+    def begin_cycle(self, lease: Lease, number: int, *, round: int | None, view: int | None) -> CycleRow:
+        """Commit what a cycle of the agent may see, before anything of it is read; repeating it changes nothing.
 
         Args:
             lease: of the agent's run.
             number: greater than those of its earlier cycles.
             round: the round it belongs to; None without rounds.
-            view: publications with a seq up to this one are seen; their weights must be there.
+            view: publications with a seq up to this one are seen, and their weights must be there; None sees all
+                that there are at this moment.
 
         Returns:
-            False where this very cycle is open already.
+            The open cycle, with its view.
         """
         with self._writing(lease) as connection:
-            fresh = writing.begin_cycle(connection, lease.run_id, number, round, view)
+            cycle = writing.begin_cycle(connection, lease.run_id, number, round, view)
             failpoint("before_cycle_commit")
         failpoint("after_cycle_commit")
-        return fresh
+        return cycle
 
     def ask(self, lease: Lease, cycle: int, paths: Sequence[NewPath]) -> int:
         """Record paths before they are trained, with the numbers set aside for their components; all or none.

@@ -29,8 +29,7 @@ class Agent:
 
     def begin(self, *, view: int | None = None, round: int | None = None) -> None:
         self.cycle += 1
-        seen = self.store.systems.view_now(self.system) if view is None else view
-        self.store.systems.begin_cycle(self.lease, self.cycle, round=round, view=seen)
+        self.store.systems.begin_cycle(self.lease, self.cycle, round=round, view=view)
 
     def new_path(self, *, components: int = 2, subpaths: Sequence[str] = (), **other: Any) -> NewPath:
         """The next path, with numbers for some new components."""
