@@ -1,0 +1,115 @@
+"""Who lives on in a population of paths: those that improved, the best few of them, one at a cycle's end.
+
+Source: specification ``munet.md`` 2.8 to 2.10; µ4Net, section 3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from evodevo.errors import UsageError
+from evodevo.settings import Settings
+
+
+class PopulationSettings(Settings):
+    """How many paths an agent keeps while a cycle runs, and which."""
+
+    cap: int | None = Field(default=5, ge=1, description="paths that live on after a generation; None = all")
+    prune: Literal["top", "stochastic"] = Field(
+        default="top",
+        description="the best, or (V4b) the best and then each with probability 0.5^offspring, best first",
+    )
+    ties: Literal["oldest", "recent"] = Field(default="oldest", description="which of equally good paths is the best")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A scored path of an agent.
+
+    Attributes:
+        id: unique in the system.
+        number: counted by its agent; a lower one is older.
+        score: finite; a path without one is never a member.
+        offspring: how often it was chosen as a parent by its own agent.
+
+    Raises:
+        UsageError: a score that is not finite.
+    """
+
+    id: str
+    number: int
+    score: float
+    offspring: int = 0
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.score):
+            raise UsageError(f"path {self.id}: a member of a population has a finite score, got {self.score}.")
+
+    @property
+    def acceptance(self) -> float:
+        """``0.5^offspring``: how likely it is accepted where it is considered."""
+        return float(0.5**self.offspring)
+
+
+Population = tuple[Member, ...]
+
+
+def ordered(population: Iterable[Member], ties: Literal["oldest", "recent"] = "oldest") -> Population:
+    """Best first; equals by age."""
+    sign = 1 if ties == "oldest" else -1
+    return tuple(sorted(population, key=lambda one: (-one.score, sign * one.number)))
+
+
+def best(population: Iterable[Member], ties: Literal["oldest", "recent"] = "oldest") -> Member | None:
+    """The best member; None where nobody lives."""
+    return next(iter(ordered(population, ties)), None)
+
+
+def with_generation(
+    population: Sequence[Member], improved: Sequence[Member], settings: PopulationSettings, rng: np.random.Generator
+) -> Population:
+    """The population after a generation, best first; the best is always in it.
+
+    Args:
+        population: before.
+        improved: the children that exceeded their bar.
+        settings: of the population.
+        rng: draws only where pruning is stochastic.
+
+    Raises:
+        UsageError: a path is in it twice.
+    """
+    everyone = ordered([*population, *improved], settings.ties)
+    if len({one.id for one in everyone}) != len(everyone):
+        raise UsageError("a path is told once; one of this generation is in the population already.")
+    cap = len(everyone) if settings.cap is None else settings.cap
+    if len(everyone) <= cap:
+        return everyone
+    if settings.prune == "top":
+        return everyone[:cap]
+    return ordered(_survivors(list(everyone), cap, rng), settings.ties)
+
+
+def with_offspring(population: Sequence[Member], parent: str) -> Population:
+    """The population after one of it was chosen as a parent."""
+    return tuple(replace(one, offspring=one.offspring + (one.id == parent)) for one in population)
+
+
+def at_cycle_end(population: Sequence[Member], settings: PopulationSettings) -> Population:
+    """Only the best stays; it is what the agent publishes."""
+    return ordered(population, settings.ties)[:1]
+
+
+def _survivors(rest: list[Member], cap: int, rng: np.random.Generator) -> list[Member]:
+    alive = [rest.pop(0)]
+    while rest and len(alive) < cap:
+        chosen = next((one for one in rest if rng.random() < one.acceptance), rest[0])
+        rest.remove(chosen)
+        alive.append(chosen)
+    return alive

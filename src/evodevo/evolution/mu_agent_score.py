@@ -1,0 +1,136 @@
+"""What a path of a multitask system is worth: its accuracy, discounted by the parameters and FLOPs it answers for.
+
+Source: specification ``munet.md`` 1.6, 2.8 and 2.9; µNet (2205.10937). A parameter that several agents use is split
+evenly among them, so that the accounts of all agents add up to the distinct parameters of the system.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from evodevo.errors import UsageError
+from evodevo.settings import Settings
+
+Locks = Mapping[str, AbstractSet[str]]
+"""Component -> names of the agents whose publication uses it; who is not in it is used by none."""
+
+
+class ScoreSettings(Settings):
+    """How much size and work cost. A factor whose base is 0 is left out."""
+
+    scale: float = Field(default=0.98, gt=0, le=1, description="factor of a path as large as the base; 1 = no cost")
+    base_parameters: float | None = Field(default=None, ge=0, description="parameters; None = those of the root")
+    base_flops: float | None = Field(default=None, ge=0, description="FLOPs of a sample; None = those of the root")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a path answers for, before it is trained: none of it depends on weights.
+
+    Attributes:
+        accounted: parameters, shared ones in part.
+        flops: of one forward pass at batch 1, at the path's image size.
+        factor: by which its accuracy is multiplied, in (0, 1].
+    """
+
+    accounted: float
+    flops: float
+    factor: float
+
+
+NO_COST = ScoreSettings(scale=1.0, base_parameters=0.0, base_flops=0.0)
+"""Of multipath agents: the score is the accuracy."""
+
+
+def accounted_parameters(components: Iterable[tuple[str, int]], locks: Locks, agent: str) -> float:
+    """``Σ parameters(c) / |locks(c) ∪ {agent}|``.
+
+    Args:
+        components: (id, parameters) of all that the path is made of.
+        locks: by component id.
+        agent: whose path it is; it counts once, whether it published the component already or not.
+    """
+    return math.fsum(size / len({agent, *locks.get(name, ())}) for name, size in components)
+
+
+def cost(accounted: float, flops: float, settings: ScoreSettings, root: tuple[float, float]) -> Cost:
+    """The discount of a path.
+
+    Args:
+        accounted: parameters.
+        flops: of a sample.
+        settings: of the score.
+        root: parameters and FLOPs of the system's root; bases where the settings name none.
+    """
+    bases = (settings.base_parameters, settings.base_flops)
+    factor = 1.0
+    for amount, given, of_root in zip((accounted, flops), bases, root, strict=True):
+        base = of_root if given is None else given
+        if base:
+            factor *= settings.scale ** (amount / base)
+    return Cost(accounted, flops, factor)
+
+
+def score(quality: float | None, factor: float) -> float | None:
+    """``quality · factor``; None where there is no quality, and None is never compared.
+
+    Raises:
+        UsageError: a quality below 0.
+    """
+    if quality is None or math.isnan(quality):
+        return None
+    if quality < 0:
+        raise UsageError(f"a quality is an accuracy in [0, 1]; got {quality}.")
+    return quality * factor
+
+
+def bar(parent_score: float | None, *, counts: bool) -> float | None:
+    """What a child has to exceed: its parent's score, or None (anything does).
+
+    Args:
+        parent_score: None where it was never scored.
+        counts: whether the parent is a path of the same agent (in earlier code: of the same task). A path of others,
+            a root and a path drawn at random set no bar.
+    """
+    return parent_score if counts else None
+
+
+def quality_bar(bar: float | None, factor: float) -> float | None:
+    """The bar as a worker sees it: ``quality > quality_bar`` exactly where ``quality · factor > bar``.
+
+    ``bar / factor`` alone would not do: accuracies tie all the time, and one rounding would call a tie an improvement.
+    """
+    if bar is None:
+        return None
+    quality = bar / factor
+    while quality * factor > bar:
+        quality = math.nextafter(quality, -math.inf)
+    while math.nextafter(quality, math.inf) * factor <= bar:
+        quality = math.nextafter(quality, math.inf)
+    return quality
+
+
+def kept_evaluation(
+    evals: Sequence[float | None], quality_bar: float | None, *, rule: Literal["above", "reaches"] = "above"
+) -> int | None:
+    """Which of a child's evaluations gives the weights that are kept; None discards the child.
+
+    Args:
+        evals: validation accuracies in the order of training; None or NaN are never kept.
+        quality_bar: None lets any pass.
+        rule: "above": it exceeds the bar and all before it, so the first of equals is kept (µ4Net); "reaches": it
+            reaches them, so the last is (µ2Net, µ3Net).
+    """
+    kept = None
+    for place, value in enumerate(evals):
+        if value is None or math.isnan(value):
+            continue
+        if quality_bar is None or value > quality_bar or (rule == "reaches" and value == quality_bar):
+            kept, quality_bar = place, value
+    return kept
