@@ -16,6 +16,7 @@ from evodevo.spaces.path_hyperparameters import (
     multipath_hyperparameters,
     singlepath_hyperparameters,
 )
+from evodevo.spaces.vision_path import PRESETS
 
 VERSIONS: tuple[Version, ...] = ("paper", "v4", "v4b", "v3")
 EVERY = [singlepath_hyperparameters(size, version) for size in RANGES for version in VERSIONS]
@@ -73,6 +74,13 @@ def test_sizes_and_versions_differ_where_the_table_says() -> None:
     )
     assert singlepath_hyperparameters("l", "v3").default_mu() == {MU: 0.2}
     assert "adapter_dim" not in singlepath_hyperparameters("ti3").by_key
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_defaults_are_the_preset_s_and_every_value_can_be_built(name: str) -> None:
+    structure, given = PRESETS[name], RANGES[name.lower()]
+    assert (structure.layers, structure.image_size) == (given.layers[2], given.image_size)
+    assert all(size % structure.patch == 0 for size in given.image_sizes)
 
 
 @pytest.mark.parametrize("space", EVERY)

@@ -154,14 +154,15 @@ class PathRange(Settings):
 
 _SIXTEENS = tuple(range(16, 113, 16))
 RANGES: dict[str, PathRange] = {
-    "tiny": PathRange(layers=(0, 3, 3), image_sizes=(16, 32, 48), image_size=32),
+    "tiny": PathRange(layers=(0, 3, 3), image_sizes=(8, 16, 24, 32), image_size=16),
     "t0": PathRange(layers=(0, 3, 0), image_sizes=(32, 48), image_size=32),
     "ti3": PathRange(layers=(0, 3, 3), image_sizes=_SIXTEENS, image_size=32),
-    "ti": PathRange(layers=(0, 12, 12), image_sizes=_SIXTEENS, image_size=32),
+    "ti": PathRange(layers=(0, 12, 12), image_sizes=tuple(range(32, 225, 32)), image_size=224),
     "b": PathRange(layers=(0, 12, 12), image_sizes=_SIXTEENS, image_size=80),
     "l": PathRange(layers=(0, 25, 24), image_sizes=(224, 384), image_size=384),
 }
-"""By size. "tiny" and "ti" are ours; the others are the published ones. L may exceed its root by one layer."""
+"""By size, as ``vision_path.PRESETS`` calls them, in small letters. "tiny" and "ti" are ours; the others are the
+published ones. L may exceed its root by one layer."""
 
 
 def singlepath_hyperparameters(size: str | PathRange = "ti3", version: Version = "paper") -> Hyperparameters:

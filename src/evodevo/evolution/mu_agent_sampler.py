@@ -1,0 +1,124 @@
+"""How likely each agent's path is drawn: all alike, or by what its paths did for others before and how near they are.
+
+The published agents draw uniformly and name that as room for improvement (specification ``munet.md`` Part 6, point 15).
+The informed sampler is ours. A share of its draws stays uniform, so that nobody is given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from evodevo.errors import UsageError
+from evodevo.settings import Settings
+
+
+class SamplerSettings(Settings):
+    """Uniform, or informed."""
+
+    kind: Literal["uniform", "informed"] = Field(
+        default="uniform", description="draw all alike, or by past success and similarity"
+    )
+    explore: float = Field(default=0.25, gt=0, le=1, description="share of an informed draw that is uniform")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What came of an agent's paths: children that used one, and how many of those improved."""
+
+    trials: int = 0
+    successes: int = 0
+
+    @property
+    def rate(self) -> float:
+        """The share of successes, with one success and one failure added: 1/2 where nothing is known."""
+        return (self.successes + 1) / (self.trials + 2)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of agents, by name.
+
+    Attributes:
+        records: of their paths' use; an absent one was never tried.
+        similarity: of their task to the one at hand, in [0, 1]; an absent one counts as the mean of the others.
+    """
+
+    records: Mapping[str, Record] = field(default_factory=dict)
+    similarity: Mapping[str, float] = field(default_factory=dict)
+
+
+def records(history: Iterable[tuple[Collection[str], bool]]) -> dict[str, Record]:
+    """Count uses.
+
+    Args:
+        history: for each child, the agents whose paths it used, and whether it improved.
+    """
+    counts: dict[str, Record] = {}
+    for agents, improved in history:
+        for agent in sorted(set(agents)):
+            before = counts.get(agent, Record())
+            counts[agent] = Record(before.trials + 1, before.successes + bool(improved))
+    return counts
+
+
+def component_similarity(one: Mapping[str, int], other: Mapping[str, int]) -> float:
+    """The share of parameters that two paths have in common, of all that either has: 1 for one path, 0 for strangers.
+
+    Args:
+        one, other: component id -> parameters.
+    """
+    union = {**one, **other}
+    total = sum(union.values())
+    return sum(size for name, size in one.items() if name in other) / total if total else 0.0
+
+
+def agent_weights(agents: Collection[str], settings: SamplerSettings, evidence: Evidence) -> dict[str, float]:
+    """The weight of each agent's path in a draw, positive; they are not normalised over paths.
+
+    Informed: ``explore / n + (1 - explore) · w / Σw``, where w is the rate of success times the similarity.
+
+    Args:
+        agents: names, once or more.
+        settings: of the sampler.
+        evidence: of what is known.
+
+    Raises:
+        UsageError: a similarity outside [0, 1].
+    """
+    names = sorted(set(agents))
+    if settings.kind == "uniform" or not names:
+        return dict.fromkeys(names, 1.0)
+    known = [evidence.similarity[name] for name in names if name in evidence.similarity]
+    if any(not 0 <= value <= 1 for value in known):
+        raise UsageError(f"a similarity is in [0, 1]; got {known}.")
+    usual = sum(known) / len(known) if known else 1.0
+    raw = {name: evidence.records.get(name, Record()).rate * evidence.similarity.get(name, usual) for name in names}
+    total = sum(raw.values())
+    if not total:
+        return dict.fromkeys(names, 1.0)
+    return {
+        name: settings.explore / len(names) + (1 - settings.explore) * weight / total for name, weight in raw.items()
+    }
+
+
+def draw(names: Sequence[str], weights: Mapping[str, float] | None, rng: np.random.Generator) -> tuple[int, float]:
+    """Draw one of several with one number.
+
+    Args:
+        names: at least one; the same one may stand there more than once.
+        weights: by name, positive; None = all alike.
+        rng: draws one number.
+
+    Returns:
+        The place that was drawn, and how likely it was.
+    """
+    shares = np.array([1.0 if weights is None else weights[name] for name in names])
+    shares /= shares.sum()
+    # The sum may end a rounding below 1, and the draw above it.
+    place = min(int(np.searchsorted(np.cumsum(shares), rng.random(), side="right")), len(names) - 1)
+    return place, float(shares[place])
