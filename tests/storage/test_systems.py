@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,8 @@ def test_a_cycle_sees_what_was_published_before_its_view(store: Store) -> None:
     assert store.systems.view_now(other) == 0
     assert new_agent(store, other, "a").run_cycle()
     assert [one.seq for one in store.systems.publications(other)] == [1]
+    store.systems.withdraw(first.lease)
+    assert store.systems.visible(system, 3) == {}  # whatever the other system has at seq 1
 
 
 def test_a_cycle_begins_once_and_one_at_a_time(store: Store) -> None:
@@ -287,6 +290,21 @@ def test_a_component_without_its_blob_is_refused(store: Store) -> None:
     with pytest.raises(NotFoundError, match="not in the pool"):
         store.systems.tell(agent.lease, result(path), made, [Use("head", "Vit~a:2")])
     assert said(store) == before
+
+
+def test_a_path_that_failed_is_made_of_nothing(store: Store) -> None:
+    agent, _, _ = _a_told_path(store)
+    path = agent.ask()
+    failed = replace(result(path), state="failed", reason="diverged", scores={})
+    before = said(store)
+    made = [NewComponent("Vit~a:2", "head", 1, store.blobs.put_bytes(b"w"))]
+    with pytest.raises(UsageError, match=r"failed \(diverged\)"):
+        store.systems.tell(agent.lease, failed, made, [Use("head", "Vit~a:2")])
+    assert said(store) == before
+    assert store.systems.tell(agent.lease, failed)
+    assert store.systems.open_asks(agent.id) == []
+    with pytest.raises(UsageError, match="never told"):
+        agent.publish(path.individual.id)
 
 
 def test_a_path_is_told_once_and_never_changes(store: Store) -> None:

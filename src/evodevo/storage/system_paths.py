@@ -93,6 +93,8 @@ def tell(
         raise UsageError(f"individual {path.id} is no path of {agent.name}.")
     if components and not uses:
         raise UsageError("components come with the uses of the path that they were made for; a discarded one has none.")
+    if uses and evaluation.state != "done":
+        raise UsageError(f"path {path.number} of {agent.name} failed ({evaluation.reason}); it is made of nothing.")
     made = _component_rows(connection, agent, path, components)
     if made or (uses and not system_parts.components_of(connection, [path.id])[path.id]):
         require_open(connection, agent_id, path.cycle)
