@@ -1,0 +1,384 @@
+"""Multipath models (specification part 3, checks 3, 18, 22; reference vectors of Appendix B)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.models.frozen_path import FrozenPath
+from evodevo.models.multipath import Multipath, build_component
+from evodevo.models.network import Representation
+from evodevo.spaces.multipath import (
+    ABLATIONS,
+    ROUTER,
+    MultipathStructure,
+    connector,
+    inherited,
+    multipath_flops,
+    multipath_parameters,
+    multipath_shapes,
+)
+from evodevo.training import optimizers
+from evodevo.training.settings import OptimizerSettings
+
+PIXELS, CLASSES, WIDTHS = 6, 4, (5, 3)
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+class Watched(nn.Module):
+    """A path with everything that a frozen one must keep quiet, and a list of the rows that it was asked for."""
+
+    def __init__(self, outputs: int, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.layers = nn.Sequential(nn.Linear(PIXELS, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.5))
+        self.last = nn.Linear(8, outputs)
+        self.asked: list[int] = []
+        self.double()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.asked.append(len(x))
+        answer: Tensor = self.last(self.layers(x))
+        return answer
+
+
+def model(
+    structure: MultipathStructure | None = None, *, rate: float = 1.0, widths: Sequence[int] = WIDTHS
+) -> Multipath:
+    supports = [Watched(width, seed) for seed, width in enumerate(widths, start=1)]
+    return Multipath(Watched(CLASSES, 0), supports, CLASSES, widths, structure, rate=rate).double()
+
+
+def shaken(found: Multipath, size: float = 1.0) -> Multipath:
+    """With trained parts that are not zero."""
+    with torch.no_grad():
+        for number, parameter in enumerate(p for part in found.components().values() for p in part.parameters()):
+            parameter.copy_(size * drawn(*parameter.shape, seed=100 + number))
+    return found
+
+
+def learn(found: Multipath, steps: int = 3, rate: float = 0.5) -> None:
+    learning = [one for one in found.parameters() if one.requires_grad]
+    optimizer = torch.optim.SGD(learning, lr=rate)
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(found(drawn(8, PIXELS, seed=step)), torch.arange(8) % CLASSES)
+        loss.backward()
+        optimizer.step()
+
+
+# Appendix B.
+R_0 = [[2.0, 0, -1], [0, 1, 3]]
+X_1 = [[1, -1, 0.5, 0], [0.5, 2, 0, -1]]
+X_2 = [[0, 1, 1, 2], [1, 0, -1, 0.5]]
+AVERAGED = [[-0.113187, 0.078096, 0.035091], [0.035091, -0.421904, 0.386813]]
+
+
+def reference(structure: MultipathStructure, rate: float) -> tuple[Multipath, dict[str, Tensor], Tensor]:
+    given = {"main": R_0, "support_1": X_1, "support_2": X_2}
+    inputs = {name: torch.tensor(value, dtype=torch.float64) for name, value in given.items()}
+    found = Multipath(nn.Identity(), [nn.Identity(), nn.Identity()], 3, (4, 4), structure, rate=rate).double().train()
+    loss = nn.functional.cross_entropy(found(inputs), torch.tensor([0, 1]))
+    loss.backward()
+    grads = {name: p.grad for name, p in found.named_parameters() if p.grad is not None}
+    return found, grads, loss.detach()
+
+
+def close(found: Tensor, wanted: Any) -> None:
+    torch.testing.assert_close(found, torch.tensor(wanted, dtype=found.dtype), atol=1e-6, rtol=0)
+
+
+def test_reference_vectors() -> None:
+    found, grads, loss = reference(MultipathStructure(router_norm="layer"), 0.05)
+    inputs = {"main": torch.tensor(R_0), "support_1": torch.tensor(X_1), "support_2": torch.tensor(X_2)}
+    close(found({name: value.double() for name, value in inputs.items()}), [[1.6, 0, -0.8], [0, 0.8, 2.4]])
+    assert float(loss) == pytest.approx(1.0566669, abs=1e-7)
+    for number in (1, 2):
+        close(grads[f"connector_{number}.bias"], [-0.078096, -0.343808, 0.421904])
+    close(grads["connector_1.weight"].T[:2], [[-0.095642, -0.132856, 0.228497], [0.183369, -0.921904, 0.738535]])
+    close(grads["router.dense.bias"], [0.003817, -0.001908, -0.001908])
+    close(grads["router.dense.weight"].T[:2], [[-0.009111, 0.004556, 0.004556], [-0.001020, 0.000510, 0.000510]])
+    assert not grads["router.norm.weight"].any()
+    assert not grads["router.norm.bias"].any()
+    # dL/da, from the connector's kernel and what it read: X^T dL/da.
+    torch.testing.assert_close(
+        grads["connector_1.weight"].T, torch.tensor(X_1).double().T @ torch.tensor(AVERAGED).double(), atol=2e-6, rtol=0
+    )
+
+
+def test_reference_vectors_without_norm() -> None:
+    _, grads, loss = reference(MultipathStructure(), 0.05)
+    assert float(loss) == pytest.approx(1.0566669, abs=1e-7)
+    rows = [[-0.004183, 0.002092, 0.002092], [0.005908, -0.002954, -0.002954], [0.019817, -0.009908, -0.009908]]
+    close(grads["router.dense.weight"].T, rows)
+
+
+def test_standard_aggregation_starves_the_connectors() -> None:
+    for norm in ("none", "layer"):
+        _, ours, _ = reference(MultipathStructure(router_norm=norm), 0.05)  # type: ignore[arg-type]
+        _, standard, _ = reference(MultipathStructure(router_norm=norm, aggregation="standard"), 0.05)  # type: ignore[arg-type]
+        for name, gradient in standard.items():
+            wanted = ours[name] * 0.1 if name.startswith("connector") else ours[name]
+            torch.testing.assert_close(gradient, wanted)
+
+
+def test_the_first_step_of_the_ema_variant_is_plain_decoupling() -> None:
+    found, ema, _ = reference(MultipathStructure(aggregation="ema"), 0.05)
+    _, ours, _ = reference(MultipathStructure(), 0.05)
+    for name, gradient in ours.items():
+        torch.testing.assert_close(ema[name], gradient, atol=1e-7, rtol=0)  # the average is kept in float32
+    close(found._router.average, [0.8, 0.1, 0.1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_untrained_it_says_what_its_main_path_says(name: str) -> None:
+    """Check 3."""
+    structure = ABLATIONS[name]
+    found = model(structure).eval()
+    x = drawn(50, PIXELS)
+    main = found.paths["main"](x)
+    weight = {"sum": 1.0}.get(structure.aggregation, 1 / 3 if structure.router_start == "uniform" else 0.8)
+    torch.testing.assert_close(found(x), weight * main, rtol=1e-6, atol=0)
+    assert torch.equal(found(x).argmax(-1), main.argmax(-1))
+
+
+def test_alone_the_main_path_has_nothing_to_learn() -> None:
+    found = model(widths=())
+    x = drawn(5, PIXELS)
+    routed = found.route(x)
+    assert torch.equal(routed.logits, found.paths["main"](x))
+    assert torch.equal(routed.weights, torch.ones(5, 1, dtype=torch.float64))
+    assert not found.components()
+    assert not [one for one in found.parameters() if one.requires_grad]
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_training_changes_what_is_trained_and_not_a_bit_of_the_paths(name: str) -> None:
+    found = model(ABLATIONS[name]).train()
+    before = copy.deepcopy(found.state_dict())
+    learn(found)
+    changed = {key.split(".")[0] for key, value in found.state_dict().items() if not torch.equal(value, before[key])}
+    assert changed == set(found.components())
+    assert not any(part.training for path in found.paths.values() for part in path.modules())
+    assert all(one.grad is None for one in found.paths.parameters())
+
+
+def test_trained_parts_are_those_of_the_plan() -> None:
+    """Names, shapes and numbers are known without torch."""
+    for name, structure in ABLATIONS.items():
+        found = model(structure)
+        stated = multipath_shapes(structure, CLASSES, WIDTHS)
+        assert list(found.components()) == list(stated), name
+        for role, part in found.components().items():
+            assert {key: tuple(value.shape) for key, value in part.state_dict().items()} == stated[role]
+            assert (
+                sum(one.numel() for one in part.parameters()) == multipath_parameters(structure, CLASSES, WIDTHS)[role]
+            )
+
+
+def test_sizes_of_the_specification() -> None:
+    sizes = multipath_parameters(MultipathStructure(router_norm="layer"), 1000, (1024, 1024))
+    assert sizes[ROUTER] == 5_003
+    assert sizes[connector(1)] + sizes[connector(2)] == 2_050_000
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_stated_flops_are_counted_flops(name: str) -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    found = model(ABLATIONS[name]).eval()
+    known = found.represent_paths(drawn(7, PIXELS))
+    with FlopCounterMode(display=False) as counter:
+        found(known)
+    assert counter.get_total_flops() == 7 * multipath_flops(ABLATIONS[name], CLASSES, WIDTHS)
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_representations_stand_for_the_samples(name: str) -> None:
+    """Known representations give the same answer, gradients and average, and no path is run."""
+    live, cached = shaken(model(ABLATIONS[name], rate=0.2)), shaken(model(ABLATIONS[name], rate=0.2))
+    x, labels = drawn(8, PIXELS), torch.arange(8) % CLASSES
+    known = {key: value.clone() for key, value in cached.represent_paths(x).items()}
+    for path in cached.paths.values():
+        path.module.asked.clear()  # type: ignore[union-attr]
+    for one, given in ((live, x), (cached, known)):
+        one.train()
+        nn.functional.cross_entropy(one(given), labels).backward()
+    for role, part in live.components().items():
+        for key, value in part.named_parameters():
+            assert torch.equal(value.grad, cached.components()[role].get_parameter(key).grad)  # type: ignore[arg-type]
+    for key, value in live.state_dict().items():
+        assert torch.equal(value, cached.state_dict()[key])
+    assert all(path.module.asked == [] for path in cached.paths.values())  # type: ignore[union-attr]
+
+
+def test_a_missing_representation_is_named() -> None:
+    with pytest.raises(UsageError, match="support_2"):
+        model()({"main": drawn(2, CLASSES), "support_1": drawn(2, WIDTHS[0])})
+
+
+@pytest.mark.parametrize("bar", [0.05, 0.2, 0.4, 0.99])
+def test_skipping_equals_the_whole_with_those_rows_zeroed(bar: float) -> None:
+    """Check 22; the counters are the rows that each path was asked for."""
+    structure = MultipathStructure(skip_below=bar)
+    found = shaken(model(structure)).eval()
+    x = drawn(40, PIXELS, seed=5) * 3
+    for path in found.paths.values():
+        path.module.asked.clear()  # type: ignore[union-attr]
+    routed = found.route(x)
+    asked = [sum(path.module.asked) for path in found.paths.values()]  # type: ignore[union-attr]
+    assert asked == routed.ran.sum(0).tolist()
+    assert asked[0] == 40
+    assert bool((routed.ran[:, 1:] == (routed.weights[:, 1:] >= bar)).all())
+    known = found.represent_paths(x)
+    parts = [known["main"]] + [found.components()[connector(k)](known[f"support_{k}"]) for k in (1, 2)]
+    zeroed = torch.stack(parts, 1) * routed.ran.unsqueeze(-1)
+    torch.testing.assert_close(routed.logits, (routed.weights.unsqueeze(-1) * zeroed).sum(1))
+    torch.testing.assert_close(found.route(known).logits, routed.logits)
+    torch.testing.assert_close(routed.weights.sum(-1), torch.ones(40, dtype=torch.float64))
+    if bar == 0.2:
+        assert 0 < asked[1] < 40, "the case must be one where some are skipped"
+
+
+def test_nothing_is_skipped_while_it_learns() -> None:
+    found = shaken(model(MultipathStructure(skip_below=0.99))).train()
+    assert bool(found.route(drawn(5, PIXELS)).ran.all())
+
+
+def test_skipping_without_weights_is_refused() -> None:
+    with pytest.raises(ValueError, match="skip_below"):
+        MultipathStructure(aggregation="sum", skip_below=0.1)
+
+
+def test_a_child_with_as_many_paths_inherits_everything() -> None:
+    """Check 18."""
+    for structure in (MultipathStructure(router_norm="layer"), MultipathStructure(aggregation="ema")):
+        parent, child = shaken(model(structure)), model(structure)
+        assert child.inherit(parent) == dict.fromkeys(child.components(), True)
+        before = copy.deepcopy(parent.state_dict())
+        for role, part in parent.components().items():
+            for key, value in part.state_dict().items():
+                assert torch.equal(value, child.components()[role].state_dict()[key])
+        learn(child.train())
+        assert all(torch.equal(value, before[key]) for key, value in parent.state_dict().items())
+
+
+@pytest.mark.parametrize("norm", ["none", "layer"])
+@pytest.mark.parametrize(("paths", "then"), [(2, 3), (3, 2)])
+def test_another_number_of_paths_resets_the_router_and_keeps_connectors(norm: Any, paths: int, then: int) -> None:
+    """Check 18."""
+    structure = MultipathStructure(router_norm=norm)
+    parent = shaken(model(structure, widths=WIDTHS[: paths - 1]))
+    child = model(structure, widths=WIDTHS[: then - 1])
+    kept = child.inherit(parent)
+    assert kept == {role: role == connector(1) for role in child.components()}
+    assert torch.equal(child.components()[connector(1)].weight, parent.components()[connector(1)].weight)  # type: ignore[arg-type]
+    fresh = build_component(structure, ROUTER, CLASSES, WIDTHS[: then - 1]).double()
+    for key, value in child.components()[ROUTER].state_dict().items():
+        assert torch.equal(value, fresh.state_dict()[key])
+    if then == 3:
+        assert not any(value.any() for value in child.components()[connector(2)].state_dict().values())
+    else:
+        assert set(child.components()) == {ROUTER, connector(1)}
+
+
+def test_what_a_child_cannot_use_it_does_not_inherit() -> None:
+    plain, classes = MultipathStructure(), 4
+    parent = multipath_shapes(plain, classes, (5, 3))
+    wider = multipath_shapes(plain, classes, (5, 7))
+    assert inherited(parent, wider) == {"connector_1": True, "connector_2": False, "router": True}
+    assert inherited(parent, parent, replaced=[1]) == {"connector_1": False, "connector_2": True, "router": True}
+    assert not any(inherited({}, parent).values())
+
+
+def test_each_path_reads_its_own_size() -> None:
+    """Check 19: every path represents what it would alone."""
+    sizes = {16: drawn(4, 16), 32: drawn(4, 32)}
+    main, support = nn.Linear(16, 3).double(), nn.Linear(32, 5).double()
+    found = Multipath(FrozenPath(main, reads=16), [FrozenPath(support, reads=32)], 3, (5,)).double()
+    known = found.represent_paths(sizes)
+    assert torch.equal(known["main"], main(sizes[16]))
+    assert torch.equal(known["support_1"], support(sizes[32]))
+    torch.testing.assert_close(found(sizes), 0.8 * main(sizes[16]))
+    with pytest.raises(UsageError, match="32"):
+        found({16: sizes[16]})
+
+
+def test_anything_that_represents_may_support() -> None:
+    class Imported(nn.Module):
+        def represent(self, batch: dict[str, Tensor]) -> Representation:
+            return Representation(batch["text"].unsqueeze(1), None, batch["text"] * 2)
+
+    batch = {"text": drawn(6, 5), "image": drawn(6, PIXELS)}
+    supports = [FrozenPath(Imported(), represent=True)]
+    found = Multipath(FrozenPath(Watched(3, 0), reads="image"), supports, 3, (5,)).double()
+    assert torch.equal(found.represent_path("support_1", batch), batch["text"] * 2)
+    half = shaken(found).eval().route(batch).weights[:, 1].median().item()
+    found.structure = MultipathStructure(skip_below=half)
+    ran = found.route(batch).ran
+    assert 0 < int(ran[:, 1].sum()) < 6
+    with pytest.raises(UsageError, match="represent"):
+        FrozenPath(nn.Identity(), represent=True)
+
+
+def test_under_adam_the_router_has_a_rate_of_its_own() -> None:
+    """Adam divides a gradient by its size, so scaling it does nothing; a group does (specification 3.3)."""
+    moved = {}
+    settings = OptimizerSettings(learning_rate=0.01, weight_decay=0.0)
+    for rate_by in ("gradient", "group"):
+        for rate in (1.0, 0.1):
+            found = model(MultipathStructure(rate_by=rate_by), rate=rate).train()  # type: ignore[arg-type]
+            before = found.components()[ROUTER].dense.bias.detach().clone()  # type: ignore[union-attr]
+            optimizer = optimizers.build(found, settings)
+            nn.functional.cross_entropy(found(drawn(8, PIXELS)), torch.arange(8) % CLASSES).backward()
+            optimizer.step()
+            moved[rate_by, rate] = found.components()[ROUTER].dense.bias.detach() - before  # type: ignore[union-attr]
+    torch.testing.assert_close(moved["gradient", 0.1], moved["gradient", 1.0], rtol=1e-3, atol=0)
+    torch.testing.assert_close(moved["group", 0.1], moved["group", 1.0] * 0.1, rtol=1e-6, atol=0)
+
+
+def test_lambda_is_the_hyperparameter_s_unless_fixed() -> None:
+    assert MultipathStructure().rate({"router_lr_mult": 0.2}) == 0.2
+    assert MultipathStructure().rate({}) == 0.05
+    assert ABLATIONS["no_rate_scaling"].rate({"router_lr_mult": 0.2}) == 1.0
+    for wrong in (1.5, "much", True):
+        with pytest.raises(UsageError, match="router_lr_mult"):
+            MultipathStructure().rate({"router_lr_mult": wrong})
+
+
+def test_what_does_not_go_together_is_refused() -> None:
+    plain = MultipathStructure()
+    with pytest.raises(UsageError, match="widths"):
+        Multipath(nn.Identity(), [nn.Identity()], 3, ())
+    with pytest.raises(UsageError, match="two classes"):
+        Multipath(nn.Identity(), [nn.Identity()], 2, (4,), MultipathStructure(router_norm="layer"))
+    with pytest.raises(UsageError, match="other shapes"):
+        Multipath(nn.Identity(), [nn.Identity()], 3, (4,), components={"connector_1": nn.Linear(5, 3)})
+    with pytest.raises(UsageError, match="connector_2"):
+        Multipath(nn.Identity(), [nn.Identity()], 3, (4,), components={"connector_2": nn.Linear(4, 3)})
+    with pytest.raises(UsageError, match="head"):
+        build_component(plain, "head", 3, (4,))
+    with pytest.raises(UsageError, match="one row"):
+        FrozenPath(nn.Identity())(drawn(2, 3, 4))
+
+
+def test_given_components_are_used() -> None:
+    trained = shaken(model())
+    again = Multipath(
+        Watched(CLASSES, 0),
+        [Watched(width, seed) for seed, width in enumerate(WIDTHS, start=1)],
+        CLASSES,
+        WIDTHS,
+        components=trained.components(),
+    )
+    x = drawn(5, PIXELS)
+    assert torch.equal(again.eval()(x), trained.eval()(x))
