@@ -252,7 +252,8 @@ class Bench:
     def tell(self, kind: str, name: str, payload: Mapping[str, Any], **live: Any) -> None:
         """Have the run record an event of this kind; once, whatever interruptions there are.
 
-        It is told when a checkpoint holds what it tells of: where the next segment begins, or at the end.
+        It is told where the next segment begins, or at the end; of a budget in seconds, once a checkpoint holds what it
+        tells of, since that would come otherwise a second time.
 
         Args:
             kind: of the event.
@@ -375,7 +376,7 @@ class Bench:
     def _cross_border(self, network: Network) -> Snapshot | None:
         """Where the segment before stood; what was used since then counts against the budget, but as no training.
 
-        Where something happened in between, a checkpoint keeps it before anybody is told.
+        Where something happened in between that would not come again, a checkpoint keeps it before anybody is told.
         """
         if self._border is None:
             self.flush()  # known from before an interruption
@@ -386,7 +387,8 @@ class Bench:
         self._paused += waited
         used = {"seconds": snapshot.cursor.seconds + waited, "flops": self._flops_of_segments + self.spent}
         snapshot = replace(snapshot, cursor=snapshot.cursor.model_copy(update=used))
-        if self._untold and self.pool is not None:
+        # What the clock decided comes otherwise a second time; all else comes again as it was, and needs no checkpoint.
+        if self._untold and self.pool is not None and self.training.budget.seconds is not None:
             self._checkpoint(network, snapshot, border=True)
         self.flush()
         return snapshot
