@@ -10,7 +10,7 @@ Untrained it is w* r_0: other numbers than the main path's, the same order of cl
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -107,6 +107,20 @@ class Multipath(nn.Module):
         """Beginning of a parameter's name -> factor of its learning rate, where ``rate_by`` is ``group``."""
         grouped = self.structure.rate_by == "group" and ROUTER in self.shapes
         return {ROUTER: self.rate} if grouped else {}
+
+    def learn(self, roles: Iterable[str]) -> list[nn.Parameter]:
+        """Let these components learn and no others; returns their parameters.
+
+        Raises:
+            UsageError: a role that the model does not have.
+        """
+        chosen = set(roles)
+        if unknown := sorted(chosen - self.shapes.keys()):
+            raise unknown_name("component of this multipath model", unknown[0], self.shapes)
+        parts = self.components()
+        for role, part in parts.items():
+            part.requires_grad_(role in chosen)
+        return [parameter for role in parts if role in chosen for parameter in parts[role].parameters()]
 
     def inherit(self, parent: Multipath, replaced: Sequence[int] = ()) -> dict[str, bool]:
         """Copy what a parent has learned (see ``spaces.multipath.inherited``); role -> whether it was.
