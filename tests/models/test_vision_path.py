@@ -193,6 +193,39 @@ def test_stored_weights_come_back() -> None:
     assert torch.equal(VisionPath.assemble(TINY, parts)(x), path(x))
 
 
+@pytest.mark.parametrize("name", ["tiny", "adapters", "lstm", "Rec-1", "h_model"])
+def test_a_component_from_weights_is_a_copy_that_learns(name: str) -> None:
+    structure = STRUCTURES[name]
+    for role in structure.roles:
+        source = build_component(structure, role, 4)
+        before = copy.deepcopy(source.state_dict())
+        part = component_from_state(structure, role, source.state_dict())
+        assert {p.dtype for p in part.parameters()} == {torch.float32}
+        assert all(p.requires_grad and p.device.type == "cpu" for p in part.parameters())
+        with torch.no_grad():
+            for parameter in part.parameters():
+                parameter += 1
+        assert all(torch.equal(tensor, before[key]) for key, tensor in source.state_dict().items())
+
+
+def test_half_precision_answers_nearly_the_same() -> None:
+    for name in ("tiny", "lstm", "adapters"):
+        path = VisionPath.fresh(STRUCTURES[name], 0).eval()
+        noisy(path)
+        x = images(STRUCTURES[name])
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+            half = path(x)
+        torch.testing.assert_close(half.float(), path(x).detach(), rtol=0.1, atol=0.1)
+
+
+def test_a_path_is_exported_for_any_number_of_samples() -> None:
+    path = VisionPath.fresh(TINY, 0).eval()
+    noisy(path)
+    batch = torch.export.Dim("batch", min=1, max=64)
+    exported = torch.export.export(path, (images(TINY, 2),), dynamic_shapes=({0: batch},)).module()
+    torch.testing.assert_close(exported(images(TINY, 5)), path(images(TINY, 5)))
+
+
 def test_weights_of_another_structure_are_refused() -> None:
     state = build_component(TINY, "head", 0).state_dict()
     with pytest.raises(DataError, match=r"'head' has 'project\.bias' of shape \(5,\), and this path needs \(6,\)"):

@@ -58,7 +58,7 @@ def build_component(structure: VisionStructure, role: str, seed: int, *, identit
 
 
 def component_from_state(structure: VisionStructure, role: str, state: Mapping[str, Tensor]) -> nn.Module:
-    """A component with weights that were stored.
+    """A component with copies of weights that were stored, on the CPU in float32.
 
     Raises:
         UsageError: as ``build_component``.

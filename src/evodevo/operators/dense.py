@@ -28,7 +28,8 @@ def affine(x: Tensor, layer: nn.Linear) -> Tensor:
     """What the layer makes of x (..., D): x Wᵀ + b."""
     rows = x.numel() // max(x.shape[-1], 1)
     small = rows * layer.weight.numel() < FEWEST_PRODUCTS
-    if layer.bias is None or small or _plain(x, layer.weight):
+    # A program for any number of rows must not depend on how many this call has: that question comes first.
+    if torch.compiler.is_compiling() or layer.bias is None or small or _plain(x, layer.weight):
         return F.linear(x, layer.weight, layer.bias)
     product: Tensor = _Dense.apply(x, layer.weight)  # type: ignore[no-untyped-call]
     return product + layer.bias
