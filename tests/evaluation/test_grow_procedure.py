@@ -144,6 +144,25 @@ def test_a_growth_survives_being_killed_anywhere(tmp_path: Path, strategist: str
         assert resumed.extra["training_flops"] == whole.extra["training_flops"]
 
 
+def test_a_budget_in_flops_is_shared_out_as_one_in_steps(tmp_path: Path) -> None:
+    in_steps = evaluate(problem({"training": TRAINING}, tmp_path), arm())
+    flops = in_steps.extra["training_flops"]
+    given = problem({"training": {"budget": {"steps": None, "flops": flops}, "checkpoint_every": 2}}, tmp_path)
+    found: list[dict[str, Any]] = []
+    whole = evaluate(given, arm(), report=lambda message: found.append(message) if "checkpoint" in message else None)
+    assert whole.extra["training_flops"] <= flops
+    assert whole.extra["training_flops"] > 0.8 * flops
+    shares = [one["share"] for one in whole.extra["growth"]["timeline"]]
+    assert shares == pytest.approx([0.2, 0.6], abs=0.15)
+    # Newborns are warmed up over their share of the budget, and rewards wait for the horizon.
+    steps = [one["step"] for one in whole.extra["growth"]["timeline"]]
+    assert 0 < steps[0] < steps[1] < whole.extra["steps"]
+    for message in found[1::3]:
+        resumed = evaluate(given, arm(), resume=message["checkpoint"])
+        assert facts(resumed) == facts(whole)
+        assert bits(zoo_of(tmp_path, resumed)) == bits(zoo_of(tmp_path, whole))
+
+
 def test_the_log_rebuilds_genotypes_and_first_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began: dict[str, dict[str, bytes]] = {}
     really = ModuleZoo.insert

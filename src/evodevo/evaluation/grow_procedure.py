@@ -161,8 +161,11 @@ class _Run:
 
     def _used(self, result: TrainingResult, since: float) -> float:
         """Share of the budget that is used up, with the seconds since the segment ended."""
-        total, seconds = total_steps(self.bench.training), self.bench.training.budget.seconds
+        total, budget = total_steps(self.bench.training), self.bench.training.budget
         used = 0.0 if total is None else result.steps / total
+        seconds = budget.seconds
+        if budget.flops is not None:
+            used = max(used, self.bench.flops / budget.flops)
         if seconds is not None:
             used = max(used, (result.seconds + time.monotonic() - since) / seconds)
         return min(used, 1.0)
@@ -274,8 +277,7 @@ class _Run:
             if pending is not None and pending.reward is None:
                 self.rewards.append(self._reward(pending.number))
             self.growth.finish()
-            if self.events:
-                self._spend("end")
+            if self.events:  # for reports alone, as measurements are; nothing is spent
                 last = self.events[-1].number
                 told = self.bench.once("end", lambda: self.growth.look(result.steps, 1.0, last).model_dump(mode="json"))
                 self.ended = validate(LookRecord, told, what="a probe")
