@@ -23,7 +23,9 @@ from evodevo.spaces.multipath import (
     multipath_flops,
     multipath_parameters,
     multipath_shapes,
+    structure_of,
 )
+from evodevo.spaces.path import Path, SubPath
 from evodevo.training import optimizers
 from evodevo.training.settings import OptimizerSettings
 
@@ -55,7 +57,7 @@ def model(
     structure: MultipathStructure | None = None, *, rate: float = 1.0, widths: Sequence[int] = WIDTHS
 ) -> Multipath:
     supports = [Watched(width, seed) for seed, width in enumerate(widths, start=1)]
-    return Multipath(Watched(CLASSES, 0), supports, CLASSES, widths, structure, rate=rate).double()
+    return Multipath(Watched(CLASSES, 0), supports, CLASSES, widths, structure).double()
 
 
 def shaken(found: Multipath, size: float = 1.0) -> Multipath:
@@ -86,7 +88,8 @@ AVERAGED = [[-0.113187, 0.078096, 0.035091], [0.035091, -0.421904, 0.386813]]
 def reference(structure: MultipathStructure, rate: float) -> tuple[Multipath, dict[str, Tensor], Tensor]:
     given = {"main": R_0, "support_1": X_1, "support_2": X_2}
     inputs = {name: torch.tensor(value, dtype=torch.float64) for name, value in given.items()}
-    found = Multipath(nn.Identity(), [nn.Identity(), nn.Identity()], 3, (4, 4), structure, rate=rate).double().train()
+    structure = structure.model_copy(update={"router_rate": rate})
+    found = Multipath(nn.Identity(), [nn.Identity(), nn.Identity()], 3, (4, 4), structure).double().train()
     loss = nn.functional.cross_entropy(found(inputs), torch.tensor([0, 1]))
     loss.backward()
     grads = {name: p.grad for name, p in found.named_parameters() if p.grad is not None}
@@ -205,7 +208,7 @@ def test_stated_flops_are_counted_flops(name: str) -> None:
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_representations_stand_for_the_samples(name: str) -> None:
     """Known representations give the same answer, gradients and average, and no path is run."""
-    live, cached = shaken(model(ABLATIONS[name], rate=0.2)), shaken(model(ABLATIONS[name], rate=0.2))
+    live, cached = shaken(model(ABLATIONS[name])), shaken(model(ABLATIONS[name]))
     x, labels = drawn(8, PIXELS), torch.arange(8) % CLASSES
     known = {key: value.clone() for key, value in cached.represent_paths(x).items()}
     for path in cached.paths.values():
@@ -336,7 +339,7 @@ def test_under_adam_the_router_has_a_rate_of_its_own() -> None:
     settings = OptimizerSettings(learning_rate=0.01, weight_decay=0.0)
     for rate_by in ("gradient", "group"):
         for rate in (1.0, 0.1):
-            found = model(MultipathStructure(rate_by=rate_by), rate=rate).train()  # type: ignore[arg-type]
+            found = model(MultipathStructure(rate_by=rate_by, router_rate=rate)).train()  # type: ignore[arg-type]
             before = found.components()[ROUTER].dense.bias.detach().clone()  # type: ignore[union-attr]
             optimizer = optimizers.build(found, settings)
             nn.functional.cross_entropy(found(drawn(8, PIXELS)), torch.arange(8) % CLASSES).backward()
@@ -346,13 +349,35 @@ def test_under_adam_the_router_has_a_rate_of_its_own() -> None:
     torch.testing.assert_close(moved["group", 0.1], moved["group", 1.0] * 0.1, rtol=1e-6, atol=0)
 
 
-def test_lambda_is_the_hyperparameter_s_unless_fixed() -> None:
-    assert MultipathStructure().rate({"router_lr_mult": 0.2}) == 0.2
-    assert MultipathStructure().rate({}) == 0.05
-    assert ABLATIONS["no_rate_scaling"].rate({"router_lr_mult": 0.2}) == 1.0
+def path(structure: dict[str, Any], **hparams: Any) -> Path:
+    paths = (SubPath(agent="Vit~a", number=0), SubPath(agent="Vit~b", number=3))
+    return Path(
+        agent="MultiVit~a",
+        number=1,
+        task="a",
+        classes=2,
+        kind="multipath",
+        structure=structure,
+        hparams=hparams,
+        paths=paths,
+    )
+
+
+def test_hyperparameters_say_what_the_structure_leaves_open() -> None:
+    given = {"router_lr_mult": 0.2, "router_init_main_path_weight": 0.6}
+    for stored in ({}, MultipathStructure().model_dump()):
+        found = structure_of(path(stored, **given))
+        assert (found.rate, found.first_weight) == (0.2, 0.6)
+        assert (structure_of(path(stored)).rate, structure_of(path(stored)).first_weight) == (0.05, 0.8)
+    ablated = structure_of(path(ABLATIONS["no_rate_scaling"].model_dump(), **given))
+    assert (ablated.rate, ablated.first_weight) == (1.0, 0.6)
     for wrong in (1.5, "much", True):
-        with pytest.raises(UsageError, match="router_lr_mult"):
-            MultipathStructure().rate({"router_lr_mult": wrong})
+        with pytest.raises(UsageError, match="router_rate"):
+            structure_of(path({}, router_lr_mult=wrong))
+    with pytest.raises(UsageError, match="two classes"):
+        structure_of(path({"router_norm": "layer"}))
+    with pytest.raises(UsageError, match="no multipath"):
+        structure_of(path({}).model_copy(update={"kind": "vision_path"}))
 
 
 def test_what_does_not_go_together_is_refused() -> None:

@@ -244,7 +244,7 @@ def build(structure: MultipathStructure, dtype: torch.dtype) -> Multipath:
     torch.manual_seed(0)
     main = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, CLASSES)).to(dtype)
     supports = [FrozenPath(nn.Linear(8, width).to(dtype), reads=8) for width in WIDTHS]
-    return Multipath(FrozenPath(main, reads=6), supports, CLASSES, WIDTHS, structure, rate=0.3).to(dtype)
+    return Multipath(FrozenPath(main, reads=6), supports, CLASSES, WIDTHS, structure).to(dtype)
 
 
 def keys_of(model: Multipath) -> dict[str, str]:

@@ -182,7 +182,7 @@ def test_lambda_scales_the_router_s_gradients_and_nothing_forward(norm: str, fac
     main, upstream = drawn(5, 4), drawn(5, 3, seed=4)
     answers, found = [], []
     for rate in (1.0, factor):
-        router = PathRouter(MultipathStructure(router_norm=norm), 4, 3, rate).double()  # type: ignore[arg-type]
+        router = PathRouter(MultipathStructure(router_norm=norm, router_rate=rate), 4, 3).double()  # type: ignore[arg-type]
         with torch.no_grad():
             for number, parameter in enumerate(router.parameters()):
                 parameter.copy_(drawn(*parameter.shape, seed=10 + number))
@@ -196,7 +196,7 @@ def test_lambda_scales_the_router_s_gradients_and_nothing_forward(norm: str, fac
 
 
 def test_lambda_of_zero_leaves_the_router_as_it_is() -> None:
-    router = PathRouter(MultipathStructure(router_norm="layer"), 4, 3, 0.0)
+    router = PathRouter(MultipathStructure(router_norm="layer", router_rate=0.0), 4, 3)
     before = {name: value.clone() for name, value in router.state_dict().items()}
     optimizer = torch.optim.SGD(router.parameters(), lr=0.1, momentum=0.9, nesterov=True)
     for step in range(3):

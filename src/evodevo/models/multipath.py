@@ -55,7 +55,6 @@ class Multipath(nn.Module):
         classes: C.
         widths: h_k of each support.
         structure: how they are joined.
-        rate: λ; see ``MultipathStructure.rate``.
         components: trained parts by role; what is missing has its first values, which are drawn from nothing.
 
     Raises:
@@ -70,7 +69,6 @@ class Multipath(nn.Module):
         widths: Sequence[int],
         structure: MultipathStructure | None = None,
         *,
-        rate: float = 1.0,
         components: Mapping[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
@@ -79,7 +77,6 @@ class Multipath(nn.Module):
         self.structure = structure or MultipathStructure()
         self.classes = classes
         self.widths = tuple(widths)
-        self.rate = rate
         self.paths = nn.ModuleDict({MAIN: _frozen(main)})
         self.paths.update({support(number): _frozen(one) for number, one in enumerate(supports, start=1)})
         self.shapes = multipath_shapes(self.structure, classes, widths)
@@ -91,8 +88,6 @@ class Multipath(nn.Module):
             self.add_module(role, part)
         if given:
             raise unknown_name("component of this multipath model", next(iter(given)), self.shapes)
-        if ROUTER in self.shapes:
-            self._router.rate = 1.0 if self.structure.rate_by == "group" else rate
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -106,7 +101,7 @@ class Multipath(nn.Module):
     def learning_rates(self) -> dict[str, float]:
         """Beginning of a parameter's name -> factor of its learning rate, where ``rate_by`` is ``group``."""
         grouped = self.structure.rate_by == "group" and ROUTER in self.shapes
-        return {ROUTER: self.rate} if grouped else {}
+        return {ROUTER: self.structure.rate} if grouped else {}
 
     def learn(self, roles: Iterable[str]) -> list[nn.Parameter]:
         """Let these components learn and no others; returns their parameters.

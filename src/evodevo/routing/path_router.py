@@ -29,15 +29,15 @@ def zero_linear(inputs: int, outputs: int) -> nn.Linear:
 class PathRouter(nn.Module):
     """w = softmax(K norm(r_main) + b) of the main path's logits; its gradients are scaled by λ.
 
-    Everything begins at 0 but the main path's bias, so that each sample begins with the structure's ``main_weight``.
+    Everything begins at 0 but the main path's bias, so that each sample begins with the structure's ``first_weight``.
 
     Args:
         structure: of the multipath model.
         classes: C.
         paths: P, two or more.
-        rate: λ; 1 where an optimiser's parameter group does its work.
 
     Attributes:
+        rate: λ; 1 where an optimiser's parameter group does its work.
         average: (P,), of the weights, begun at their first values; None but in the ``ema`` variant. A buffer, saved and
             begun anew with the router.
 
@@ -47,11 +47,11 @@ class PathRouter(nn.Module):
 
     average: Tensor | None
 
-    def __init__(self, structure: MultipathStructure, classes: int, paths: int, rate: float = 1.0) -> None:
+    def __init__(self, structure: MultipathStructure, classes: int, paths: int) -> None:
         super().__init__()
         check_classes(structure, classes)
-        bias = router_bias(paths, structure.main_weight)
-        self.rate = rate
+        bias = router_bias(paths, structure.first_weight)
+        self.rate = 1.0 if structure.rate_by == "group" else structure.rate
         self.decay = structure.ema_decay
         self.norm = nn.LayerNorm(classes, eps=NORM_EPS) if structure.router_norm == "layer" else None
         self.dense = zero_linear(classes, paths)

@@ -16,12 +16,16 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
-from evodevo.settings import Settings
+from evodevo.settings import Settings, validate
+from evodevo.spaces.path import Path
+from evodevo.spaces.path_hyperparameters import ROUTER_MAIN_WEIGHT, ROUTER_RATE
 
 MAIN = "main"
 ROUTER = "router"
-DEFAULT_ROUTER_RATE = 0.05
-"""λ; its values are in ``spaces.path_hyperparameters``."""
+DEFAULT_RATE, DEFAULT_MAIN_WEIGHT = 0.05, 0.8
+"""λ and w*, where neither the structure nor the hyperparameters say them."""
+HYPERPARAMETERS = {ROUTER_RATE: "router_rate", ROUTER_MAIN_WEIGHT: "main_weight"}
+"""Hyperparameter of a path -> the field of its structure that it decides, where that is None."""
 Shapes = Mapping[str, tuple[int, ...]]
 """Of a component: name in its state -> shape."""
 
@@ -37,9 +41,10 @@ class MultipathStructure(Settings):
         router_norm: ``layer`` normalises the main logits before the router, as the published code does and the paper
             does not; refused for two classes, where it leaves nothing but a sign.
         router_start: ``main`` starts with ``main_weight`` for the main path, ``uniform`` with 1 / P for all (3.2.3).
-        main_weight: w*, of the main path in the beginning.
-        router_rate: fixes λ, the factor of the router's learning rate (equation 11), instead of the hyperparameter
-            ``router_lr_mult``; 1 is the ablation 3.2.4.
+        main_weight: w*, of the main path in the beginning; None leaves it to ``router_init_main_path_weight``, a
+            hyperparameter that is never mutated.
+        router_rate: λ, the factor of the router's learning rate (equation 11); None leaves it to the hyperparameter
+            ``router_lr_mult``. 1 is the ablation 3.2.4.
         rate_by: ``gradient`` scales the router's gradients (12); ``group`` gives it a learning rate of its own, which
             optimisers need that divide gradients by their size (Adam).
         skip_below: a support is not run for samples that give it a smaller weight, when the model answers; 0 runs all.
@@ -49,7 +54,7 @@ class MultipathStructure(Settings):
     ema_decay: float = Field(default=0.99, ge=0, lt=1)
     router_norm: Literal["none", "layer"] = "none"
     router_start: Literal["main", "uniform"] = "main"
-    main_weight: float = Field(default=0.8, gt=0, lt=1)
+    main_weight: float | None = Field(default=None, gt=0, lt=1)
     router_rate: float | None = Field(default=None, ge=0, le=1)
     rate_by: Literal["gradient", "group"] = "gradient"
     skip_below: float = Field(default=0.0, ge=0, lt=1)
@@ -65,14 +70,30 @@ class MultipathStructure(Settings):
         """Whether paths are weighed at all, where there are several."""
         return self.aggregation != "sum"
 
-    def rate(self, hparams: Mapping[str, object]) -> float:
-        """λ of a path with these hyperparameters."""
-        if self.router_rate is not None:
-            return self.router_rate
-        value = hparams.get("router_lr_mult", DEFAULT_ROUTER_RATE)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-            raise UsageError(f"router_lr_mult is a number from 0 to 1; got {value!r}.")
-        return float(value)
+    @property
+    def rate(self) -> float:
+        """λ."""
+        return DEFAULT_RATE if self.router_rate is None else self.router_rate
+
+    @property
+    def first_weight(self) -> float:
+        """w*."""
+        return DEFAULT_MAIN_WEIGHT if self.main_weight is None else self.main_weight
+
+
+def structure_of(path: Path) -> MultipathStructure:
+    """How a path's paths are joined: what is stored, and what its hyperparameters say where that says nothing.
+
+    Raises:
+        UsageError: it is of another kind, makes no sense, or joins no paths.
+    """
+    if path.kind != "multipath" or not path.paths:
+        raise UsageError(f"the path {path.id} is of kind {path.kind!r} with {len(path.paths)} paths, no multipath one.")
+    said = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
+    stored = {key: value for key, value in path.structure.items() if value is not None or key not in said}
+    structure = validate(MultipathStructure, said | stored, what=f"path {path.id}")
+    check_classes(structure, path.classes)
+    return structure
 
 
 ABLATIONS: dict[str, MultipathStructure] = {
