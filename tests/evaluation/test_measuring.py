@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from evodevo.evaluation.classification import softmax
 from evodevo.evaluation.counting import counting, look_at_step
@@ -202,6 +203,23 @@ def test_flops_are_those_of_the_formulas() -> None:
     with torch.no_grad(), counting(network) as counter:
         network(batch)
     assert counter.flops == rows * (2 * 8 * 3 + attention + recurrent)
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_packed_sequence_counts_once_as_its_real_positions(learns: bool) -> None:
+    lstm, lengths = nn.LSTM(4, 5, batch_first=True, bidirectional=True), [7, 3, 1]
+    x = torch.randn(3, 7, 4, requires_grad=learns)
+
+    def counted(given: Tensor | PackedSequence) -> float:
+        with torch.set_grad_enabled(learns), counting(lstm) as counter:
+            said = lstm(given)[0]
+            if learns:
+                (said.data if isinstance(said, PackedSequence) else said).sum().backward()
+        return counter.flops
+
+    packed = pack_padded_sequence(x, torch.tensor(lengths), batch_first=True)
+    real, all_of_them = counted(packed), counted(x)
+    assert real == pytest.approx(all_of_them * sum(lengths) / x[..., 0].numel(), rel=0.05)
 
 
 def test_a_look_at_a_step_changes_nothing() -> None:

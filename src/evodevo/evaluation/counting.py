@@ -2,7 +2,7 @@
 
 Matrix products and convolutions are counted, whatever routing, skipping and halting did; sums, norms and softmax are
 not, as in ``spaces.cost``. Attention is computed from plain products while it is counted, because the fused kernels
-tell no counter what they do; recurrent layers of PyTorch are counted by their formula for the same reason.
+tell no counter what they do; recurrent layers of PyTorch are counted by their formula where they are one kernel.
 """
 
 from __future__ import annotations
@@ -41,12 +41,20 @@ class Counter:
 def counting(network: nn.Module) -> Iterator[Counter]:
     """FLOPs of everything that is computed inside, recurrent layers of this network included."""
     counter = Counter()
+    seen: dict[int, int] = {}
+
+    def begin(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
+        seen[id(layer)] = counter.mode.get_total_flops()
 
     def count(layer: nn.Module, arguments: tuple[Any, ...], output: Any) -> None:
         assert isinstance(layer, nn.LSTM)
-        counter.recurrent += _recurrent_flops(layer, arguments[0]) * (1 + _BACKWARD * torch.is_grad_enabled())
+        # Over packed sequences, and wherever there is no fused kernel, it is plain products, which are counted already.
+        if counter.mode.get_total_flops() == seen[id(layer)]:
+            counter.recurrent += _recurrent_flops(layer, arguments[0]) * (1 + _BACKWARD * torch.is_grad_enabled())
 
-    hooks = [one.register_forward_hook(count) for one in network.modules() if isinstance(one, nn.LSTM)]
+    layers = [one for one in network.modules() if isinstance(one, nn.LSTM)]
+    hooks = [one.register_forward_pre_hook(begin) for one in layers]
+    hooks += [one.register_forward_hook(count) for one in layers]
     try:
         with sdpa_kernel(SDPBackend.MATH), counter.mode:
             yield counter
