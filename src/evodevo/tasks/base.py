@@ -28,6 +28,7 @@ TASKS.add("languages", "evodevo.tasks.languages:LanguagesTask")
 TASKS.add("images", "evodevo.tasks.images:ImagesTask")
 TASKS.add("image_text", "evodevo.tasks.image_text:ImageTextTask")
 TASKS.add("table", "evodevo.tasks.table:TableTask")
+TASKS.add("multitask", "evodevo.tasks.multitask:MultitaskTask")
 TASKS.add("digits_questions", "evodevo.tasks.digits_questions:DigitsQuestionsTask")
 
 Split = Literal["train", "architecture", "validation", "test"]
