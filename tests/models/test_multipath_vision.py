@@ -1,0 +1,98 @@
+"""Multipath models over vision paths of different resolutions (specification 3.6, checks 1 and 19)."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evodevo.models.frozen_path import FrozenPath
+from evodevo.models.multipath import Multipath
+from evodevo.models.vision_path import VisionPath, build_component
+from evodevo.spaces.multipath import MultipathStructure
+from evodevo.spaces.vision_path import HEAD, VisionStructure
+
+CLASSES = 3
+SMALL = VisionStructure(width=16, heads=2, hidden=32, layers=2, image_size=16, patch=8, classes=CLASSES)
+LARGE = VisionStructure(width=16, heads=4, hidden=32, layers=1, image_size=32, patch=16)
+
+
+def paths() -> tuple[VisionPath, VisionPath]:
+    main = VisionPath.fresh(SMALL, 0)
+    with torch.no_grad():
+        generator = torch.Generator().manual_seed(0)
+        for parameter in main.components()[HEAD].parameters():
+            parameter.normal_(generator=generator)
+    return main.eval(), VisionPath.fresh(LARGE, 1).eval()
+
+
+def images(batch: int = 4) -> dict[int, Tensor]:
+    """The same pictures at both sizes."""
+    native = torch.rand(batch, 3, 32, 32, generator=torch.Generator().manual_seed(1)) * 2 - 1
+    return {32: native, 16: nn.functional.avg_pool2d(native, 2)}
+
+
+def joined(main: VisionPath, support: VisionPath, structure: MultipathStructure | None = None) -> Multipath:
+    width = support.structure.width
+    return Multipath(FrozenPath(main, reads=16), [FrozenPath(support, reads=32)], CLASSES, (width,), structure)
+
+
+def test_each_path_represents_what_it_does_alone() -> None:
+    """Check 19."""
+    main, support = paths()
+    batch = images()
+    with torch.no_grad():
+        wanted = {"main": main(batch[16]), "support_1": support(batch[32])}
+    found = joined(main, support).train().represent_paths(batch)
+    assert {name: value.shape for name, value in found.items()} == {"main": (4, CLASSES), "support_1": (4, 16)}
+    for name, value in wanted.items():
+        assert torch.equal(found[name], value)
+
+
+def test_what_a_child_learns_leaves_the_paths_bit_by_bit_as_they_were() -> None:
+    """Check 1, for a multipath child: components that several models share are the same objects, and unchanged."""
+    main, support = paths()
+    batch, labels = images(), torch.tensor([0, 1, 2, 0])
+    before = copy.deepcopy({"main": main.state_dict(), "support": support.state_dict()})
+    with torch.no_grad():
+        logits = main(batch[16])
+    first, second = joined(main, support), joined(main, support)
+    optimizer = torch.optim.SGD([one for one in first.parameters() if one.requires_grad], lr=0.1, momentum=0.9)
+    first.train()
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(first(batch), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 2
+    for name, path in (("main", main), ("support", support)):
+        assert all(torch.equal(before[name][key], value) for key, value in path.state_dict().items())
+    with torch.no_grad():
+        assert torch.equal(main(batch[16]), logits)
+        torch.testing.assert_close(second.eval()(batch), 0.8 * logits)
+
+
+def test_a_headless_path_may_serve_beside_its_own_head() -> None:
+    """One set of blocks answers for its task, and supports another task without its head."""
+    main, _ = paths()
+    parts = main.components()
+    headless = VisionPath(SMALL.changed(classes=0), {role: part for role, part in parts.items() if role != HEAD})
+    other = VisionPath(SMALL, {**parts, HEAD: build_component(SMALL, HEAD, 5)})
+    found = Multipath(FrozenPath(other, reads=16), [FrozenPath(headless, reads=16)], CLASSES, (16,)).eval()
+    known = found.represent_paths(images())
+    torch.testing.assert_close(parts[HEAD](known["support_1"]).detach(), main(images()[16]).detach())
+
+
+@pytest.mark.slow
+def test_a_multipath_model_can_be_exported() -> None:
+    main, support = paths()
+    found = joined(main, support).eval()
+    with torch.no_grad():
+        found.get_submodule("connector_1").weight.normal_()  # type: ignore[operator,union-attr]
+        batch = images()
+        program = torch.export.export(found, (batch,))
+        torch.testing.assert_close(program.module()(batch), found(batch))
