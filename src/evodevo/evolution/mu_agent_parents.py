@@ -28,8 +28,8 @@ class ParentSettings(Settings):
     fallback: Fallback = Field(
         default="uniform",
         description="where no own path is accepted: any path in sight; 'untried' (µNet) first tries each path of "
-        "others once without mutation; 'rotating' (µ2Net) accepts those of others by their offspring too; 'none' leaves the "
-        "choice to the caller (a multipath agent draws a new structure)",
+        "others once without mutation; 'rotating' (µ2Net) accepts those of others by their offspring too; 'none' "
+        "leaves the choice to the caller (a multipath agent draws a new structure)",
     )
     counted: Literal["accepted", "own"] = Field(
         default="accepted",

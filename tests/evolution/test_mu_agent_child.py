@@ -1,0 +1,184 @@
+"""Plans of children: what is inherited, what a generation shares, and that a plan explains itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.evolution.mu_agent_child import ChildPlan, ChildSettings, SharedData, plan_child, shared_data
+from evodevo.evolution.mu_agent_components import Place
+from evodevo.evolution.mu_agent_mutation import MutationSettings, entry
+from evodevo.randomness import generator
+from evodevo.spaces.path import ComponentUse, Path, Value
+from evodevo.spaces.path_hyperparameters import MU, Hyperparameters, singlepath_hyperparameters
+
+SPACE = singlepath_hyperparameters("tiny")
+THIRD = singlepath_hyperparameters("ti3", "v3")
+
+
+def needs(values: object, adapters: frozenset[int]) -> list[Place]:
+    assert isinstance(values, dict)
+    inside = []
+    for number in range(values["num_layers"]):
+        inside += [Place(f"residual_adapter_{number}", str(values.get("adapter_dim")))] * (number in adapters)
+        inside.append(Place(f"encoderblock_{number}", "block"))
+    grid = Place("posembed_input", str(values["ds_image_size"]))
+    return [Place("embedding", ""), grid, *inside, Place("encoder_norm", ""), Place("head", "2")]
+
+
+def grown(agent: str, number: int, space: Hyperparameters, **values: Value) -> tuple[Path, list[Place]]:
+    hparams = space.defaults() | values
+    places = [
+        Place(one.role, one.signature, f"{agent}:{number * 100 + place}")
+        for place, one in enumerate(needs(hparams, frozenset()))
+    ]
+    uses = tuple(ComponentUse(role=one.role, id=one.id or "") for one in places)
+    path = Path(
+        agent=agent, number=number, task="a", classes=2, hparams=hparams, mu=space.default_mu(), components=uses
+    )
+    return path, places
+
+
+PARENT, PLACES = grown("Vit~b", 3, SPACE, opt_lr=0.5, num_layers=2)
+
+
+def child(seed: int = 1, shared: SharedData | None = None, *, mutates: bool = True, **mutation: object) -> ChildPlan:
+    settings = ChildSettings(mutation=MutationSettings.model_validate(mutation))
+    return plan_child(
+        PARENT,
+        PLACES,
+        own=False,
+        needs=needs,
+        locked=lambda _: True,
+        space=SPACE,
+        settings=settings,
+        rng=generator(seed, "child"),
+        shared=shared,
+        mutates=mutates,
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_child_differs_from_its_parent_by_what_was_decided(seed: int) -> None:
+    one = child(seed)
+    before: dict[str, object] = {**PARENT.hparams, MU: PARENT.mu[MU]}
+    after: dict[str, object] = {**one.hparams, MU: one.mu[MU]}
+    moved = {move.key: move for move in one.moves}
+    assert {f"hp:{key}" for key in moved} == {action for action in one.applied if action.startswith("hp:")}
+    for key, value in before.items():
+        assert after[key] == (moved[key].after if key in moved else value)
+    rows = SPACE.by_key
+    assert all(abs(rows[key].index(move.after) - rows[key].index(move.before)) <= 1 for key, move in moved.items())
+    actions = [decision.action for decision in one.decisions]
+    assert actions[: len(SPACE.tuned)] == [f"hp:{key}" for key in SPACE.tuned]
+    assert actions[0] == "hp:_mu_"
+    assert all(decision.rate in (None, one.mu[MU]) for decision in one.decisions[1:])
+    assert {place.role for place in one.components} == {place.role for place in needs(one.hparams, frozenset())}
+    assert one.mu == PARENT.mu | {MU: one.mu[MU]} | {
+        entry(decision.action): decision.after for decision in one.decisions if decision.after is not None
+    }
+
+
+def test_the_same_draws_give_the_same_child_and_a_plan_is_plain_data() -> None:
+    assert child(7) == child(7)
+    assert len({canonical.dumps(child(seed).to_json()) for seed in range(10)}) == 10
+    stored = canonical.loads(canonical.dumps(child(7).to_json()))
+    assert stored["parent"] == "Vit~b/3"
+    assert stored["components"][0]["source"] == "Vit~b:300"
+
+
+def test_a_child_that_does_not_mutate_is_its_parent_with_another_head() -> None:
+    one = child(mutates=False)
+    assert (one.hparams, one.mu, one.decisions) == (PARENT.hparams, PARENT.mu, ())
+    assert [place.role for place in one.components if place.trained] == ["head"]
+
+
+def test_forbidden_actions_change_nothing() -> None:
+    one = child(forbidden=("hp:*", "clone:*"), forced=())
+    assert (one.hparams, one.mu) == (PARENT.hparams, PARENT.mu)
+    assert one.applied == ()
+
+
+def test_values_that_a_parent_lacks_are_defaults_and_a_strange_one_is_refused() -> None:
+    bare = PARENT.model_copy(update={"hparams": {"num_layers": 2}, "mu": {}})
+    one = plan_child(
+        bare,
+        PLACES,
+        own=False,
+        needs=needs,
+        locked=lambda _: True,
+        space=SPACE,
+        settings=ChildSettings(mutation=MutationSettings(forbidden=("hp:*",))),
+        rng=generator(1),
+    )
+    assert one.hparams == SPACE.defaults() | {"num_layers": 2}
+    assert one.mu[MU] == 0.2
+    for update in ({"hparams": {"num_layers": 99}}, {"mu": {entry("clone:cls"): 0.5}}):
+        with pytest.raises(UsageError, match=r"num_layers|_mu_"):
+            plan_child(
+                PARENT.model_copy(update=update),
+                PLACES,
+                own=False,
+                needs=needs,
+                locked=lambda _: True,
+                space=SPACE,
+                settings=ChildSettings(),
+                rng=generator(1),
+            )
+
+
+def test_a_first_generation_shares_the_defaults() -> None:
+    shared = shared_data(SPACE, None, generator(1), MutationSettings())
+    assert shared == SharedData({key: value for key, value in SPACE.defaults().items() if key.startswith("ds_")}, {})
+
+
+def test_a_generation_shares_what_the_best_path_s_values_became() -> None:
+    best = PARENT.model_copy(
+        update={
+            "hparams": PARENT.hparams | {"ds_hue_delta": 0.05},
+            "mu": {MU: 0.02, entry("hp:ds_hue_delta"): 0.3, entry("clone:cls"): 0.1},
+        }
+    )
+    moved = []
+    for seed in range(300):
+        shared = shared_data(SPACE, best, generator(seed, "shared"), MutationSettings())
+        assert all(key.startswith("ds_") for key in shared.hparams)
+        assert all(key.startswith("_mu_|hp:ds_") for key in shared.mu)
+        # The default global rate, not the best path's.
+        assert {decision.rate for decision in shared.decisions} == {0.2}
+        assert shared.mu[entry("hp:ds_hue_delta")] in (0.28, 0.3)
+        moved.append(shared.hparams["ds_hue_delta"] != 0.05)
+        one = child(seed, shared)
+        assert shared.hparams.items() <= one.hparams.items()
+        assert shared.mu.items() <= one.mu.items()
+        assert not any("hp:ds_" in decision.action for decision in one.decisions)
+    assert abs(np.mean(moved) - 0.3) < 0.08
+
+
+def test_adapters_of_earlier_agents_are_added_once_and_go_with_their_layer() -> None:
+    parent, places = grown("Vit~b", 1, THIRD, num_layers=2)
+    places.append(Place("residual_adapter_1", "32", "Vit~b:190"))
+    places.append(Place("residual_adapter_2", "32", "Vit~b:191"))
+    seen = set()
+    for seed in range(60):
+        one = plan_child(
+            parent,
+            places,
+            own=False,
+            needs=needs,
+            locked=lambda _: True,
+            space=THIRD,
+            settings=ChildSettings(mutation=MutationSettings(forbidden=("hp:num_layers", "hp:adapter_dim"))),
+            rng=generator(seed, "adapters"),
+        )
+        asked = [decision.action for decision in one.decisions if decision.action.startswith("add:")]
+        assert asked == ["add:residual_adapter_0"]
+        assert one.adapters in ((1,), (0, 1))
+        assert (0 in one.adapters) == ("add:residual_adapter_0" in one.applied)
+        fates = {place.role: place.fate for place in one.components}
+        assert fates.get("residual_adapter_0", "new") == "new"
+        assert fates["residual_adapter_1"] in ("reference", "clone")
+        seen.add(one.adapters)
+    assert len(seen) == 2
