@@ -1,0 +1,387 @@
+"""The training of one child: schedule and optimizer of the specification, what is kept, what chance does to images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.spaces.path_hyperparameters import multipath_hyperparameters, singlepath_hyperparameters
+from evodevo.tasks.multitask_batches import BatchPlan
+from evodevo.training.path_augmentation import augmented
+from evodevo.training.path_optimizer import Momentum, clip
+from evodevo.training.path_training import PathResult, accuracy, exact_accuracy, train_path
+from evodevo.training.path_values import (
+    DataValues,
+    OptimizerValues,
+    PathTrainingSettings,
+    data_values,
+    learning_rate,
+    optimizer_values,
+)
+from evodevo.training.precision import decide
+
+CPU = decide("cpu")
+
+
+# Schedule and optimizer: check 20, Appendix B
+
+
+@pytest.mark.parametrize(
+    ("step", "rate"),
+    [
+        (0, 2e-5),
+        (1, 0.0025175),
+        (4, 0.01001),
+        (8, 0.02),
+        (9, 0.019999679),
+        (100, 0.01740278),
+        (204, 0.01),
+        (399, 3.2114e-7),
+    ],
+)
+def test_cosine_of_the_specification(step: int, rate: float) -> None:
+    assert learning_rate(OptimizerValues(), step, 400, 100) == pytest.approx(rate, rel=1e-4)
+
+
+def test_without_warm_up_it_starts_at_once() -> None:
+    assert learning_rate(OptimizerValues(warmup=0.0), 0, 400, 100) == 0.02
+
+
+def test_other_schedules() -> None:
+    assert {learning_rate(OptimizerValues(schedule="constant"), step, 40, 10) for step in range(40)} == {0.01}
+    linear = [learning_rate(OptimizerValues(schedule="linear", warmup=0.1), step, 40, 10) for step in range(40)]
+    assert linear[0] == pytest.approx(2e-5)
+    assert max(linear) == linear[4] == 0.02
+    np.testing.assert_allclose(np.diff(linear[4:]), np.diff(linear[4:])[0])
+    restarts = [learning_rate(OptimizerValues(schedule="restarts"), step, 40, 10) for step in range(40)]
+    assert restarts[:10] == restarts[10:20] == restarts[30:]
+    assert restarts[0] == 0.02
+    assert restarts[9] < 0.001
+    with pytest.raises(UsageError, match="no step 40"):
+        learning_rate(OptimizerValues(), 40, 40, 10)
+
+
+@pytest.mark.parametrize(
+    ("nesterov", "course"),
+    [
+        (False, (0.8, 0.48, 0.128, -0.1792, -0.38912)),
+        (True, (0.64, 0.2816, -0.004096, -0.186122, -0.265395)),
+    ],
+)
+def test_momentum_of_the_specification(nesterov: bool, course: tuple[float, ...]) -> None:
+    x = nn.Parameter(torch.ones((), dtype=torch.float64))
+    optimizer = Momentum({"x": x}, OptimizerValues(momentum=0.8, nesterov=nesterov))
+    for value in course:
+        optimizer.zero()
+        (x**2).backward()
+        optimizer.step(0.1)
+        assert float(x.detach()) == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_it_equals_torchs(nesterov: bool) -> None:
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(5, 3), nn.Linear(5, 3)
+    theirs.load_state_dict(ours.state_dict())
+    one = Momentum(dict(ours.named_parameters()), OptimizerValues(momentum=0.9, nesterov=nesterov))
+    two = torch.optim.SGD(theirs.parameters(), lr=0.1, momentum=0.9, nesterov=nesterov)
+    for step in range(6):
+        x = torch.randn(4, 5)
+        for model in (ours, theirs):
+            model.zero_grad()
+            model(x).pow(2).mean().backward()
+        two.param_groups[0]["lr"] = 0.1 / (step + 1)
+        one.step(0.1 / (step + 1))
+        two.step()
+    for name, parameter in ours.named_parameters():
+        torch.testing.assert_close(parameter, theirs.get_parameter(name), rtol=1e-6, atol=1e-7)
+
+
+def test_a_buffer_in_bfloat16_is_near_and_not_equal() -> None:
+    ends = []
+    for buffer in (None, torch.bfloat16):
+        x = nn.Parameter(torch.tensor(1.0))
+        optimizer = Momentum({"x": x}, OptimizerValues(), buffer)
+        for _ in range(5):
+            optimizer.zero()
+            (x**2).backward()
+            optimizer.step(0.013)
+        ends.append(float(x.detach()))
+    assert ends[0] != ends[1]
+    assert ends[0] == pytest.approx(ends[1], abs=0.01)
+
+
+def test_a_factor_scales_the_learning_rate_of_its_component_only() -> None:
+    ends: dict[float, list[float]] = {}
+    for factor in (1.0, 0.1, 0.0):
+        a, b = nn.Parameter(torch.tensor(0.0)), nn.Parameter(torch.tensor(0.0))
+        optimizer = Momentum({"router.bias": a, "routers.bias": b}, OptimizerValues(), factors={"router": factor})
+        a.grad, b.grad = torch.tensor(1.0), torch.tensor(1.0)
+        optimizer.step(0.5)
+        ends[factor] = [float(a.detach()), float(b.detach())]
+    assert ends[0.1][0] == pytest.approx(ends[1.0][0] * 0.1)
+    assert ends[0.0][0] == 0
+    assert ends[0.1][1] == ends[1.0][1] == ends[0.0][1] != 0
+
+
+def test_gradients_are_bounded_together() -> None:
+    parts = [nn.Parameter(torch.zeros(2)) for _ in range(3)]
+    for scale, part in enumerate(parts):
+        part.grad = torch.full((2,), float(scale))
+    before = torch.cat([part.grad for part in parts if part.grad is not None])
+    assert clip(parts, 1.0) == pytest.approx(float(before.norm()))
+    after = torch.cat([part.grad for part in parts if part.grad is not None])
+    torch.testing.assert_close(after, before / before.norm())
+    again = after.clone()
+    clip(parts, 5.0)
+    torch.testing.assert_close(torch.cat([part.grad for part in parts if part.grad is not None]), again)
+
+
+def test_hyperparameters_of_agents_are_understood() -> None:
+    for table in (singlepath_hyperparameters("ti3"), multipath_hyperparameters()):
+        assert optimizer_values(table.defaults()) == OptimizerValues()
+        assert data_values(table.defaults()).identity
+    for row in singlepath_hyperparameters("ti3").rows:
+        for value in row.values:
+            optimizer_values({row.key: value})
+            changed = data_values({row.key: value})
+            inert = row.key in ("ds_aspect_ratio_range_min", "ds_image_size") or not row.key.startswith("ds_")
+            assert changed.identity == (inert or value == row.default)
+    with pytest.raises(UsageError, match="momentum"):
+        optimizer_values({"opt_momentum": 1.0})
+
+
+def test_a_course_follows_task_and_table() -> None:
+    settings = PathTrainingSettings()
+    assert settings.plan(2_000, 500).batch == 62
+    assert settings.plan(2_000, 500, 512) == BatchPlan(512, 4, 500, 1)
+
+
+# What is kept: check 14
+
+
+class _Model(nn.Module):
+    """One number decides which class all samples get; a frozen part is beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.Linear(1, 3, bias=False)
+        self.head = nn.Linear(1, 3)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.head(x) + 0 * self.frozen(x)
+        return y
+
+
+class _Script:
+    """Validation accuracies as written: classes are chosen after what the model says."""
+
+    def __init__(self, model: nn.Module, accuracies: list[float], *, broken_at: int = -1) -> None:
+        self.model, self.accuracies, self.broken_at = model, list(accuracies), broken_at
+        self.seen: list[int] = []
+        self.states: list[dict[str, Tensor]] = []
+
+    def training(self, step: int) -> tuple[Any, Tensor]:
+        self.seen.append(step)
+        x = torch.ones(4, 1) * (float("nan") if step == self.broken_at else 1.0)
+        return x, torch.tensor([0, 1, 2, step % 3])
+
+    def validation(self, batch: int) -> tuple[Any, Tensor]:
+        x = torch.ones(10, 1)
+        with torch.no_grad():
+            said = self.model(x).argmax(1)
+        self.states.append({name: value.clone() for name, value in self.model.state_dict().items()})
+        right = torch.arange(10) < round(10 * self.accuracies.pop(0))
+        return x, torch.where(right, said, (said + 1) % 3)
+
+
+def _course(
+    accuracies: list[float], bar: float | None, *, learns: bool = True, broken_at: int = -1, **settings: Any
+) -> tuple[PathResult, _Model, _Script]:
+    torch.manual_seed(0)
+    model = _Model()
+    data = _Script(model, accuracies, broken_at=broken_at)
+    result = train_path(
+        model,
+        {"head": model.head} if learns else {},
+        data,
+        BatchPlan(4, 3, 10, 1),
+        PathTrainingSettings(validations=len(accuracies), **settings),
+        OptimizerValues(),
+        bar=bar,
+        precision=CPU,
+    )
+    return result, model, data
+
+
+def test_the_weights_of_the_first_best_look_are_kept_and_installed() -> None:
+    result, model, data = _course([0.5, 0.8, 0.8, 0.6], 0.4)
+    assert result.evals == (0.5, 0.8, 0.8, 0.6)
+    assert (result.kept, result.quality, result.steps, result.samples) == (1, 0.8, 12, 48)
+    assert data.seen == list(range(12))
+    for name, value in model.head.state_dict().items():
+        assert torch.equal(value, data.states[1][f"head.{name}"])
+        assert torch.equal(value, result.weights["head"][name])
+        assert not torch.equal(value, data.states[2][f"head.{name}"])
+
+
+def test_nothing_is_kept_that_does_not_exceed_the_bar() -> None:
+    result, _, _ = _course([0.5, 0.8, 0.8, 0.6], 0.8)
+    assert result.kept is None
+    assert not result.weights
+    assert result.quality == 0.8
+    reached, _, _ = _course([0.5, 0.8, 0.8, 0.6], 0.8, keep="reaches")
+    assert reached.kept == 2
+    free, _, _ = _course([0.0, 0.0], None)
+    assert free.kept == 0
+
+
+def test_only_what_is_named_learns() -> None:
+    torch.manual_seed(0)
+    before = _Model().state_dict()
+    _, model, _ = _course([0.5, 0.6], None)
+    assert torch.equal(model.frozen.weight, before["frozen.weight"])
+    assert not torch.equal(model.head.bias, before["head.bias"])
+
+
+def test_a_child_that_learns_nothing_is_looked_at_once() -> None:
+    result, _, data = _course([0.7, 0.9], None, learns=False)
+    assert result.evals == (0.7,)
+    assert (result.kept, result.steps, data.seen) == (0, 0, [])
+
+
+def test_a_child_that_diverges_keeps_what_was_kept_before() -> None:
+    result, _, _ = _course([0.7, 0.9], None, broken_at=4)
+    assert (result.state, result.evals, result.kept, result.steps) == ("diverged", (0.7,), 0, 4)
+    first, _, _ = _course([0.7, 0.9], None, broken_at=0)
+    assert (first.state, first.evals, first.kept, first.quality) == ("diverged", (), None, None)
+
+
+def test_accuracies() -> None:
+    model = nn.Identity()
+    logits = torch.eye(3)
+    batches = [(logits, torch.tensor([0, 1, 2])), (logits[:1], torch.tensor([1]))]
+    assert accuracy(model, batches, CPU) == 0.5
+    assert exact_accuracy(model, batches, CPU) == (0.75, 4)
+
+
+# Images: check 19
+
+PHOTOS = np.random.default_rng(0).integers(0, 256, (6, 9, 12, 3)).astype(np.uint8)
+
+
+def _plain(images: Any) -> Tensor:
+    return torch.from_numpy(images).permute(0, 3, 1, 2).float()
+
+
+def test_defaults_change_nothing() -> None:
+    for images in (PHOTOS, PHOTOS[..., :1]):
+        (found,) = augmented(images, DataValues(), 0, 0)
+        assert torch.equal(found, _plain(images))
+        (inert,) = augmented(images, DataValues(aspect=0.5), 0, 0)
+        assert torch.equal(inert, _plain(images))
+
+
+CHANGES = {
+    "area": 0.3,
+    "flip": True,
+    "brightness": 0.2,
+    "contrast": 0.2,
+    "saturation": 0.2,
+    "hue": 0.2,
+    "quality": 0.2,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_change_does_something_and_follows_from_seed_and_step(name: str) -> None:
+    values = DataValues(**{name: CHANGES[name]})
+    found = augmented(PHOTOS, values, 3, 5)
+    again, other = augmented(PHOTOS, values, 3, 5), augmented(PHOTOS, values, 3, 6)
+    assert all(torch.equal(one, two) for one, two in zip(found, again, strict=True))
+    assert any(one.shape != two.shape or not torch.equal(one, two) for one, two in zip(found, other, strict=True))
+    for part in found:
+        assert part.min() >= 0
+        assert part.max() <= 255.001
+
+
+def test_a_change_leaves_the_draws_of_others_alone() -> None:
+    (flipped,) = augmented(PHOTOS, DataValues(flip=True), 1, 1)
+    (both,) = augmented(PHOTOS, DataValues(flip=True, brightness=1e-6), 1, 1)
+    torch.testing.assert_close(flipped, both, atol=1e-3, rtol=0)
+
+
+def test_a_flip_is_a_mirror_of_half_of_the_images() -> None:
+    many = np.random.default_rng(1).integers(0, 256, (400, 3, 4, 1)).astype(np.uint8)
+    (found,) = augmented(many, DataValues(flip=True), 0, 0)
+    plain = _plain(many)
+    same = (found == plain).flatten(1).all(1)
+    assert 140 <= int(same.sum()) <= 260
+    assert torch.equal(found[~same], plain.flip(3)[~same])
+
+
+def test_a_crop_is_a_part_of_the_image() -> None:
+    place = np.arange(20 * 30).reshape(1, 20, 30, 1) % 251
+    images = np.repeat(place, 50, axis=0).astype(np.uint8)
+    crops = augmented(images, DataValues(area=0.5, aspect=0.5), 0, 0)
+    whole = _plain(images)[0]
+    shares = []
+    for crop in crops:
+        high, wide = crop.shape[2:]
+        shares.append(high * wide / 600)
+        spots = [
+            (top, left)
+            for top in range(20 - high + 1)
+            for left in range(30 - wide + 1)
+            if torch.equal(whole[:, top : top + high, left : left + wide], crop[0])
+        ]
+        assert spots
+    assert min(shares) >= 0.45
+    assert max(shares) <= 1
+    assert len({round(share, 2) for share in shares}) > 10
+
+
+def test_brightness_is_on_the_scale_from_0_to_1() -> None:
+    """In the published code of µ4Net it is in grey levels, and so does nothing."""
+    grey = np.full((300, 2, 2, 1), 128, np.uint8)
+    (found,) = augmented(grey, DataValues(brightness=0.2), 0, 0)
+    moved = (found[:, 0, 0, 0] - 128) / 255
+    assert 0.18 < float(moved.max()) <= 0.2
+    assert -0.2 <= float(moved.min()) < -0.18
+
+
+def test_contrast_keeps_the_mean_and_colours_keep_grey() -> None:
+    dim = (PHOTOS // 4 + 96).astype(np.uint8)
+    (found,) = augmented(dim, DataValues(contrast=0.2), 0, 0)
+    torch.testing.assert_close(found.mean((2, 3)), _plain(dim).mean((2, 3)), rtol=1e-4, atol=1e-2)
+    grey = np.repeat(PHOTOS[..., :1], 3, axis=3)
+    (same,) = augmented(grey, DataValues(saturation=0.2, hue=0.2), 0, 0)
+    torch.testing.assert_close(same, _plain(grey), rtol=0, atol=1e-2)
+
+
+def test_saturation_and_hue_are_those_of_hsv() -> None:
+    import colorsys
+
+    from evodevo.training.path_augmentation import _saturated, _turned
+
+    x = torch.rand(40, 3, 1, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    factor, turn = torch.tensor(1.15, dtype=torch.float64), torch.tensor(0.13, dtype=torch.float64)
+    more, turned = _saturated(x, factor), _turned(x, turn.view(1, 1, 1, 1))
+    for row in range(40):
+        hue, saturation, value = colorsys.rgb_to_hsv(*x[row].flatten().tolist())
+        wanted = colorsys.hsv_to_rgb(hue, min(1.0, saturation * 1.15), value)
+        assert more[row].flatten().tolist() == pytest.approx(wanted, abs=1e-6)
+        wanted = colorsys.hsv_to_rgb((hue + 0.13) % 1, saturation, value)
+        assert turned[row].flatten().tolist() == pytest.approx(wanted, abs=1e-6)
+
+
+def test_what_is_no_image_is_refused() -> None:
+    with pytest.raises(UsageError, match="bytes of shape"):
+        augmented(np.zeros((2, 3, 4, 2), np.uint8), DataValues(), 0, 0)
