@@ -26,7 +26,7 @@ def members(*offspring: int) -> list[Member]:
     return [Member(f"Vit~a/{n}", n, 1 - n / 100, count) for n, count in enumerate(offspring)]
 
 
-def choices(population: list[Member], settings: ParentSettings = PAPER, count: int = 8_000) -> list[Selection]:
+def choices(population: list[Member], settings: ParentSettings = PAPER, count: int = 4_000) -> list[Selection]:
     rng = generator(1, "parents", len(population))
     return [select_parent(population, STRANGERS, rng, settings) for _ in range(count)]
 
