@@ -257,6 +257,21 @@ def test_nothing_is_skipped_while_it_learns() -> None:
     assert bool(found.route(drawn(5, PIXELS)).ran.all())
 
 
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_it_learns_and_skips_under_autocast(name: str) -> None:
+    found = shaken(model(ABLATIONS[name])).float().train()
+    x = drawn(8, PIXELS).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = nn.functional.cross_entropy(found(x).float(), torch.arange(8) % CLASSES)
+    loss.backward()
+    assert all(one.grad is not None for part in found.components().values() for one in part.parameters())
+    exact = found.eval()(x)
+    if found.structure.has_router:
+        found.structure = found.structure.model_copy(update={"skip_below": 1e-6})
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        torch.testing.assert_close(found(x), exact.detach(), atol=0.3, rtol=0.05)
+
+
 def test_skipping_without_weights_is_refused() -> None:
     with pytest.raises(ValueError, match="skip_below"):
         MultipathStructure(aggregation="sum", skip_below=0.1)

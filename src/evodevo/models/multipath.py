@@ -206,7 +206,7 @@ class Multipath(nn.Module):
             x = known[support(number)] if places is None else known[support(number)].index_select(0, places)
         else:
             x = self._path(support(number))(inputs, places)
-        part: Tensor = joint(x.to(joint.weight.dtype))
+        part: Tensor = joint(x.to(joint.weight.dtype)).to(like.dtype)  # autocast may have narrowed it
         return part if places is None else torch.zeros_like(like).index_copy(0, places, part)
 
 
