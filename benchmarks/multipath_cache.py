@@ -1,6 +1,6 @@
 """What kept representations save while a multipath model is trained: the same steps with and without them.
 
-Run: python benchmarks/multipath_cache.py [--json PATH] [--batch 64 --samples 2000 --children 16 --steps 128 --rounds 15]
+Run: python benchmarks/multipath_cache.py [--json PATH] [--samples 2000 --children 16 --steps 128 --rounds 15]
 
 A main path and two supports, ViT-Ti/16 of 3 layers at 32 x 32 pixels, 10 classes, bytes as a task hands them out. One
 step: prepare the batch (or look its rows up), answer, loss, gradients, SGD with Nesterov momentum. Steps are taken in
