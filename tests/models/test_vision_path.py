@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from evodevo.errors import DataError, UsageError
 from evodevo.evaluation.counting import counting
 from evodevo.models.vision_path import VisionPath, build_component, component_from_state
-from evodevo.models.vision_path_input import read_images
+from evodevo.models.vision_path_input import prepare_images, read_images
 from evodevo.spaces.vision_path import PRESETS, VisionStructure
 from evodevo.spaces.vision_path_cost import path_flops, path_parameters, path_work, role_parameters
 
@@ -275,6 +275,7 @@ def test_grey_and_colour_images_of_any_size_are_read() -> None:
     assert torch.equal(x[:, 0], x[:, 1])
     assert torch.equal(x[:, 0], x[:, 2])
     assert torch.equal(x, read_images(TINY, grey.expand(-1, -1, -1, 3)))
+    assert torch.equal(x, prepare_images(TINY, grey.permute(0, 3, 1, 2).float()))
     native = read_images(TINY.changed(image_size=8), grey)
     torch.testing.assert_close(native[:, 0], grey[..., 0] / 127.5 - 1)
     ends = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).expand(-1, 20, 12, 1)

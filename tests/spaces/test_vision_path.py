@@ -162,7 +162,7 @@ def test_no_component_of_another_name() -> None:
 
 def test_a_structure_is_frozen() -> None:
     with pytest.raises(ValidationError):
-        PRESETS["tiny"].layers = 2  # type: ignore[misc]
+        PRESETS["tiny"].layers = 2
 
 
 def test_any_layer_of_the_library_may_be_a_block() -> None:

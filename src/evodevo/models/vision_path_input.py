@@ -27,7 +27,12 @@ def read_images(structure: VisionStructure, raw: Tensor) -> Tensor:
             "a path reads images as bytes of shape (samples, height, width, 1 or 3 channels); "
             f"{raw.dtype} of shape {tuple(raw.shape)} were given."
         )
-    return scaled(resized(with_channels(raw.permute(0, 3, 1, 2).float(), structure.channels), structure.image_size))
+    return prepare_images(structure, raw.permute(0, 3, 1, 2).float())
+
+
+def prepare_images(structure: VisionStructure, images: Tensor) -> Tensor:
+    """Numbers (B, c, height, width) in [0, 255], as augmentation leaves them -> (B, channels, S, S) in [-1, 1]."""
+    return scaled(resized(with_channels(images, structure.channels), structure.image_size))
 
 
 def with_channels(images: Tensor, channels: int) -> Tensor:
