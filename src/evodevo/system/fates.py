@@ -1,0 +1,68 @@
+"""Why a child is as it is, and what became of it: everything was recorded when it happened.
+
+Specification ``munet.md`` part 6, point 19: the bar, the draws, the actions applied.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evodevo.errors import NotFoundError
+from evodevo.storage import Store
+from evodevo.storage.base import EvaluationRow, IndividualRow
+from evodevo.system.base import QUALITY, SCORE
+from evodevo.system.ledger import DISCARDED, FAILED, KEPT
+from evodevo.system.library import deciding
+
+
+def fate(store: Store, individual: str) -> dict[str, Any]:
+    """One child, as JSON.
+
+    Returns:
+        ``path``, ``parent``, ``chosen`` (how the parent was), ``applied`` (actions taken), ``moves`` (values before and
+        after), ``components`` (role, id, how), ``bar``, ``factor``, ``quality``, ``score``, ``evals``, ``fate``
+        ("waiting", "kept", "discarded", "failed") and ``why``, a sentence.
+
+    Raises:
+        NotFoundError: it is no child of an agent.
+    """
+    rows = store.systems.individuals([individual])
+    if individual not in rows or "parts" not in rows[individual].details:
+        raise NotFoundError(f"individual {individual} is no path of a system.")
+    row, details = rows[individual], rows[individual].details
+    result = deciding(store.systems.evaluations_of([individual])[individual])
+    plan = details["story"].get("plan", {})
+    scores = {} if result is None else {name: one.value for name, one in result.scores.items()}
+    return {
+        "path": f"{row.genome_envelope['genes']['agent']}/{row.birth}",
+        "parent": details["parent"],
+        "chosen": details["story"].get("selection"),
+        "applied": [one["action"] for one in plan.get("decisions", []) if one["applied"]],
+        "decisions": plan.get("decisions", []),
+        "moves": plan.get("moves", []),
+        "components": [{key: part[key] for key in ("role", "id", "how", "parameters")} for part in details["parts"]],
+        "bar": details["bar"],
+        "factor": details["factor"],
+        "quality": scores.get(QUALITY),
+        "score": scores.get(SCORE),
+        "evals": [] if result is None else result.extra["evals"],
+        "fate": "waiting" if result is None else result.extra["fate"],
+        "why": why(row, result),
+    }
+
+
+def why(row: IndividualRow, result: EvaluationRow | None) -> str:
+    """The fate of a child in a sentence."""
+    if result is None:
+        return "asked for, and not trained yet"
+    said = result.extra["fate"]
+    if said == FAILED:
+        return f"failed: {result.reason}"
+    bar, score = row.details["bar"], result.scores.get(SCORE)
+    if score is None or score.value is None:
+        return "kept: it answers no task" if said == KEPT else "discarded: it has no accuracy"
+    if said == DISCARDED:
+        return f"discarded: its score {score.value:.6g} does not exceed {bar:.6g}, that of its parent"
+    if bar is None:
+        return f"kept with score {score.value:.6g}: its parent is not its agent's own, so there is no bar"
+    return f"kept: its score {score.value:.6g} exceeds {bar:.6g}, that of its parent"

@@ -1,0 +1,251 @@
+"""Agents that solve a task with one path of the system: share what others froze, train the rest.
+
+µNet (2205.10937), µ4Net (2302.02721); specification ``munet.md`` part 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import Field
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.evolution.mu_agent_child import ChildPlan, SharedData, plan_child, shared_data
+from evodevo.evolution.mu_agent_components import Place
+from evodevo.evolution.mu_agent_parents import Selection, Stranger, select_parents
+from evodevo.evolution.mu_agent_population import Member
+from evodevo.evolution.mu_agent_score import Cost, accounted_parameters, bar, cost
+from evodevo.settings import Settings, validate
+from evodevo.spaces.path import Value
+from evodevo.spaces.path_hyperparameters import (
+    Hyperparameter,
+    Hyperparameters,
+    Version,
+    singlepath_hyperparameters,
+)
+from evodevo.spaces.vision_path import HYPERPARAMETERS, PRESETS, VisionStructure, structure_of
+from evodevo.spaces.vision_path_cost import path_flops, role_parameters
+from evodevo.storage.system_base import AgentRow
+from evodevo.system.base import AgentClass, Child, Draw, Known, Part, Situation, View
+from evodevo.system.settings import AgentSettings
+
+KIND = "vision_path"
+
+
+class VitOptions(Settings):
+    """Of an agent of a class of vision paths.
+
+    Attributes:
+        version: whose lists of values are tuned.
+        hyperparameters: key -> another list: ``{"values": […], "default": …, "tuned": true}``.
+        structure: of a root: what differs from the preset of its class.
+        root: how a root comes about: ``random_init``, ``pretrain`` on the agent's task, or from a ``checkpoint``.
+        checkpoint: folder of a Hugging Face ViT, of such a root.
+    """
+
+    version: Version = "paper"
+    hyperparameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    structure: dict[str, Any] = Field(default_factory=dict)
+    root: Literal["random_init", "pretrain", "checkpoint"] | None = None
+    checkpoint: str | None = None
+
+
+class Singlepath(AgentClass):
+    """Agents of vision paths of one size.
+
+    Args:
+        name: of the class.
+        preset: row of ``spaces.vision_path.PRESETS``: structure of a root.
+        size: row of ``spaces.path_hyperparameters.RANGES``: what is tuned.
+    """
+
+    def __init__(self, name: str, preset: str, size: str) -> None:
+        self.name, self._preset, self._size = name, preset, size
+
+    def reads(self, agent: AgentRow) -> bool:
+        """Agents of the same class; its roots are of it, too."""
+        return agent.kind == self.name
+
+    def missing(self, agent: AgentRow, view: View) -> str | None:
+        """A path to begin with."""
+        if any(self.reads(one) for one in view.agents.values()):
+            return None
+        return f"{agent.name} needs a root of class {self.name}, and the system has none; add one first."
+
+    def check(self, settings: AgentSettings) -> None:
+        """Refuse options that make no path."""
+        options = _options(settings)
+        space = self._space(options)
+        if settings.root != (options.root is not None):
+            raise UsageError("a root says how it comes about (root = random_init, pretrain or checkpoint).")
+        if settings.root:
+            self._structure(options, space.defaults(), settings.classes)
+        if not settings.classes and options.root in (None, "pretrain"):
+            raise UsageError("a task of this class tells at least 1 class apart; 'classes' says how many.")
+        if (options.root == "checkpoint") != (options.checkpoint is not None):
+            raise UsageError("a root from a checkpoint, and no other, names its folder ('checkpoint').")
+
+    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+        """A generation; see ``AgentClass.breed``."""
+        options = _options(situation.settings)
+        space = self._space(options)
+        if situation.settings.root:
+            return [self._root(situation, options, space)]
+        strangers = [
+            Stranger(one.id, tried=situation.tried[one.id] > 0, offspring=situation.tried[one.id])
+            for name, one in reversed(list(situation.view.offers.items()))
+            if name != situation.agent.name
+        ]
+        generators = [draw(place, "parent") for place in range(count)]
+        chosen, _ = select_parents(situation.population, strangers, generators, situation.cycle.parents)
+        shared = self._shared(situation, space, draw)
+        return [
+            self._child(situation, selection, space, shared, draw(place, "child"))
+            for place, selection in enumerate(chosen)
+        ]
+
+    # Inside
+
+    def _child(
+        self, situation: Situation, selection: Selection, space: Hyperparameters, shared: SharedData | None, rng: Any
+    ) -> Child:
+        assert selection.parent is not None, "these agents always fall back on somebody"
+        parent, agent = situation.known[selection.parent], situation.agent.name
+        others = situation.view.others(agent)
+        base = structure_of(parent.path)
+
+        def needs(values: Mapping[str, Value], adapters: frozenset[int]) -> list[Place]:
+            return places(child_structure(base, values, adapters, situation.settings.classes, space))
+
+        plan = plan_child(
+            parent.path,
+            filled(parent),
+            own=selection.own,
+            needs=needs,
+            locked=others.__contains__,
+            space=space,
+            settings=situation.cycle.child,
+            rng=rng,
+            ancestors=[filled(one) for one in situation.ancestors(parent.id)],
+            shared=shared,
+            mutates=selection.mutates,
+        )
+        structure = child_structure(base, plan.hparams, frozenset(plan.adapters), situation.settings.classes, space)
+        parts = parts_of(plan, structure)
+        price = price_of(parts, structure, situation)
+        score = {one.id: one.score for one in situation.population}.get(parent.id)
+        return Child(
+            KIND,
+            structure.model_dump(mode="json"),
+            plan.hparams,
+            plan.mu,
+            parts,
+            parent.id,
+            selection.own and (selection.how == "population" or situation.cycle.parents.counted == "own"),
+            bar(score, counts=selection.own),
+            price.flops,
+            price.factor,
+            price.accounted,
+            story={"selection": asdict(selection), "plan": plan.to_json(), "population": _told(situation.population)},
+        )
+
+    def _root(self, situation: Situation, options: VitOptions, space: Hyperparameters) -> Child:
+        structure = self._structure(options, space.defaults(), situation.settings.classes)
+        sizes = role_parameters(structure)
+        parts = tuple(Part(role, None, True, sizes[role], "new") for role in structure.roles)
+        price = price_of(parts, structure, situation)
+        trained = options.root == "pretrain"
+        return Child(
+            KIND,
+            structure.model_dump(mode="json"),
+            space.defaults(),
+            space.default_mu(),
+            parts,
+            None,
+            False,
+            None,
+            price.flops,
+            price.factor,
+            price.accounted,
+            story={"root": options.root},
+            payload={} if trained else {"root": options.root, "checkpoint": options.checkpoint},
+            entry="path" if trained else "path_root",
+            always=not trained,
+        )
+
+    def _shared(self, situation: Situation, space: Hyperparameters, draw: Draw) -> SharedData | None:
+        child = situation.cycle.child
+        if child.data == "child":
+            return None
+        best = situation.known[situation.population[0].id].path if situation.population else None
+        return shared_data(space, best, draw("generation", "data"), child.mutation)
+
+    def _space(self, options: VitOptions) -> Hyperparameters:
+        space = singlepath_hyperparameters(self._size, options.version)
+        for key, row in options.hyperparameters.items():
+            space = space.with_row(validate(Hyperparameter, {"key": key, **row}, what=f"hyperparameter {key}"))
+        return space
+
+    def _structure(self, options: VitOptions, values: Mapping[str, Value], classes: int) -> VisionStructure:
+        plain = {**PRESETS[self._preset].model_dump(mode="json"), **options.structure}
+        base = validate(VisionStructure, plain, what=f"structure of a root of {self.name}")
+        return base.changed(**_said(values), classes=classes)
+
+
+def child_structure(
+    base: VisionStructure, values: Mapping[str, Value], adapters: frozenset[int], classes: int, space: Hyperparameters
+) -> VisionStructure:
+    """The structure of a child: its parent's, with what its own values, adapters and task say."""
+    width = int(values.get("adapter_dim", 32))
+    inner = {
+        f"residual_adapter_{number}": base.adapters.get(f"residual_adapter_{number}", width) for number in adapters
+    }
+    if "adapter_dim" in space.by_key:
+        inner = dict.fromkeys(inner, width)
+    return base.changed(**_said(values), classes=classes, adapters=inner)
+
+
+def places(structure: VisionStructure) -> list[Place]:
+    """The places of a path, to be filled."""
+    return [Place(role, canonical.dumps(structure.signature(role))) for role in structure.roles]
+
+
+def filled(known: Known) -> list[Place]:
+    """The places of a path with what fills them."""
+    structure = structure_of(known.path)
+    return [Place(one.role, canonical.dumps(structure.signature(one.role)), one.id) for one in known.components]
+
+
+def parts_of(plan: ChildPlan, structure: VisionStructure) -> tuple[Part, ...]:
+    """The components of a planned child with their parameters."""
+    sizes = role_parameters(structure)
+    return tuple(Part(one.role, one.source, one.trained, sizes[one.role], one.fate) for one in plan.components)
+
+
+def price_of(parts: Sequence[Part], structure: VisionStructure, situation: Situation) -> Cost:
+    """What a child answers for: shared components in part, its own ones whole."""
+    shared = [(one.source, one.parameters) for one in parts if not one.train and one.source is not None]
+    accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
+    accounted += sum(one.parameters for one in parts if one.train)
+    return cost(accounted, float(path_flops(structure)), situation.cycle.score, situation.root)
+
+
+def _said(values: Mapping[str, Value]) -> dict[str, Value]:
+    return {field: values[key] for key, field in HYPERPARAMETERS.items() if key in values}
+
+
+def _options(settings: AgentSettings) -> VitOptions:
+    return validate(VitOptions, settings.options, what="options of the agent")
+
+
+def _told(population: Sequence[Member]) -> list[dict[str, Any]]:
+    return [asdict(one) for one in population]
+
+
+VIT = Singlepath("Vit", "L", "l")
+VIT_B = Singlepath("VitB", "B", "b")
+VIT_T3 = Singlepath("VitT3", "Ti3", "ti3")
+VIT_TINY = Singlepath("VitTiny", "tiny", "tiny")

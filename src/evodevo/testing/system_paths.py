@@ -1,0 +1,160 @@
+"""Systems whose children are not trained: their accuracy is a function of their values. Everything else is real."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from evodevo import canonical
+from evodevo.execution.base import Event, Executor, Result
+from evodevo.execution.serial import SerialExecutor
+from evodevo.randomness import generator
+from evodevo.settings import validate
+from evodevo.spaces.multipath import MultipathStructure, multipath_parameters
+from evodevo.spaces.path import Path
+from evodevo.spaces.vision_path import structure_of
+from evodevo.spaces.vision_path_cost import role_parameters
+from evodevo.storage import Store
+from evodevo.system.core import System
+from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
+
+SIZES = {"num_layers": {"values": [0, 1, 2], "default": 1}, "ds_image_size": {"values": [8, 16], "default": 8}}
+ROOT = {"structure": {"width": 8, "heads": 2, "hidden": 8}, "hyperparameters": SIZES}
+
+
+class Trainer:
+    """An evaluator: accuracy by the path's values and a keyed bit of luck; weights by what was trained from what."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.calls: list[dict[str, Any]] = []
+        self.fail: Callable[[dict[str, Any]], bool] = lambda payload: False
+        self.test_metric: Callable[[], float] = lambda: 0.0
+
+    def __call__(self, payload: bytes, report: object) -> bytes:
+        job = canonical.loads(payload)
+        self.calls.append(job)
+        if self.fail(job):
+            raise RuntimeError("out of luck")
+        path = validate(Path, job["path"], what="path")
+        sizes = _sizes(path, job)
+        assert set(job["components"]) == set(sizes), "the components of a path are those of its structure"
+        trained = {
+            role: {
+                "digest": self.store.blobs.put_bytes(canonical.dumps([role, one["digest"], job["seed"]]).encode()),
+                "parameters": sizes[role],
+            }
+            for role, one in job["components"].items()
+            if one["train"]
+        }
+        evals = [] if "root" in job else [round(accuracy(path, job["seed"], step), 3) for step in range(3)]
+        improved = "root" in job or max(evals) > (-1.0 if job["bar"] is None else job["bar"])
+        return canonical.dumps(
+            {
+                "reason": None,
+                "evals": evals,
+                "quality": max(evals, default=None),
+                "improved": improved,
+                "components": trained if improved else {},
+                "test": self.test_metric(),
+            }
+        ).encode()
+
+
+def _sizes(path: Path, job: dict[str, Any]) -> dict[str, int]:
+    if path.kind != "multipath":
+        return role_parameters(structure_of(path))
+    inside = [validate(Path, one["path"], what="path") for one in job["supports"]]
+    assert [one.agent for one in inside] == [one.agent for one in path.paths], "sub-paths come in order, the main first"
+    structure = validate(MultipathStructure, path.structure, what="structure")
+    return multipath_parameters(structure, path.classes, [structure_of(one).width for one in inside[1:]])
+
+
+def accuracy(path: Path, seed: int, step: int) -> float:
+    rate, momentum = float(path.hparams["opt_lr"]), float(path.hparams["opt_momentum"])
+    luck = generator(seed, step, "luck").random()
+    return 0.4 + 0.2 * (rate <= 0.01) + 0.2 * (0.75 <= momentum <= 0.9) + 0.05 * float(luck)
+
+
+class Shuffled(SerialExecutor):
+    """Several workers: up to so many results wait, and come back in any order."""
+
+    def __init__(self, workers: int, evaluators: dict[str, Any]) -> None:
+        super().__init__(evaluators=evaluators)
+        self.workers = workers
+        self._ready: list[Event] = []
+        self._chance = random.Random(3)
+
+    def poll(self, timeout: float) -> list[Event]:
+        while len(self._ready) < self.workers and self.waiting():
+            self._ready += [one for one in super().poll(timeout) if isinstance(one, Result)]
+        self._chance.shuffle(self._ready)
+        return [self._ready.pop()] if self._ready else []
+
+
+def executor_of(trainer: Trainer, workers: int = 1) -> Executor:
+    entries = {"path": trainer, "path_root": trainer}
+    return SerialExecutor(evaluators=entries) if workers == 1 else Shuffled(workers, entries)
+
+
+def small(samples: int = 4, size: int = 2, **other: Any) -> CycleSettings:
+    return CycleSettings(samples=samples, generation_size=size, **other)
+
+
+def new_system(store: Store, tasks: tuple[str, ...] = ("a", "b"), *, name: str = "zoo", **cycle: Any) -> System:
+    """A system with a root and an agent for each task, none of which has run."""
+    system = System.create(store, name, seed=7, settings=SystemSettings(cycle=small(**cycle)))
+    system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options=ROOT))
+    for task in tasks:
+        add(system, task)
+    return system
+
+
+def add(system: System, task: str, kind: str = "VitTiny") -> None:
+    options = {"hyperparameters": SIZES} if kind == "VitTiny" else {}
+    system.add_agent(kind, task, AgentSettings(classes=3, options=options))
+
+
+def tasks_of(system: System) -> list[Any]:
+    return [one for one in system.agents() if not one.settings["root"]]
+
+
+def told(system: System) -> dict[str, Any]:
+    """All that a system is, without what chance or clocks put there: ids of runs, times, the order of events."""
+    store, names = system.store, {one.id: one.name for one in system.agents()}
+    paths = {row.id: row for name in names for row in store.systems.paths(name)}
+    rows = store.systems.individuals(paths)
+    label = {one: f"{names[row.agent_id]}/{row.number}" for one, row in paths.items()}
+    results = store.systems.evaluations_of(paths)
+    parts = store.systems.components_of(paths)
+    text = canonical.dumps(
+        {
+            label[one]: {
+                "genome": rows[one].genome_envelope,
+                "details": rows[one].details,
+                "seed": rows[one].seed,
+                "parents": rows[one].parents,
+                "results": [
+                    [r.state, r.reason, {n: s.value for n, s in r.scores.items()}, r.cost, r.extra["fate"]]
+                    for r in results[one]
+                ],
+                "parts": [[part.role, part.id, part.digest] for part in parts[one]],
+            }
+            for one in paths
+        }
+        | {
+            "publications": [
+                [one.seq, one.agent, one.cycle, label.get(one.path_id or "")]
+                for one in store.systems.publications(system.row.id)
+            ],
+            "cycles": sorted(
+                [names[one.agent_id], one.number, one.round, one.view, one.state]
+                for one in store.systems.cycles(system_id=system.row.id)
+            ),
+        }
+    )
+    for individual, name in label.items():
+        text = text.replace(individual, name)
+    found: dict[str, Any] = canonical.loads(text, max_bytes=2**26)
+    return found
