@@ -16,6 +16,7 @@ from evodevo.models.vision_path import VisionPath
 from evodevo.models.vision_path_input import read_images
 from evodevo.models.vision_roots import read_root
 from evodevo.spaces.tower_files import weights_digest
+from evodevo.spaces.vision_checkpoint import checkpoint_structure
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 SIZES: dict[str, Any] = {
@@ -87,6 +88,7 @@ def test_a_copy_of_ours_in_transformers_answers_the_same(folder: Path) -> None:
     """The root without its head is the classifier's body."""
     root = read_root(str(folder))
     assert "head" not in root.components
+    assert root.structure == checkpoint_structure(str(folder))
     model = transformers.ViTModel.from_pretrained(folder, add_pooling_layer=False).eval()
     x = torch.randn(2, 3, 8, 8)
     with torch.no_grad():
@@ -129,6 +131,8 @@ def test_what_is_no_root_is_refused(folder: Path, tmp_path: Path) -> None:
         read_root(str(tmp_path / "nowhere"))
     for values, message in (
         ({"hidden_act": "quick_gelu"}, "quick_gelu"),
+        ({"hidden_act": ["gelu"]}, "has the activation"),
+        ({"layer_norm_eps": "small"}, "norm_epsilon"),
         ({"image_size": [8, 16]}, "square"),
         ({"image_size": 10}, "patches of 4"),
         ({"num_channels": 4}, "channels"),

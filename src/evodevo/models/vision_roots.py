@@ -7,23 +7,21 @@ needed. Specification ``munet.md`` 1.3: a root agent of the kind "checkpoint".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from evodevo import canonical
-from evodevo.errors import DataError, UsageError
+from evodevo.errors import DataError
 from evodevo.models.tower_images import read_preparation
 from evodevo.models.vision_path import component_from_state
 from evodevo.models.vision_path_expansion import resize_positions
-from evodevo.settings import validate
-from evodevo.spaces.pretrained_sizes import model_folder, read_sizes
+from evodevo.spaces.pretrained_sizes import model_folder
 from evodevo.spaces.tower_files import check_digest, weights_digest, weights_file
+from evodevo.spaces.vision_checkpoint import checkpoint_structure
 from evodevo.spaces.vision_path import (
     BLOCK,
     CLASS_TOKEN,
@@ -31,18 +29,9 @@ from evodevo.spaces.vision_path import (
     HEAD,
     NORM,
     POSITIONS,
-    PathActivation,
     VisionStructure,
 )
 
-ACTIVATIONS: Mapping[str, PathActivation] = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
 _PREFIX = "vit."
 _BLOCK_NAMES = {
     "attention_norm": "layernorm_before",
@@ -89,13 +78,9 @@ def read_root(path: str, *, image_size: int | None = None, head: bool = False, d
         StoreDamagedError: the file has another digest.
         DataError: weights are missing, unreadable, or of another shape than the configuration says.
     """
-    sizes = read_sizes(path)
-    folder = model_folder(path)
-    if sizes.family != "vit":
-        raise UsageError(f"{folder} is a model of the family {sizes.family!r}; the root of image paths is a 'vit'.")
+    structure = checkpoint_structure(path)
     check_digest(path, digest)
-    config = canonical.loads((folder / "config.json").read_bytes())
-    structure = _structure(config, folder)
+    folder = model_folder(path)
     try:
         with safe_open(weights_file(folder), framework="pt") as file:
             names = set(file.keys())
@@ -114,33 +99,6 @@ def read_root(path: str, *, image_size: int | None = None, head: bool = False, d
         resized = resize_positions(components[POSITIONS].state_dict(), structure.grid)
         components[POSITIONS] = component_from_state(structure, POSITIONS, resized)
     return VisionRoot(structure, components, weights_digest(path))
-
-
-def _structure(config: dict[str, Any], folder: Path) -> VisionStructure:
-    activation = config.get("hidden_act", "gelu")
-    if activation not in ACTIVATIONS:
-        raise UsageError(f"{folder} has the activation {str(activation)[:40]!r}; known: {', '.join(ACTIVATIONS)}.")
-    values = {
-        "width": config["hidden_size"],
-        "heads": config["num_attention_heads"],
-        "hidden": config["intermediate_size"],
-        "layers": config["num_hidden_layers"],
-        "image_size": _side(config.get("image_size", 224), "image_size", folder),
-        "patch": _side(config.get("patch_size", 16), "patch_size", folder),
-        "channels": config.get("num_channels", 3),
-        "activation": ACTIVATIONS[activation],
-        "norm_epsilon": config.get("layer_norm_eps", 1e-12),
-    }
-    return validate(VisionStructure, values, what=str(folder / "config.json"))
-
-
-def _side(value: Any, name: str, folder: Path) -> Any:
-    """Configurations have a number, or two for height and width."""
-    if isinstance(value, list) and len(set(map(str, value))) == 1:
-        return value[0]
-    if isinstance(value, list):
-        raise UsageError(f"{folder} has {name} {str(value)[:40]}; paths read square images of square patches.")
-    return value
 
 
 def _states(
