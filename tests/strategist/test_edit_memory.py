@@ -10,12 +10,12 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.spaces import zoo_archetypes
+from evodevo.spaces.strategists import MemorySettings, StrategistSettings
 from evodevo.spaces.zoo_edits import Action
 from evodevo.spaces.zoo_growth import Operation
 from evodevo.strategist.base import Decision, Transition, create
 from evodevo.strategist.edit_memory import FORMAT, MOST, EditMemory
 from evodevo.strategist.learned import LearnedStrategist
-from evodevo.strategist.settings import MemorySettings, StrategistSettings
 from evodevo.testing.strategists import everything, some_zoo, told
 
 torch.set_num_threads(1)

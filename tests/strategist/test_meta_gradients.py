@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from evodevo.spaces.strategists import MetaSettings, StrategistSettings
 from evodevo.strategist.base import Unroll, create
 from evodevo.strategist.learned import LearnedStrategist
-from evodevo.strategist.settings import MetaSettings, StrategistSettings
 from evodevo.strategist.state import Legal
 from evodevo.strategist.unrolling import outer_gradient, unrolled_loss
 from evodevo.testing.strategists import everything, some_zoo

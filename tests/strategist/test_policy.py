@@ -8,13 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evodevo.spaces.strategists import HeuristicSettings, StrategistSettings
 from evodevo.spaces.zoo_edits import Action
 from evodevo.spaces.zoo_growth import OPERATIONS
 from evodevo.strategist.base import create
 from evodevo.strategist.choice import Choice, gate_name
 from evodevo.strategist.heuristic import prior
 from evodevo.strategist.learned import LearnedStrategist
-from evodevo.strategist.settings import HeuristicSettings, StrategistSettings
 from evodevo.strategist.state import Legal, State
 from evodevo.testing.strategists import everything, situations, some_zoo
 

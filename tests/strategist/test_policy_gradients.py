@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from evodevo import randomness
+from evodevo.spaces.strategists import LearningSettings, StrategistSettings
 from evodevo.spaces.zoo_growth import Operation
 from evodevo.strategist.base import Decision, Transition, create
 from evodevo.strategist.learned import LearnedStrategist
 from evodevo.strategist.ppo import generalised_advantages
 from evodevo.strategist.reinforce import baselined
-from evodevo.strategist.settings import LearningSettings, StrategistSettings
 from evodevo.strategist.state import Legal, State
 from evodevo.testing.strategists import everything, some_zoo
 

@@ -7,10 +7,10 @@ import collections
 import pytest
 
 from evodevo import randomness
+from evodevo.spaces.strategists import HeuristicSettings
 from evodevo.spaces.zoo_edits import Action
 from evodevo.strategist.base import create
 from evodevo.strategist.heuristic import prior, rule
-from evodevo.strategist.settings import HeuristicSettings
 from evodevo.strategist.state import Legal, State, same_target
 from evodevo.testing.strategists import everything, some_zoo
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any
 
 import pytest
 import torch
 
 from evodevo.errors import UsageError
+from evodevo.settings import validate
+from evodevo.spaces.strategists import HeuristicSettings, LearningSettings, StrategistSettings
 from evodevo.spaces.zoo_growth import BirthSettings, CapSettings, GrowthSettings, RewardSettings
-from evodevo.spaces.zoo_growth import Strategist as Name
 from evodevo.strategist.base import STRATEGISTS, Strategist, create
-from evodevo.strategist.settings import HeuristicSettings, LearningSettings, StrategistSettings, settings_for
+from evodevo.strategist.settings import settings_for
 from evodevo.testing.strategists import StrategistTests
 
 torch.set_num_threads(1)
@@ -29,9 +30,9 @@ for _name in STRATEGISTS.names():
 
 
 def test_the_table_has_what_settings_can_name() -> None:
-    assert {name for name in STRATEGISTS if not name.startswith("testing.")} == set(get_args(Name))
     for name in STRATEGISTS:
         assert STRATEGISTS.get(name).name == name
+        assert GrowthSettings(strategist=name).strategist == name
 
 
 def test_an_unknown_one_is_named() -> None:
@@ -44,8 +45,22 @@ def test_a_run_says_what_is_discounted_which_cost_is_held_and_how_parents_are_ch
         reward=RewardSettings(discount=0.5),
         caps=CapSettings(target_flops=7e6),
         birth=BirthSettings(selection=3.0),
+        policy=StrategistSettings(learning=LearningSettings(width=8, clip=0.3)),
     )
-    found = settings_for(growth, StrategistSettings(learning=LearningSettings(width=8)))
-    assert found.learning == LearningSettings(width=8, discount=0.5, target_cost=7e6)
+    found = settings_for(growth)
+    assert found.learning == LearningSettings(width=8, clip=0.3, discount=0.5, target_cost=7e6)
     assert found.heuristic == HeuristicSettings(selection=3.0)
     assert settings_for(GrowthSettings()) == StrategistSettings()
+
+
+@pytest.mark.parametrize(
+    ("policy", "place"),
+    [
+        ({"heuristic": {"selection": 2.0}}, "birth.selection"),
+        ({"learning": {"discount": 0.5}}, "reward.discount"),
+        ({"learning": {"target_cost": 5.0}}, "caps.target_flops"),
+    ],
+)
+def test_what_the_run_says_elsewhere_is_not_said_twice(policy: dict[str, Any], place: str) -> None:
+    with pytest.raises(UsageError, match=place):
+        validate(GrowthSettings, {"policy": policy}, what="growth")

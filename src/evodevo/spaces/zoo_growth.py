@@ -11,6 +11,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.settings import Settings
+from evodevo.spaces.strategists import StrategistSettings
 
 Operation = Literal["noop", "prune", "grow", "spawn", "hybridise", "rewarm"]
 OPERATIONS: tuple[Operation, ...] = ("noop", "prune", "grow", "spawn", "hybridise", "rewarm")
@@ -187,6 +188,8 @@ class GrowthSettings(Settings):
         allow: operations that it may use. Without ``prune`` nobody goes, not even to make room for a newborn.
         memory: edits of earlier runs warm-start a learned strategist (C17).
         edit_memory: those edits: a blob of the store (``edit_memory`` of an evaluation that grew); None begins without.
+        policy: of the strategists. How parents are chosen, the discount and the target of the cost are said by
+            ``birth``, ``reward`` and ``caps``.
     """
 
     strategist: str = Field(default="ppo", min_length=1, max_length=60)
@@ -200,3 +203,16 @@ class GrowthSettings(Settings):
     replay: ReplaySettings = ReplaySettings()
     memory: bool = True
     edit_memory: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    policy: StrategistSettings = StrategistSettings()
+
+    @model_validator(mode="after")
+    def _said_once(self) -> Self:
+        usual, given = StrategistSettings(), self.policy
+        for name, mine, default, place in (
+            ("heuristic.selection", given.heuristic.selection, usual.heuristic.selection, "birth.selection"),
+            ("learning.discount", given.learning.discount, usual.learning.discount, "reward.discount"),
+            ("learning.target_cost", given.learning.target_cost, usual.learning.target_cost, "caps.target_flops"),
+        ):
+            if mine != default:
+                raise ValueError(f"policy.{name} is said by {place}; set that")
+        return self

@@ -18,8 +18,8 @@ from pydantic import Field
 from evodevo.errors import UsageError
 from evodevo.registry import Registry, table
 from evodevo.settings import Settings
+from evodevo.spaces.strategists import StrategistSettings
 from evodevo.spaces.zoo_edits import Action
-from evodevo.strategist.settings import StrategistSettings
 from evodevo.strategist.state import Legal, State, same_target
 
 if TYPE_CHECKING:

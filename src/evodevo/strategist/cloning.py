@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import torch
 
+from evodevo.spaces.strategists import MemorySettings
 from evodevo.strategist.choice import Choice
 from evodevo.strategist.edit_memory import EditMemory
 from evodevo.strategist.policy import Policy
-from evodevo.strategist.settings import MemorySettings
 from evodevo.strategist.state import Legal, State
 
 

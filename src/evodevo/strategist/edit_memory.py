@@ -16,11 +16,11 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.settings import Settings, validate
+from evodevo.spaces.strategists import MemorySettings
 from evodevo.spaces.zoo_edits import Action
 from evodevo.spaces.zoo_genotype import ModuleGenotype
 from evodevo.spaces.zoo_vector import VECTOR_SIZE
 from evodevo.strategist.base import Transition
-from evodevo.strategist.settings import MemorySettings
 from evodevo.strategist.state import Legal, State
 
 FORMAT = "evodevo.edit_memory/1"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evodevo.spaces.strategists import HeuristicSettings
 from evodevo.spaces.zoo_edits import Action
 from evodevo.spaces.zoo_growth import Operation
 from evodevo.strategist.base import Decision, Strategist
-from evodevo.strategist.settings import HeuristicSettings
 from evodevo.strategist.state import Legal, ModuleState, State
 
 

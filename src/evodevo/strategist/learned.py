@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from evodevo import randomness
 from evodevo.errors import UsageError
 from evodevo.settings import Settings, validate
+from evodevo.spaces.strategists import StrategistSettings
 from evodevo.spaces.zoo_edits import Action
 from evodevo.spaces.zoo_families import ARCHETYPES
 from evodevo.strategist.base import Decision, Snapshot, Strategist, Unroll
@@ -20,7 +21,6 @@ from evodevo.strategist.cloning import imitate
 from evodevo.strategist.edit_memory import EditMemory
 from evodevo.strategist.heuristic import prior
 from evodevo.strategist.policy import Policy
-from evodevo.strategist.settings import StrategistSettings
 from evodevo.strategist.state import Legal, State
 from evodevo.strategist.unrolling import outer_gradient
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from evodevo.spaces.strategists import StrategistSettings
 from evodevo.strategist.base import Decision, Transition
 from evodevo.strategist.policy_gradient import PolicyGradient
-from evodevo.strategist.settings import StrategistSettings
 
 FARTHEST = 20.0
 """Logarithm of the largest ratio of probabilities that is told from an infinite one."""
