@@ -167,7 +167,7 @@ def test_a_log_that_does_not_match_is_refused(fitted: GrowingClassifier, tmp_pat
     (tmp_path / "edits.json").write_text(json.dumps(shorter))
     refused("another zoo")
     (tmp_path / "edits.json").write_text(log.replace("evodevo.edits/1", "evodevo.edits/9"))
-    refused("cannot be read")
+    refused("has the format")
     (tmp_path / "edits.json").unlink()
     with pytest.raises(UnsafeFileError, match=r"edits\.json is missing"):
         GrowingClassifier.load(tmp_path)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from evodevo.errors import UsageError
 from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.bench import Bench
+from evodevo.evaluation.bench import Bench, _shape
 from evodevo.evaluation.network import evaluate_network, load_network
 from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.evaluation.procedures import PROCEDURES, Trained
@@ -266,3 +267,13 @@ def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:
     given = problem({"training": TRAINING}, tmp_path)
     with pytest.raises(UsageError, match="as expected"):
         evaluate(given, h_model(procedure="testing.careless"))
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_the_shape_of_a_parameter_is_known_from_what_any_optimiser_keeps(kind: str) -> None:
+    more = {"momentum": 0.9} if kind == "SGD" else {}
+    parameters = [torch.nn.Parameter(torch.ones(shape)) for shape in ((3, 2), (4,), ())]
+    optimizer = getattr(torch.optim, kind)(parameters, lr=0.1, **more)
+    torch.stack([one.sum() for one in parameters]).sum().backward()
+    optimizer.step()
+    assert [_shape(optimizer.state[one]) for one in parameters] == [one.shape for one in parameters]

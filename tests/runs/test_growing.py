@@ -14,19 +14,17 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import DataError, StoreDamagedError, UsageError
-from evodevo.evaluation.grow_procedure import LOG_FORMAT
 from evodevo.recipes.base import ExecutionSettings
 from evodevo.recipes.experiments import Comparison, ExperimentSettings
 from evodevo.runs import Archive, Individual, Run, grow, growing, resume
 from evodevo.runs.evolve import begin
 from evodevo.runs.growing import edit_memories, join
-from evodevo.runs.replaying import FORMAT, LOG, PARENTS, WEIGHTS, read_log, replay
+from evodevo.runs.replaying import LOG, PARENTS, WEIGHTS, replay
 from evodevo.spaces.arms import ArmPlan
 from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.spaces.layers import GenotypeLayer, TransformerLayer
 from evodevo.spaces.networks import HModelNetwork
 from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_genotype import ZooModule
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
 from evodevo.strategist.edit_memory import EditMemory
@@ -232,28 +230,6 @@ def test_a_changed_log_is_one_clear_error(
         with pytest.raises(DataError, match="log") as error:
             replay(changed)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("data", "words"),
-    [
-        (b"\xff", "cannot be read"),
-        (b"[]", "has the format 'None'"),
-        (b'{"format": "evodevo.edits/2"}', "has the format 'evodevo.edits/2'"),
-        (canonical.dumps({"format": FORMAT}).encode(), "cannot be read"),
-        (canonical.dumps({"format": FORMAT, "start": [3], "birth": {}, "edits": []}).encode(), "cannot be read"),
-        (canonical.dumps({"format": FORMAT, "start": [], "birth": {}, "edits": [{"event": 0}]}).encode(), "edit 1"),
-    ],
-)
-def test_a_log_of_others(data: bytes, words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        read_log(data)
-
-
-def test_one_format(one: Individual) -> None:
-    assert FORMAT == LOG_FORMAT
-    log = read_log(one.run.archive.store.blobs.get(blobs_of(one)[LOG]))
-    assert all(isinstance(module, ZooModule) for module in log.start)
 
 
 @pytest.mark.slow

@@ -5,26 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from evodevo import canonical
 from evodevo.errors import DataError, UsageError
 from evodevo.estimators.keeping import EDITS, MEMORY, MOST_BYTES, PARENT
 from evodevo.growth.edits import Replayed, replay_log
-from evodevo.settings import Settings, validate
-from evodevo.spaces.zoo_edits import Edit
 from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_growth import BirthSettings
+from evodevo.spaces.zoo_log import read_log
 from evodevo.spaces.zoo_structure import ZooStructure
-
-
-class Log(Settings):
-    """The blob ``edits`` of an evaluation that grew."""
-
-    format: Literal["evodevo.edits/1"]
-    start: tuple[ZooModule, ...]
-    birth: BirthSettings
-    edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True)
@@ -62,13 +50,7 @@ class GrowthRecord:
 
     def replay(self, zoo: ZooStructure) -> Replayed:
         """See ``GrowingClassifier.replay``."""
-        try:
-            text = self.log.decode("utf-8")
-            log = validate(
-                Log, canonical.loads(text, what="the log", max_bytes=MOST_BYTES), what="the log of the edits"
-            )
-        except (UnicodeDecodeError, UsageError) as error:
-            raise DataError(f"the log of the edits cannot be read: {error}") from None
+        log = read_log(self.log, what="the log of the edits", most_bytes=MOST_BYTES)
         found = replay_log(log.start, log.edits, self._fetch, log.birth)
         if _genotypes(found.modules) != _genotypes(zoo.modules):
             raise DataError("the log of the edits leads to another zoo than the one that is here; was one edited?")

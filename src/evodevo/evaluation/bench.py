@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
@@ -233,7 +234,7 @@ class Bench:
         """
         if self._border is not None:
             snapshot, since = self._border
-            shapes = {name: values["exp_avg"].shape for name, values in snapshot.optimizer.items()}
+            shapes = {name: _shape(values) for name, values in snapshot.optimizer.items()}
             self._border = replace(snapshot, optimizer=carry_state(snapshot.optimizer, shapes, origins)), since
             self._best = None  # weights of one name and shape may be those of another part now
 
@@ -491,6 +492,12 @@ class Bench:
             spent=self._spent,
         )
         return memory.model_dump(mode="json")
+
+
+def _shape(state: Mapping[str, Any]) -> torch.Size:
+    """Of a parameter, from what an optimiser keeps of it: moments of its shape, and perhaps a step without one."""
+    shapes = (value.shape for value in state.values() if isinstance(value, Tensor))
+    return max(shapes, key=len, default=torch.Size())
 
 
 def train_once(bench: Bench, options: Mapping[str, Any]) -> Trained:

@@ -9,7 +9,6 @@ where its budget is in steps. The split ``architecture`` is all that growth sees
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from evodevo import canonical
 from evodevo.evaluation.bench import Bench
 from evodevo.evaluation.grow_settings import check_events, check_zoo, pool_to_grow, total_steps
 from evodevo.evaluation.measuring import places
@@ -26,16 +24,17 @@ from evodevo.growth.agenda import Agenda, What, dates
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edits import Blobs, MemoryBlobs
 from evodevo.growth.events import EventRecord, GrowthMemory, LookRecord, RewardRecord
-from evodevo.growth.grown import grown_of, network_of, passes
+from evodevo.growth.grown import grown_of, network_of
 from evodevo.growth.latency import LatencyTable, calibrate
-from evodevo.growth.resources import Resources, Task
-from evodevo.growth.thrift import STEP, Means, Portions, portions
+from evodevo.growth.resources import Task
+from evodevo.growth.thrift import Means, Portions, portions
 from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
 from evodevo.spaces.zoo_edits import Action, Edit
 from evodevo.spaces.zoo_growth import GrowthSettings
+from evodevo.spaces.zoo_log import Log, write_log
 from evodevo.strategist.edit_memory import EditMemory
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.loop import LossFunction, TrainingResult, model_loss
@@ -44,10 +43,12 @@ from evodevo.training.replay import ReplayedBatches, SampleReplay, with_replay
 MEMORY, REPLAY, SECONDS = "growth", "replay", "growth_seconds"
 EVENTS = "growth"
 """Type of the store's events."""
-LOG_FORMAT = "evodevo.edits/1"
 PROBED_AT_ONCE = 64
-PROBES = 3
-"""At an event, when its newborns are grown up, and for its reward."""
+PROBES = 2
+"""At an event, and for its reward."""
+
+FORESEEN = 1.05
+"""What a training will compute is foreseen as well as this."""
 
 
 def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
@@ -57,7 +58,7 @@ def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
     did otherwise than its prior, and ``decisions``, how many there were; ``start``, the first modules; ``timeline``,
     modules at each event with their usage and contribution, who was born and who went; ``looks``, the same between
     events; ``end``, after the training; ``rewards``; ``overhead``, what growth cost beside training.
-    Blobs: ``edits``, the log (``read_log``);
+    Blobs: ``edits``, the log (``spaces.zoo_log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, for later runs (C17).
 
     Raises:
@@ -67,18 +68,6 @@ def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
     check_zoo(pool_to_grow(bench.arm), settings)
     check_events(bench.training, settings)
     return _Run(bench, settings).train()
-
-
-def write_log(structure_modules: Sequence[Any], settings: GrowthSettings, edits: Sequence[Edit]) -> bytes:
-    """The log of a run, with all that ``growth.edits.replay_log`` needs beside blobs."""
-    return canonical.dumps(
-        {
-            "format": LOG_FORMAT,
-            "start": [one.model_dump(mode="json") for one in structure_modules],
-            "birth": settings.birth.model_dump(mode="json"),
-            "edits": [one.model_dump(mode="json") for one in edits],
-        }
-    ).encode()
 
 
 class _Run:
@@ -109,6 +98,7 @@ class _Run:
         self.looks: list[LookRecord] = []
         self.ended: LookRecord | None = None
         self._spent_on_replay = 0.0
+        self._left_out = 0
         self._remember()
 
     def train(self) -> Trained:
@@ -180,14 +170,17 @@ class _Run:
             last = max((one.number for one in self.events), default=0)
             told = self.bench.once(
                 name,
-                lambda: None if self._late() else self.growth.look(result.steps, share, last).model_dump(mode="json"),
+                lambda: (
+                    self.growth.look(result.steps, share, last).model_dump(mode="json") if self._looks(number) else None
+                ),
             )
+            self._left_out += told is None
             if told is not None:
                 self._spend(name)
                 self.looks.append(validate(LookRecord, told, what="a probe"))
         elif what == "mature":
-            self.bench.once(name, lambda: self._mature(share))
-            self._spend(name)
+            if self.bench.once(name, lambda: self.growth.mature(share)):
+                self._spend(name)
         elif what == "reward":
             self.rewards.append(self._reward(number))
         else:
@@ -206,7 +199,7 @@ class _Run:
                 self.growth.repeat(record)
             self.events.append(record)
             assert record.portions is not None, "given above"
-            self._spend(name, lessons=len(record.gone) * record.portions.distil_steps)
+            self.bench.spend(name, record.flops)
             self.agenda.happened(number, record.share, warms=record.warms)
             if self.replayed is not None and any(edit.module is not None for edit in record.edits):
                 self.replayed.edited(record.step, record.portions.replay_steps)
@@ -226,38 +219,35 @@ class _Run:
         pace = 1.0
         if bench.training.budget.seconds is not None and growing and trained and bench.seconds:
             pace = (bench.state.get(SECONDS, 0.0) / growing) / (bench.seconds / trained)
+        last = number == len(coming)
         means = Means(
             training=trained / share * until if share else 0.0,
             spent=bench.spent,
-            forward=self._forward(),
+            prices=self.growth.prices(),
             batch=bench.training.batch_size,
-            probes=math.ceil((PROBES + self.settings.events.looks) * passes(self.zoo)),
+            probes=PROBES + last,  # one comes in the end
+            looks=0 if last else self.settings.events.looks,
+            refined=self.growth.refining(number),
             pace=pace,
         )
         return portions(self.settings, means)
 
-    def _late(self) -> bool:
-        """Whether growth takes more of a budget in seconds than it may, so that what only informs is left out."""
-        bench = self.bench
-        taken: float = bench.state.get(SECONDS, 0.0)
-        return bench.training.budget.seconds is not None and taken > self.settings.events.overhead * bench.seconds
+    def _looks(self, number: int) -> bool:
+        """Whether a look is made: it only informs, and is left out where growth takes more than it may."""
+        bench, portioned, wished = self.bench, self.growth.memory.portions, self.settings.events.looks
+        if portioned is not None and not portioned.looks_at((number - 1) % wished, wished):
+            return False
+        return bench.training.budget.seconds is None or not self._exceeds(bench.state.get(SECONDS, 0.0), bench.seconds)
 
-    def _forward(self) -> float:
-        """FLOPs of an answer to one sample."""
-        return float(Resources.of(self.zoo.structure, self.growth.around.task).flops)
+    def _exceeds(self, growth: float, training: float) -> bool:
+        return growth > self.settings.events.overhead * training
 
-    def _mature(self, share: float) -> float:
-        self.growth.mature(share)
-        return share
-
-    def _spend(self, name: str, lessons: int = 0) -> None:
-        """A probe, in which modules of a zoo run once, and steps of distillation at most; by the zoo's cost now."""
-        samples = sum(len(next(iter(batch.values()))) for batch in self._probes(self.growth.samples))
-        probed = passes(self.zoo) * samples
-        self.bench.spend(name, self._forward() * (probed + STEP * lessons * self.bench.training.batch_size))
+    def _spend(self, name: str) -> None:
+        """A probe of the network as it is now."""
+        self.bench.spend(name, self.growth.probe_flops)
 
     def _spend_on_replay(self, number: int, steps: int) -> None:
-        flops = self._forward() * STEP * steps * self.bench.training.batch_size
+        flops = self.growth.prices().step * steps * self.bench.training.batch_size
         self._spent_on_replay += flops
         self.bench.spend(f"replay {number}", flops)
 
@@ -283,7 +273,7 @@ class _Run:
                 self.ended = validate(LookRecord, told, what="a probe")
         self.bench.flush()
         edits = [edit for record in self.events for edit in record.edits]
-        blobs = {"edits": write_log(self.start, self.settings, edits)}
+        blobs = {"edits": write_log(Log(self.start, self.settings.birth, tuple(edits)))}
         blobs |= {f"parents/{digest}": self.blobs.get(digest) for digest in self.growth.memory.blobs}
         blobs["edit_memory"] = self.growth.learned.dumps().encode()
         return Trained(network_of(self.zoo), result, extra={"growth": self._facts(edits)}, blobs=blobs)
@@ -321,7 +311,10 @@ class _Run:
         }
 
     def _overhead(self) -> dict[str, float]:
-        """What growth cost beside training; replay is in the FLOPs, and its seconds are those of training steps."""
+        """What growth cost beside training; replay is in the FLOPs, and its seconds are those of training steps.
+
+        It may be ``exceeded`` where even the smallest probes of so many events cost more than is ``allowed``.
+        """
         bench = self.bench
         trained, seconds = bench.flops - bench.spent, bench.state.get(SECONDS, 0.0)
         return {
@@ -330,6 +323,10 @@ class _Run:
             "seconds_share": seconds / bench.seconds if bench.seconds else 0.0,
             "samples": self.growth.samples,
             "distil_steps": self.growth.distil_steps,
+            "looks_left_out": self._left_out,
+            "allowed": self.settings.events.overhead,
+            "exceeded": self._exceeds(bench.spent, FORESEEN * trained)
+            or (bench.training.budget.seconds is not None and self._exceeds(seconds, FORESEEN * bench.seconds)),
         }
 
     # What growth sees

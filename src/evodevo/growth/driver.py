@@ -30,6 +30,7 @@ from evodevo.growth.events import (
 from evodevo.growth.fitness import History, assess, relative_costs
 from evodevo.growth.grown import Grown, probe, teach, unroll
 from evodevo.growth.legality import Situation, refusal, rule
+from evodevo.growth.prices import Prices, prices
 from evodevo.growth.probes import Probe
 from evodevo.growth.pruning import judge
 from evodevo.growth.resources import Resources, Task, check_start
@@ -109,6 +110,7 @@ class Growth:
         self.seed = seed
         self.memory = memory or GrowthMemory()
         self.learned = edits or EditMemory()
+        self._lessons: list[int] = []  # steps of each distillation of an event
         if self.memory.learned_blob is not None:
             self.learned = EditMemory.loads(around.blobs.get(self.memory.learned_blob).decode())
         self._start = check_start(zoo.structure, around.task, settings.caps)
@@ -146,8 +148,9 @@ class Growth:
             portioned: what it may use, with all that follows until the next one; all that is wished if left out.
         """
         self.memory = self.memory.model_copy(update={"portions": portioned})
-        zoo, settings, memory = self.zoo, self.settings, self.memory
+        zoo, settings, memory, cost = self.zoo, self.settings, self.memory, self.prices()
         seen, history = self._look()
+        flops = self.probe_flops
         ages = ages_of(zoo.structure.live, number)
         verdict = judge(history, memory.low, ages, memory.warming, settings.prune)
         values = (*memory.values, seen.accuracy)
@@ -177,9 +180,11 @@ class Growth:
             lesson = self.around.precision.place(self.around.lessons(number))
             assert isinstance(lesson, dict), "the batch is a mapping"
             self.strategist.refine(state, ruling.legal, unroll(zoo, lesson, self._probed()[0]))
+            flops += self.refining(number)
         rng = generator(self.seed, number, "decisions")
         decisions = self.strategist.decide(state, ruling.legal, rng)
         bank, before = self._bank(), standing_of(seen, history, *self._costs())
+        self._lessons = []
         edits, children = self._apply(number, decisions, history, ruling.replaces, bank)
         begin = share if clock is None else clock()
         born = {one.module: begin for one in edits if one.after is not None and one.module is not None}
@@ -220,6 +225,7 @@ class Growth:
             warms=bool(born or again),
             learnt=learnt,
             portions=portioned,
+            flops=flops + self.around.batch_size * sum(cost.lessons(self.distil_steps, made) for made in self._lessons),
         )
 
     def ripen(self, share: float) -> None:
@@ -230,8 +236,12 @@ class Growth:
         slow = {*self.memory.warming, *self.memory.rewarming} & there
         self.zoo.newborn_rates = dict.fromkeys(sorted(slow), self.settings.events.warm_rate)
 
-    def mature(self, share: float) -> None:
-        """End the warm-ups that began so long before; and see what the newborns are good for."""
+    def mature(self, share: float) -> bool:
+        """End the warm-ups that began so long before; and see what the newborns are good for.
+
+        Returns:
+            whether they were probed: not where that would cost too much, nor once the event has its reward.
+        """
         memory, warm = self.memory, self.settings.events.warm
 
         def lasting(begun: dict[str, float]) -> dict[str, float]:
@@ -240,9 +250,12 @@ class Growth:
         update = {"warming": lasting(memory.warming), "rewarming": lasting(memory.rewarming)}
         self.memory = memory.model_copy(update=update)
         self.ripen(share)
-        if self.memory.pending is not None and self.memory.pending.reward is None:
-            value = probe(self.zoo, self._probed(), self.settings.fitness).accuracy
-            self._pend(curve=(*self.memory.pending.curve, value))
+        pending, portioned = self.memory.pending, self.memory.portions
+        if pending is None or pending.reward is not None or not (portioned is None or portioned.mature):
+            return False
+        value = probe(self.zoo, self._probed(), self.settings.fitness).accuracy
+        self._pend(curve=(*pending.curve, value))
+        return True
 
     def look(self, step: int, share: float, event: int) -> LookRecord:
         """A probe between two events: moving averages are brought up to date, and nothing is decided (T_eval).
@@ -277,6 +290,24 @@ class Growth:
         self.ripen(1.0)
         self._conclude(None)
         self._keep_strategist()
+
+    # What it costs
+
+    def prices(self) -> Prices:
+        """Of the network as it is now."""
+        return prices(self.zoo.structure, self.around.task, self.settings.fitness)
+
+    @property
+    def probe_flops(self) -> float:
+        """Of a probe of the network as it is now."""
+        return self.prices().probe * sum(_size(batch) for batch in self._probed())
+
+    def refining(self, number: int) -> float:
+        """FLOPs of the strategist's own gradient at an event; 0 where it takes none."""
+        if not self.strategist.wants_gradient(number):
+            return 0.0
+        steps = self.strategist.settings.meta.steps
+        return self.prices().meta_gradient(steps, self.around.batch_size, _size(self._probed()[0]))
 
     # Within
 
@@ -353,6 +384,7 @@ class Growth:
             seed=integer_seed(self.seed, number, f"distillation of {name}"),
             precision=around.precision,
         )
+        self._lessons.append(done.steps)
         if done.state != "finished":
             self.zoo.load_state_dict(before)
             return f"the others could not learn from it: {done.state}"
@@ -409,6 +441,10 @@ class Growth:
     def _tensors(self, digest: str) -> dict[str, Tensor]:
         with torch.no_grad():
             return read_tensors(self.around.blobs.get(digest), f"the weights {digest[:12]}")
+
+
+def _size(batch: Batch) -> int:
+    return len(next(iter(batch.values())))
 
 
 ROUNDING = 1e-9

@@ -87,6 +87,7 @@ class EventRecord(Settings):
         warms: somebody's warm-up begins.
         learnt: numbers of what the strategist learnt from the event before.
         portions: what it might use, with what follows until the next one.
+        flops: of its probe, of distillation, and of the strategist's own gradient.
     """
 
     number: int = Field(ge=1)
@@ -100,6 +101,7 @@ class EventRecord(Settings):
     warms: bool = False
     learnt: dict[str, float] = Field(default_factory=dict)
     portions: Portions | None = None
+    flops: float = Field(default=0.0, ge=0)
 
     @property
     def born(self) -> tuple[str, ...]:

@@ -56,14 +56,6 @@ def probe(grown: Grown, batches: Iterable[Batch], settings: FitnessSettings) -> 
     return probes.probe(grown, batches, settings)
 
 
-def passes(grown: Grown) -> float:
-    """Passes of the whole network that a probe takes: modules of a zoo run once, layers of an H-Model hear each other.
-
-    Without one of N layers N - 1 run, and alone one does: together about one pass for each layer.
-    """
-    return float(len(grown.live) + probing.PASSES) if isinstance(grown, GrownHModel) else 1.0
-
-
 def unroll(grown: Grown, inner: Batch, outer: Batch) -> Unroll:
     """See ``gated.unroll``."""
     if isinstance(grown, GrownHModel):

@@ -1,18 +1,19 @@
 """How much growth may cost: probes, distillation and replay within a share of what training costs (issue 5.5).
 
-All in counted FLOPs, so that a run that was killed portions as the one that was not. Where the budget is in seconds,
-what a FLOP of growth takes beside one of training is measured and counts too (``pace``).
+All in FLOPs that follow from structures (``prices``), so that a run that was killed portions as the one that was not.
+Where the budget is in seconds, what a FLOP of growth takes beside one of training is measured and counts too
+(``pace``).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
+from evodevo.growth.prices import Prices
 from evodevo.settings import Settings
 from evodevo.spaces.zoo_growth import GrowthSettings
 
-STEP = 3
-"""A step of learning costs about as much as so many passes."""
 FEWEST = 64
 """Samples without which a probe says nothing, and costs no less: one batch."""
 SLOWEST = 2.0
@@ -28,11 +29,20 @@ class Portions(Settings):
         samples: of the split ``architecture`` in each probe.
         distil_steps: before each module that goes.
         replay_steps: with samples that are seen again.
+        looks: probes until the next event at most.
+        mature: whether newborns are probed when they are grown up.
     """
 
     samples: int
     distil_steps: int
     replay_steps: int
+    looks: int = 1000
+    mature: bool = True
+
+    def looks_at(self, place: int, wished: int) -> bool:
+        """Whether that one of the looks until the next event (from 0) is made: those that are, evenly among all."""
+        looks = min(self.looks, wished)
+        return (place + 1) * looks // wished > place * looks // wished
 
 
 @dataclass(frozen=True)
@@ -42,34 +52,55 @@ class Means:
     Attributes:
         training: FLOPs of training that will be done by then, since the beginning.
         spent: FLOPs of growth so far.
-        forward: FLOPs of one sample's answer.
+        prices: of the network now.
         batch: samples of a step.
-        probes: that are to come until then, the event's own included.
+        probes: that come until then whatever they cost: the event's own, its reward's, and the one in the end.
+        looks: that are wished until then.
+        refined: FLOPs of the strategist's own gradient at the event.
         pace: seconds of a FLOP of growth, in those of one of training; 1 where seconds do not count.
     """
 
     training: float
     spent: float
-    forward: float
+    prices: Prices
     batch: int
     probes: int
+    looks: int = 0
+    refined: float = 0.0
     pace: float = 1.0
 
 
 def portions(settings: GrowthSettings, means: Means) -> Portions:
-    """As much as was wished, shortened to hold ``events.overhead``; a probe keeps ``FEWEST`` samples in any case.
+    """As much as was wished, shortened to hold ``events.overhead``.
 
-    Probes come first, then one module's distillation, then replay. An event with several prunings gives each as many
-    steps, and the next event has less.
+    A probe keeps ``FEWEST`` samples in any case; where not even these can be paid, looks are left out first, then the
+    probe of newborns that are grown up. Probes come before one module's distillation, and that before replay. An event
+    with several prunings gives each as many steps, and the next event has less.
     """
-    wished = settings.fitness.samples
-    left = max(0.0, settings.events.overhead * means.training / min(max(means.pace, 1.0), SLOWEST) - means.spent)
-    a_step = STEP * means.forward * means.batch
-    a_sample = means.forward * means.probes
-    teaching = a_step * (settings.prune.distil_steps + settings.replay.steps * bool(settings.replay.capacity))
+    wished, price, batch = settings.fitness.samples, means.prices.probe, means.batch
+    allowed = settings.events.overhead * means.training / min(max(means.pace, 1.0), SLOWEST)
+    left = max(0.0, allowed - means.spent - means.refined)
+    least = min(FEWEST, wished)
+    smallest = int(left / (least * price))  # probes that can be had
+    mature = smallest > means.probes
+    looks = max(0, min(means.looks, smallest - means.probes - 1))
+    a_sample = price * (means.probes + mature + looks)
+    a_step = means.prices.step * batch
+
+    def lessons(steps: int) -> float:
+        return batch * means.prices.lessons(steps, steps)
+
+    distil, replay = settings.prune.distil_steps, settings.replay.steps
+    teaching = lessons(distil) + a_step * replay * bool(settings.replay.capacity)
     for_probes = max(OF_PROBES * left, left - teaching)
-    samples = min(wished, max(min(FEWEST, wished), int(for_probes / a_sample)))
+    samples = min(wished, max(least, int(for_probes / a_sample)))
     left = max(0.0, left - samples * a_sample)
-    distil = min(settings.prune.distil_steps, int(left / a_step))
-    left -= distil * a_step
-    return Portions(samples=samples, distil_steps=distil, replay_steps=min(settings.replay.steps, int(left / a_step)))
+    distil = bisect_right(range(1, distil + 1), left, key=lessons)
+    left -= lessons(distil)
+    return Portions(
+        samples=samples,
+        distil_steps=distil,
+        replay_steps=min(replay, int(left / a_step)),
+        looks=looks,
+        mature=mature,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from evodevo.runs.growth_data import Growth, Happening, Life
 from evodevo.spaces.zoo_edits import Edit
 
@@ -76,7 +78,19 @@ def overhead_words(growth: Growth) -> list[str]:
         for name, words in (("flops_share", "FLOPs"), ("seconds_share", "time"))
         if told.get(name) is not None
     ]
-    return [f"Growing took {' and '.join(parts)}"] if parts else []
+    if not parts:
+        return []
+    more = [exceeded_words(told)] if told.get("exceeded") else []
+    return [f"Growing took {' and '.join(parts)}", *more]
+
+
+def exceeded_words(overhead: Mapping[str, float]) -> str:
+    """Why growth could not be held to what it may cost, and what helps."""
+    return (
+        f"That is more than the {100 * overhead['allowed']:g} % of grow.events.overhead: even the smallest probes of "
+        "so many events cost more beside so short a training. Give it a larger budget, or fewer events "
+        "(grow.events.count)"
+    )
 
 
 def history(growth: Growth) -> list[tuple[str, ...]]:

@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from evodevo import canonical
 from evodevo.errors import DataError, EvodevoError, StoreDamagedError, UsageError
 from evodevo.settings import validate
 from evodevo.spaces.h_model_pool import OPAQUE, pool_of
 from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork, NetworkEnvelope
-from evodevo.spaces.zoo_edits import Edit
 from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_growth import BirthSettings
+from evodevo.spaces.zoo_log import Log, read_log
 from evodevo.spaces.zoo_module_cost import genotype_parameters
 
 if TYPE_CHECKING:
@@ -22,22 +20,6 @@ if TYPE_CHECKING:
 
 LOG, PARENTS, WEIGHTS = "edits", "parents/", "weights"
 """Roles of the blobs of an evaluation that grew; ``PARENTS`` is followed by the digest that the log names."""
-FORMAT = "evodevo.edits/1"
-
-
-@dataclass(frozen=True)
-class Log:
-    """What is written down of a growth.
-
-    Attributes:
-        start: modules before the first event.
-        birth: how newborns come to be.
-        edits: in order, refused ones too.
-    """
-
-    start: tuple[ZooModule, ...]
-    birth: BirthSettings
-    edits: tuple[Edit, ...]
 
 
 @dataclass(frozen=True)
@@ -118,30 +100,6 @@ def replay(individual: Individual) -> Replay:
         blobs=len(held),
         is_compared=is_compared,
     )
-
-
-def read_log(data: bytes, *, what: str = "the log of edits") -> Log:
-    """The log of a growth, from the bytes of its blob.
-
-    Raises:
-        DataError: another version, or none of ours.
-    """
-    try:
-        values = canonical.loads(data, what=what, max_bytes=1 << 28)
-        version = values.get("format") if isinstance(values, dict) else None
-        if version != FORMAT:
-            raise DataError(f"{what} has the format {str(version)[:80]!r}; this evodevo reads {FORMAT!r}.")
-        return Log(
-            start=tuple(validate(ZooModule, one, what=f"{what}, a module") for one in values["start"]),
-            birth=validate(BirthSettings, values["birth"], what=f"{what}, births"),
-            edits=tuple(
-                validate(Edit, one, what=f"{what}, edit {place}") for place, one in enumerate(values["edits"], 1)
-            ),
-        )
-    except DataError:
-        raise
-    except (UsageError, LookupError, TypeError) as error:
-        raise DataError(f"{what} cannot be read: {error}") from None
 
 
 def _check_blobs(individual: Individual, held: Mapping[str, str]) -> None:

@@ -29,7 +29,7 @@ def remarks(trainings: Sequence[Facts]) -> tuple[str, ...]:
     Args:
         trainings: the facts of each.
     """
-    return (*_searches(trainings), *_selections(trainings), *_reasons(trainings))
+    return (*_searches(trainings), *_selections(trainings), *_growths(trainings), *_reasons(trainings))
 
 
 def _searches(trainings: Sequence[Facts]) -> list[str]:
@@ -62,6 +62,21 @@ def _selections(trainings: Sequence[Facts]) -> list[str]:
         found.append(f"stopped early in {len(stopped)} of {len(last)} trainings, at step {_numbers(stopped)}")
     found += dict.fromkeys(one["instead"] for one in last if one["instead"])
     return found
+
+
+def _growths(trainings: Sequence[Facts]) -> list[str]:
+    """Of trainings whose growth cost more than it may."""
+    grown = [one["growth"].get("overhead", {}) for one in trainings if one.get("growth")]
+    over = [one for one in grown if one.get("exceeded")]
+    if not over:
+        return []
+    most = max(one["flops_share"] for one in over)
+    sentence = (
+        f"growing took up to {100 * most:.1f} % of the FLOPs of training in {len(over)} of {len(trainings)} trainings; "
+        f"grow.events.overhead allows {100 * over[0]['allowed']:g} %, but even the smallest probes of so many events "
+        "cost more: give it a larger budget, or fewer events (grow.events.count)"
+    )
+    return [sentence]
 
 
 def _reasons(trainings: Sequence[Facts]) -> list[str]:

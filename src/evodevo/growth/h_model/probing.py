@@ -32,9 +32,6 @@ from evodevo.spaces.h_model_structure import InferenceStructure
 from evodevo.spaces.zoo_growth import FitnessSettings
 from evodevo.spaces.zoo_vector import genotype_distance
 
-PASSES = 3
-"""Of the whole model, beside one for each layer: as it answers, with all connections, and with equal ones."""
-
 
 @torch.no_grad()
 def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:

@@ -1,0 +1,104 @@
+"""What growing is said to cost is what it computes: counted, operation by operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from evodevo.evaluation.counting import counting
+from evodevo.growth.grown import Grown, grown_of, network_of, probe, teach, unroll
+from evodevo.growth.prices import Prices, prices
+from evodevo.growth.resources import Task
+from evodevo.models.build import build_network
+from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
+from evodevo.spaces.layers import GenotypeLayer
+from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork, NetworkSpec
+from evodevo.spaces.zoo_archetypes import start_zoo
+from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.spaces.zoo_structure import ZooRouterStructure, ZooStructure
+from evodevo.strategist.unrolling import outer_gradient
+from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.training.precision import decide
+
+torch.set_num_threads(1)
+SAMPLES = 3
+INPUTS = (InputSpec("image", "image", height=8, width=8, channels=1),)
+OUTPUTS = (OutputSpec("answer", "class", 3),)
+MOST = 3.5
+"""Who runs only some modules learns for less than it is said to; a probe runs them all."""
+
+
+def zoo(**router: Any) -> NetworkSpec:
+    structure = ZooStructure(width=16, modules=start_zoo(16)[:4], router=ZooRouterStructure(heads=2, **router))
+    return ModuleZooNetwork(structure=structure)
+
+
+def h_model(**more: Any) -> NetworkSpec:
+    hidden = tuple(GenotypeLayer(module=one) for one in start_zoo(16)[:4])
+    return HModelNetwork(
+        structure=HModelStructure(width=16, hidden=hidden, iterations=2, input_blocks=0, output_blocks=0, **more)
+    )
+
+
+def dense(network: NetworkSpec) -> bool:
+    if isinstance(network, HModelNetwork):
+        return network.structure.inference.mode == "dense"
+    assert isinstance(network, ModuleZooNetwork)
+    return network.structure.router.keys == "output"
+
+
+def batch(number: int = 0) -> dict[str, Tensor]:
+    drawn = torch.Generator().manual_seed(number)
+    images = torch.randint(0, 255, (SAMPLES, 8, 8, 1), generator=drawn, dtype=torch.uint8)
+    return {"image": images, "answer/target": torch.randint(0, 3, (SAMPLES,), generator=drawn)}
+
+
+def grown(network: NetworkSpec, settings: FitnessSettings) -> tuple[Grown, Prices]:
+    found = grown_of(build_network(network, INPUTS, OUTPUTS, 0), lambda origins: None)
+    return found, prices(found.structure, Task(INPUTS, OUTPUTS), settings)
+
+
+NETWORKS = pytest.mark.parametrize(
+    "network",
+    [
+        zoo(),
+        zoo(keys="genotype", top_k=2),
+        h_model(),
+        h_model(inference=InferenceStructure(mode="source_topk", k=2)),
+    ],
+    ids=["zoo", "zoo that runs two", "H-Model", "sparse H-Model"],
+)
+
+
+@NETWORKS
+@pytest.mark.parametrize("ablation", ["masked", "zero"])
+def test_of_a_probe(network: NetworkSpec, ablation: Any) -> None:
+    settings = FitnessSettings(ablation=ablation)
+    one, price = grown(network, settings)
+    with counting(network_of(one)) as counter:
+        probe(one, [batch()], settings)
+    assert 0.95 <= SAMPLES * price.probe / counter.flops <= 1.2
+
+
+@NETWORKS
+@pytest.mark.parametrize("steps", [2, 12])
+def test_of_distillation(network: NetworkSpec, steps: int) -> None:
+    one, price = grown(network, FitnessSettings())
+    with counting(network_of(one)) as counter:
+        done = teach(one, one.live[0], batch, steps, tolerance=0.0, batch_size=SAMPLES, seed=0, precision=decide())
+    assert done.steps == steps
+    assert 0.95 <= SAMPLES * price.lessons(steps, done.steps) / counter.flops <= (1.6 if dense(network) else MOST)
+
+
+@NETWORKS
+@pytest.mark.parametrize("steps", [2])
+def test_of_a_meta_gradient(network: NetworkSpec, steps: int) -> None:
+    one, price = grown(network, FitnessSettings())
+    learnt = torch.zeros(len(one.live), requires_grad=True)
+    gates = dict(zip(one.live, torch.sigmoid(learnt), strict=True))
+    with counting(network_of(one)) as counter:
+        outer_gradient(unroll(one, batch(), batch(1)), gates, [learnt], steps=steps, rate=0.05)
+    assert 0.95 <= price.meta_gradient(steps, SAMPLES, SAMPLES) / counter.flops <= (1.7 if dense(network) else MOST)
