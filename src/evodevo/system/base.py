@@ -180,10 +180,12 @@ class AgentClass(ABC):
     Attributes:
         name: of the row, the first half of its agents' names.
         stage: classes of a lower stage do all their rounds first.
+        priced: whether size and work count in scores; else the score is the accuracy.
     """
 
     name: str
     stage: int = 0
+    priced: bool = True
 
     @abstractmethod
     def reads(self, agent: AgentRow) -> bool:

@@ -6,7 +6,7 @@ their publications, and components that never change. This file makes systems, l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +18,7 @@ from evodevo.randomness import integer_seed
 from evodevo.settings import merge, validate
 from evodevo.spaces.path import agent_name
 from evodevo.storage import Lease, Store
+from evodevo.storage.base import RunState
 from evodevo.storage.system_base import AgentRow, SystemRow
 from evodevo.system.base import AGENTS, Known, View
 from evodevo.system.dispatch import Dispatcher
@@ -279,8 +280,16 @@ class System:
                 leases[one.id] = self.store.acquire(one.id)
                 held.callback(self.store.release, leases[one.id])
             held.callback(dispatcher.cancel_all)
+            self._note(leases, "running")
             work(Runner(self.store, self.row, leases, dispatcher, self._listener, lambda: self._stop))
-        return RunResult("interrupted" if self._stop else "finished")
+            state: Literal["finished", "interrupted"] = "interrupted" if self._stop else "finished"
+            self._note(leases, state)
+        return RunResult(state)
+
+    def _note(self, leases: Mapping[str, Lease], state: RunState) -> None:
+        for name, lease in leases.items():
+            if self.store.run(name).state != state:
+                self.store.finish_run(lease, state)
 
 
 def _text(path: Any) -> str | None:

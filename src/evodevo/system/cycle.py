@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.evolution.mu_agent_population import Member, Population
-from evodevo.evolution.mu_agent_score import NO_COST, quality_bar, score
+from evodevo.evolution.mu_agent_score import NO_COST, ScoreSettings, quality_bar, score
 from evodevo.randomness import generator, integer_seed
 from evodevo.spaces.path import ComponentUse, Path, SubPath
 from evodevo.storage import Evaluation, Lease, NewIndividual, Score, Store
@@ -178,8 +178,8 @@ class Cycle:
     # Inside
 
     @property
-    def _scoring(self) -> Any:
-        return NO_COST if self.kind.stage > 0 else self._cycle.score
+    def _scoring(self) -> ScoreSettings:
+        return self._cycle.score if self.kind.priced else NO_COST
 
     def _member(self, individual: str) -> Member | None:
         known = self._library.known([individual]).get(individual)

@@ -64,6 +64,7 @@ class MultipathAgents(AgentClass):
     """
 
     stage = 1
+    priced = False
 
     def __init__(self, name: str, single: str) -> None:
         self.name, self.single = name, single

@@ -21,12 +21,15 @@ from evodevo.evolution.mu_agent_score import Cost, accounted_parameters, bar, co
 from evodevo.settings import Settings, validate
 from evodevo.spaces.path import Value
 from evodevo.spaces.path_hyperparameters import (
+    ADAPTER_WIDTH,
+    NUM_LAYERS,
     Hyperparameter,
     Hyperparameters,
     Version,
     singlepath_hyperparameters,
 )
-from evodevo.spaces.vision_path import HYPERPARAMETERS, PRESETS, VisionStructure, structure_of
+from evodevo.spaces.vision_checkpoint import checkpoint_structure
+from evodevo.spaces.vision_path import ADAPTER, HYPERPARAMETERS, PRESETS, VisionStructure, structure_of
 from evodevo.spaces.vision_path_cost import path_flops, role_parameters
 from evodevo.storage.system_base import AgentRow
 from evodevo.system.base import AgentClass, Child, Draw, Known, Part, Situation, View
@@ -81,12 +84,12 @@ class Singlepath(AgentClass):
         space = self._space(options)
         if settings.root != (options.root is not None):
             raise UsageError("a root says how it comes about (root = random_init, pretrain or checkpoint).")
-        if settings.root:
-            self._structure(options, space.defaults(), settings.classes)
-        if not settings.classes and options.root in (None, "pretrain"):
-            raise UsageError("a task of this class tells at least 1 class apart; 'classes' says how many.")
         if (options.root == "checkpoint") != (options.checkpoint is not None):
             raise UsageError("a root from a checkpoint, and no other, names its folder ('checkpoint').")
+        if settings.root:
+            self._structure(options, self._root_values(options, space), settings.classes)
+        if not settings.classes and options.root in (None, "pretrain"):
+            raise UsageError("a task of this class tells at least 1 class apart; 'classes' says how many.")
 
     def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
         """A generation; see ``AgentClass.breed``."""
@@ -153,7 +156,8 @@ class Singlepath(AgentClass):
         )
 
     def _root(self, situation: Situation, options: VitOptions, space: Hyperparameters) -> Child:
-        structure = self._structure(options, space.defaults(), situation.settings.classes)
+        values = self._root_values(options, space)
+        structure = self._structure(options, values, situation.settings.classes)
         sizes = role_parameters(structure)
         parts = tuple(Part(role, None, True, sizes[role], "new") for role in structure.roles)
         price = price_of(parts, structure, situation)
@@ -161,7 +165,7 @@ class Singlepath(AgentClass):
         return Child(
             KIND,
             structure.model_dump(mode="json"),
-            space.defaults(),
+            values,
             space.default_mu(),
             parts,
             None,
@@ -189,22 +193,28 @@ class Singlepath(AgentClass):
             space = space.with_row(validate(Hyperparameter, {"key": key, **row}, what=f"hyperparameter {key}"))
         return space
 
+    def _root_values(self, options: VitOptions, space: Hyperparameters) -> dict[str, Value]:
+        values = space.defaults()
+        if options.checkpoint is not None:
+            layers = checkpoint_structure(options.checkpoint).layers
+            space.by_key[NUM_LAYERS].index(layers)  # a checkpoint may be too deep for the class
+            values[NUM_LAYERS] = layers
+        return values
+
     def _structure(self, options: VitOptions, values: Mapping[str, Value], classes: int) -> VisionStructure:
-        plain = {**PRESETS[self._preset].model_dump(mode="json"), **options.structure}
-        base = validate(VisionStructure, plain, what=f"structure of a root of {self.name}")
-        return base.changed(**_said(values), classes=classes)
+        base = PRESETS[self._preset] if options.checkpoint is None else checkpoint_structure(options.checkpoint)
+        plain = {**base.model_dump(mode="json"), **options.structure}
+        checked = validate(VisionStructure, plain, what=f"structure of a root of {self.name}")
+        return checked.changed(**_said(values), classes=classes)
 
 
 def child_structure(
     base: VisionStructure, values: Mapping[str, Value], adapters: frozenset[int], classes: int, space: Hyperparameters
 ) -> VisionStructure:
     """The structure of a child: its parent's, with what its own values, adapters and task say."""
-    width = int(values.get("adapter_dim", 32))
-    inner = {
-        f"residual_adapter_{number}": base.adapters.get(f"residual_adapter_{number}", width) for number in adapters
-    }
-    if "adapter_dim" in space.by_key:
-        inner = dict.fromkeys(inner, width)
+    width, tuned = int(values.get(ADAPTER_WIDTH, 32)), ADAPTER_WIDTH in space.by_key
+    roles = [f"{ADAPTER}{number}" for number in sorted(adapters)]
+    inner = {role: width if tuned else base.adapters.get(role, width) for role in roles}
     return base.changed(**_said(values), classes=classes, adapters=inner)
 
 

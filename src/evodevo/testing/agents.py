@@ -1,0 +1,109 @@
+"""The laws of a class of agents of a multitask system; a test inherits them and says which class.
+
+Nothing is trained (``testing.system_paths``), so that a ViT-L has them as fast as a tiny path.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import Any
+
+from evodevo.storage import Store
+from evodevo.system.base import AGENTS
+from evodevo.system.core import System
+from evodevo.system.schedule import is_root
+from evodevo.system.settings import AgentSettings, SystemSettings
+from evodevo.testing.system_paths import Trainer, executor_of, small, told
+
+_GROWN: dict[str, System] = {}
+
+
+class AgentTests:
+    """Laws of one class.
+
+    Attributes:
+        kind: a row of ``AGENTS``.
+        roots: the class that makes its roots; None = itself.
+        companions: classes whose agents it builds on, each of which works on every task.
+    """
+
+    kind: str
+    roots: str | None = None
+    companions: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ("a", "b")
+
+    def grown(self, workers: int = 1) -> System:
+        """A system in which the class has run for three cycles."""
+        store = Store.memory()
+        system = System.create(store, "laws", seed=5, settings=SystemSettings(cycle=small(4, 2)))
+        system.add_root(self.roots or self.kind, "random_init", AgentSettings(classes=0))
+        for task in self.tasks:
+            for kind in (*self.companions, self.kind):
+                system.add_agent(kind, task, AgentSettings(classes=3))
+        agents = [one for one in system.agents() if not is_root(one)]
+        system.run(agents, 3, executor_of(Trainer(store), workers))
+        return system
+
+    @property
+    def system(self) -> System:
+        """One, for laws that only look; tests of one class share it."""
+        if self.kind not in _GROWN:
+            _GROWN[self.kind] = self.grown()
+        return _GROWN[self.kind]
+
+    @cached_property
+    def children(self) -> dict[str, dict[str, Any]]:
+        """Name -> child of an agent of the class."""
+        own = {f"{self.kind}~{task}" for task in self.tasks}
+        return {name: one for name, one in told(self.system).items() if name.rpartition("/")[0] in own}
+
+    def test_its_children_follow_from_the_seed_alone(self) -> None:
+        assert told(self.system) == told(self.grown(workers=3))
+
+    def test_each_generation_is_full_and_each_child_is_whole(self) -> None:
+        assert len(self.children) == 12 * len(self.tasks)
+        for one in self.children.values():
+            parts = one["details"]["parts"]
+            roles = [part["role"] for part in parts]
+            assert len(set(roles)) == len(roles)
+            assert [part["id"] for part in parts] == [use["id"] for use in one["genome"]["genes"]["components"]]
+            assert all(part["parameters"] >= 0 for part in parts)
+            assert any(part["train"] for part in parts), "a child in which nothing learns is its parent"
+            assert 0 < one["details"]["factor"] <= 1
+
+    def test_what_is_trained_is_new_and_what_is_shared_is_locked_by_others(self) -> None:
+        cycles = {(agent, number): view for agent, number, _, view, _ in told(self.system)["cycles"]}
+        seen: set[str] = set()
+        for name, one in self.children.items():
+            agent = name.rpartition("/")[0]
+            number = next(n for n in range(3) if name in self._of_cycle(agent, n))
+            others = self.system.view(cycles[agent, number]).others(agent)
+            for part in one["details"]["parts"]:
+                if part["train"]:
+                    assert part["id"].startswith(f"{agent}:")
+                    assert part["id"] not in seen
+                    seen.add(part["id"])
+                else:
+                    assert part["id"] in others, "what only its agent has could be trained, so it is copied"
+
+    def test_values_and_rates_stay_in_their_lists(self) -> None:
+        tuned: dict[str, set[Any]] = defaultdict(set)
+        for one in self.children.values():
+            genes = one["genome"]["genes"]
+            assert "_mu_" in genes["mu"]
+            assert all(0.0 < rate <= 0.3 for rate in genes["mu"].values())
+            for key, value in genes["hparams"].items():
+                tuned[key].add(value)
+        assert any(len(values) > 1 for values in tuned.values()), "somebody differs from somebody"
+
+    def test_it_says_what_it_lacks(self) -> None:
+        system = System.create(Store.memory(), "bare", settings=SystemSettings(cycle=small(2, 2)))
+        agent = system.add_agent(self.kind, "a", AgentSettings(classes=3))
+        missing = AGENTS.get(self.kind).missing(agent, system.view())
+        assert missing is not None
+        assert agent.name in missing
+
+    def _of_cycle(self, agent: str, number: int) -> set[str]:
+        row = self.system.agent(agent)
+        return {f"{agent}/{one.number}" for one in self.system.store.systems.paths(row.id, number)}
