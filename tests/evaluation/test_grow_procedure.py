@@ -21,6 +21,7 @@ from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.growth import driver
 from evodevo.growth.edits import replay_log
 from evodevo.models.module_zoo import ModuleZoo
+from evodevo.runs.training_words import remarks
 from evodevo.settings import merge, validate
 from evodevo.spaces.arms import Arm
 from evodevo.spaces.networks import ModuleZooNetwork
@@ -364,6 +365,21 @@ def test_what_was_learnt_is_left_for_the_next_run(tmp_path: Path) -> None:
     totals = [one["total"] for one in outcome.extra["growth"]["rewards"]]
     assert {one.reward for one in memory.edits} == set(totals)
     assert any(one.child is not None for one in memory.edits)
+
+
+def test_what_growth_cost_is_told_and_what_was_left_out_for_it(tmp_path: Path) -> None:
+    given = problem({"training": TRAINING}, tmp_path)
+    poor, rich = (evaluate(given, arm(events={"overhead": overhead})).extra["growth"] for overhead in (0.01, 10.0))
+    assert poor["overhead"]["exceeded"]
+    assert poor["overhead"]["looks_left_out"] == 1
+    assert not poor["looks"]
+    assert not rich["overhead"]["exceeded"]
+    assert rich["overhead"]["looks_left_out"] == 0
+    assert len(rich["looks"]) == 1
+    assert poor["overhead"]["flops_share"] < rich["overhead"]["flops_share"]
+    assert "0.01" not in remarks([{"growth": poor}])[0]
+    assert "grow.events.overhead allows 1 %" in remarks([{"growth": poor}, {"growth": rich}])[0]
+    assert not remarks([{"growth": rich}])
 
 
 @pytest.mark.parametrize(
