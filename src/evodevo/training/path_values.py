@@ -34,6 +34,9 @@ class PathTrainingSettings(Settings):
     keep: Literal["above", "reaches"] = Field(
         default="above", description="weights are kept that exceed the bar and all before, or that reach them"
     )
+    representations: bool = Field(
+        default=True, description="keep on disk what frozen paths make of samples that nothing changes by chance"
+    )
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N")
     precision: Literal["float32", "bfloat16"] = Field(default="float32", description="of products")
 

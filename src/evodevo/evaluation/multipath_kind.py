@@ -1,0 +1,120 @@
+"""Multipath models at work: frozen paths from the pool, connectors and router that learn, representations on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path as Folder
+from typing import Any
+
+from torch import Tensor, nn
+
+from evodevo.errors import DataError, UsageError
+from evodevo.evaluation.path_kinds import BuiltPath, Places, Reader, images_of, read_at
+from evodevo.evaluation.path_parts import load_state
+from evodevo.evaluation.path_settings import PathRequest
+from evodevo.evaluation.vision_path_kind import frozen_vision_path
+from evodevo.models.frozen_path import FrozenPath
+from evodevo.models.multipath import Multipath, build_component
+from evodevo.models.multipath_reader import open_reader
+from evodevo.models.path_cache import PathCache, rows_key
+from evodevo.spaces.multipath import multipath_flops, structure_of
+from evodevo.spaces.vision_path import VisionStructure
+from evodevo.spaces.vision_path_cost import path_flops
+from evodevo.storage.blobs import BlobPool
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.token_cache import default_folder
+from evodevo.training.path_values import DataValues
+from evodevo.training.precision import Precision
+
+
+class BuiltMultipath(BuiltPath):
+    """See ``BuiltPath``.
+
+    Args:
+        model: on its device.
+        request: whose paths these are.
+        structures: of the paths, the main one first.
+        precision: where it computes.
+    """
+
+    def __init__(
+        self, model: Multipath, request: PathRequest, structures: list[VisionStructure], precision: Precision
+    ) -> None:
+        self.model: Multipath = model
+        self.components = model.components()
+        self.factors = model.learning_rates()
+        own = multipath_flops(model.structure, model.classes, model.widths)
+        self.flops = float(own + sum(map(path_flops, structures)))
+        self._request, self._structures, self._precision = request, structures, precision
+
+    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
+        paths = {_reads(structure): structure for structure in self._structures}
+
+        def fetch(places: Places, step: int | None = None) -> dict[str, Tensor]:
+            found = read_at(paths, images_of(task, split, places), values, seed, step)
+            return {name: images.to(self._precision.device) for name, images in found.items()}
+
+        folder = default_folder() if self._request.cache is None else Folder(self._request.cache)
+        cache = PathCache(folder) if self._request.training.representations else None
+        kept = open_reader(self.model, fetch, cache, self._keys(task, split), task.count(split), augmented=False)
+
+        def read(places: Places, step: int | None) -> Any:
+            # What chance changes is never kept.
+            return kept(places) if step is None or values.identity else fetch(places, step)
+
+        return read
+
+    def _keys(self, task: SampleTask, split: Split) -> dict[str, str]:
+        return {
+            name: rows_key(
+                sub.path.id,
+                sub.components,
+                structure.model_dump(mode="json"),
+                "logits" if number == 0 else "representation",
+                f"{task.digest}/{split}",
+                structure.input_spec,
+            )
+            for number, (name, sub, structure) in enumerate(
+                zip(self.model.names, self._request.supports, self._structures, strict=True)
+            )
+        }
+
+
+def build_multipath(request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltMultipath:
+    """The model of a request.
+
+    Raises:
+        UsageError: its first path answers another task's classes.
+        NotFoundError, StoreDamagedError: a component is gone or damaged.
+        DataError: a component of another structure.
+    """
+    structure = structure_of(request.path)
+    paths = [
+        frozen_vision_path(sub.path, sub.components, pool, head=number == 0)
+        for number, sub in enumerate(request.supports)
+    ]
+    if not paths or paths[0].structure.classes != request.path.classes:
+        raise UsageError(f"the main path of {request.path.id} does not answer its {request.path.classes} classes.")
+    widths = [path.structure.width for path in paths[1:]]
+    components: dict[str, nn.Module] = {}
+    for role, source in request.components.items():
+        components[role] = build_component(structure, role, request.path.classes, widths)
+        if source.digest is not None:
+            state = load_state(pool, source.digest, role)
+            try:
+                components[role].load_state_dict(state)
+            except RuntimeError as error:
+                raise DataError(f"the component {source.digest[:12]} does not fit as {role!r}: {error}") from None
+    frozen = [FrozenPath(path, reads=_reads(path.structure)) for path in paths]
+    model = Multipath(
+        frozen[0],
+        frozen[1:],
+        request.path.classes,
+        widths,
+        structure,
+        components=components,
+    )
+    return BuiltMultipath(model.to(precision.device), request, [path.structure for path in paths], precision)
+
+
+def _reads(structure: VisionStructure) -> str:
+    return f"{structure.image_size} x {structure.channels}"
