@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.growth.prices import STEP, Prices
-from evodevo.growth.thrift import FEWEST, SLOWEST, Means, Portions, portions
+from evodevo.growth.thrift import FEWEST, SLOWEST, USUAL, Means, Portions, portions
 from evodevo.settings import validate
 from evodevo.spaces.zoo_growth import GrowthSettings
 
@@ -27,7 +27,7 @@ MEANS = st.builds(
     probes=st.integers(1, 20),
     looks=st.integers(0, 20),
     refined=st.floats(0, 1e12),
-    pace=st.floats(0, 20),
+    pace=st.none() | st.floats(0, 20),
 )
 SETTINGS = st.builds(
     lambda overhead, samples, distil, replay: validate(
@@ -55,7 +55,7 @@ def cost(found: Portions, means: Means) -> float:
 
 
 def may(settings: GrowthSettings, means: Means) -> float:
-    pace = min(max(means.pace, 1.0), SLOWEST)
+    pace = USUAL if means.pace is None else min(max(means.pace, 1.0), SLOWEST)
     return settings.events.overhead * means.training / pace - means.spent - means.refined
 
 
@@ -108,8 +108,8 @@ def test_with_plenty_everything_is_as_wished(settings: GrowthSettings, means: Me
 
 
 def test_slow_growth_gets_less() -> None:
-    def at(pace: float) -> float:
+    def at(pace: float | None) -> float:
         means = Means(5e8, 0.0, Prices(1e4, 1e4, 1.0), 32, 4, pace=pace)
         return cost(portions(GrowthSettings(), means), means)
 
-    assert at(4.0) == at(SLOWEST) < at(1.5) < at(1.0) == at(0.5)
+    assert at(4.0) == at(SLOWEST) < at(2.0) < at(None) < at(1.0) == at(0.5)

@@ -216,7 +216,7 @@ class _Run:
         trained = bench.flops - bench.spent
         until = coming[number] if number < len(coming) else 1.0
         growing = bench.spent - self._spent_on_replay
-        pace = 1.0
+        pace = None
         if bench.training.budget.seconds is not None and growing and trained and bench.seconds:
             pace = (bench.state.get(SECONDS, 0.0) / growing) / (bench.seconds / trained)
         last = number == len(coming)

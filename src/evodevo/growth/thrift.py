@@ -16,7 +16,10 @@ from evodevo.spaces.zoo_growth import GrowthSettings
 
 FEWEST = 64
 """Samples without which a probe says nothing, and costs no less: one batch."""
-SLOWEST = 2.0
+USUAL = 1.6
+"""Time of a FLOP of growth in that of one of training, where no clock may decide: its operations are smaller ones, as
+benchmarks/growth_overhead.py measures."""
+SLOWEST = 2.5
 """Pace beyond which fewer samples save no time, since what is left is what every call costs."""
 OF_PROBES = 0.5
 """Share of what is left that goes to probes where all cannot be had."""
@@ -57,7 +60,7 @@ class Means:
         probes: that come until then whatever they cost: the event's own, its reward's, and the one in the end.
         looks: that are wished until then.
         refined: FLOPs of the strategist's own gradient at the event.
-        pace: seconds of a FLOP of growth, in those of one of training; 1 where seconds do not count.
+        pace: seconds of a FLOP of growth, in those of one of training; None where seconds do not count.
     """
 
     training: float
@@ -67,7 +70,7 @@ class Means:
     probes: int
     looks: int = 0
     refined: float = 0.0
-    pace: float = 1.0
+    pace: float | None = None
 
 
 def portions(settings: GrowthSettings, means: Means) -> Portions:
@@ -78,7 +81,8 @@ def portions(settings: GrowthSettings, means: Means) -> Portions:
     with several prunings gives each as many steps, and the next event has less.
     """
     wished, price, batch = settings.fitness.samples, means.prices.probe, means.batch
-    allowed = settings.events.overhead * means.training / min(max(means.pace, 1.0), SLOWEST)
+    pace = USUAL if means.pace is None else min(max(means.pace, 1.0), SLOWEST)
+    allowed = settings.events.overhead * means.training / pace
     left = max(0.0, allowed - means.spent - means.refined)
     least = min(FEWEST, wished)
     smallest = int(left / (least * price))  # probes that can be had
