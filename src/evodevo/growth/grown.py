@@ -20,7 +20,8 @@ from evodevo.models.module_zoo import ModuleZoo
 from evodevo.models.network import Batch, Network
 from evodevo.spaces.zoo_growth import FitnessSettings
 from evodevo.strategist.base import Unroll
-from evodevo.training.module_distillation import Distilled, distil_module
+from evodevo.training.lessons import Distilled
+from evodevo.training.module_distillation import distil_module
 from evodevo.training.precision import Batch as TrainingBatch
 from evodevo.training.precision import Precision
 from evodevo.training.surgery import Origins

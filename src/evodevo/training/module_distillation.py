@@ -9,25 +9,21 @@ Legend: B samples, d width.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError, unknown_name
-from evodevo.training.loop import Progress, State, train
+from evodevo.training.lessons import OPTIMIZER, Distilled, learn_in_turn, mean_loss, mode
 from evodevo.training.precision import Batch, Precision, decide
-from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+from evodevo.training.settings import OptimizerSettings
 
 LEARNING = ("pool.", "router.", "genotype_keys.", "predictor.", "heads.")
 """Beginnings of the names of what may learn. Eq. 94 asks nothing of heads: they are as they were."""
-OPTIMIZER = OptimizerSettings(learning_rate=1e-3, warmup=0.0, weight_decay=0.0)
 
 
 class Mixed(Protocol):
@@ -66,38 +62,20 @@ class Taught:
     mixed: Tensor
 
 
-@dataclass(frozen=True)
-class Distilled:
-    """How it went.
-
-    Attributes:
-        before, after: L_kd in evaluation mode, on the kept batches.
-        steps: that were made; 0 where nothing had to be learned.
-        state: of the training; after "nan" the network must not be used.
-    """
-
-    before: float
-    after: float
-    steps: int
-    state: State = "finished"
-
-
 @torch.no_grad()
 def taught(zoo: nn.Module, batches: Sequence[Batch], precision: Precision | None = None) -> tuple[Taught, ...]:
     """What a zoo makes of batches as it is now, in evaluation mode."""
     precision = precision or decide()
     one: Any = zoo
-    with _mode(zoo, training=False), precision.autocast():
+    with mode(zoo, training=False), precision.autocast():
         heard = [one.fuse(precision.place(batch)) for batch in batches]
         return tuple(Taught(each, one.consult(each).mixed.detach()) for each in heard)
 
 
-@torch.no_grad()
 def distance(zoo: nn.Module, lessons: Sequence[Taught], precision: Precision | None = None) -> float:
     """L_kd: the mean over samples of the squared distance to the teacher's z_r, in evaluation mode."""
     precision = precision or decide()
-    with _mode(zoo, training=False), precision.autocast():
-        return float(torch.stack([_loss(zoo, lesson) for lesson in lessons]).mean())
+    return mean_loss(zoo, len(lessons), lambda number: _loss(zoo, lessons[number]), precision)
 
 
 @contextmanager
@@ -153,69 +131,23 @@ def distil_module(
     """
     precision = precision or decide()
     lessons = taught(zoo, [batch_at(number) for number in range(max(1, min(batches, steps)))], precision)
-    losses: deque[float] = deque(maxlen=len(lessons))
-
-    def goes_on(progress: Progress) -> bool:
-        losses.append(progress.loss)
-        return len(losses) < len(lessons) or fmean(losses) >= tolerance
-
     with without(zoo, module):
-        before = distance(zoo, lessons, precision)
-        if not steps or before < tolerance:
-            return Distilled(before, before, 0)
-        with _only_learning(zoo), _mode(zoo, training=True):
-            result = train(
-                _Student(zoo),
-                TrainingSettings(
-                    budget=Budget(steps=steps), optimizer=optimizer, batch_size=batch_size, report_every=1
-                ),
-                batch_at=lambda step: np.asarray(step % len(lessons)),
-                tokens_per_step=batch_size,
-                seed=seed,
-                loss_function=lambda _, number: _loss(zoo, lessons[int(number)]),
-                report=goes_on,
-                precision=precision,
-            )
-        state: State = "finished" if result.state == "stopped" else result.state
-        return Distilled(before, distance(zoo, lessons, precision), result.steps, state)
-
-
-class _Student(nn.Module):
-    """Hides what the training loop tells a network of its own training: progress, statistics, learning rates."""
-
-    def __init__(self, zoo: nn.Module) -> None:
-        super().__init__()
-        self.zoo = zoo
+        # The module that is masked is not run, has no gradient, and so does not change either.
+        return learn_in_turn(
+            zoo,
+            len(lessons),
+            lambda number: _loss(zoo, lessons[number]),
+            steps,
+            may_learn=lambda name: name.startswith(LEARNING),
+            tolerance=tolerance,
+            batch_size=batch_size,
+            seed=seed,
+            precision=precision,
+            optimizer=optimizer,
+        )
 
 
 def _loss(zoo: nn.Module, lesson: Taught) -> Tensor:
     student: Any = zoo
     mixed: Tensor = student.consult(lesson.heard).mixed
     return (mixed - lesson.mixed).float().square().sum(-1).mean()
-
-
-@contextmanager
-def _mode(zoo: nn.Module, *, training: bool) -> Iterator[None]:
-    before = zoo.training
-    zoo.train(training)
-    try:
-        yield
-    finally:
-        zoo.train(before)
-
-
-@contextmanager
-def _only_learning(zoo: nn.Module) -> Iterator[None]:
-    # The module that is masked is not run, has no gradient, and so does not change either.
-    closed = [
-        parameter
-        for name, parameter in zoo.named_parameters()
-        if parameter.requires_grad and not name.startswith(LEARNING)
-    ]
-    for parameter in closed:
-        parameter.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for parameter in closed:
-            parameter.requires_grad_(True)
