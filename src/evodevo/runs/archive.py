@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 MAX_PROMPT_BYTES = 1 << 20
 
 
+OF_SYSTEMS = ("system", "agent")
+"""Kinds of the store's runs that are no runs of a recipe."""
+
+
 class Archive:
     """A store opened for reading; it may be in use, and it may be of a run that was killed.
 
@@ -57,8 +61,8 @@ class Archive:
         self.close()
 
     def runs(self) -> list[Run]:
-        """All runs, oldest first."""
-        return [Run(self, row) for row in self.store.runs()]
+        """All runs, oldest first. Systems of many tasks and their agents are others' (``evodevo.system``)."""
+        return [Run(self, row) for row in self.store.runs() if row.kind not in OF_SYSTEMS]
 
     def run(self, prefix: str) -> Run:
         """The run whose id begins so; ``last`` is the newest one.
@@ -68,14 +72,14 @@ class Archive:
             UsageError: more than one.
         """
         if prefix == "last":
-            rows = self.store.runs()
-            if not rows:
+            found_runs = self.runs()
+            if not found_runs:
                 raise NotFoundError(f"the store {self.folder} holds no run yet; begin one with: evodevo evolve")
-            return Run(self, rows[-1])
+            return found_runs[-1]
         found = self.store.find(prefix)
         if found.kind != "run":
             raise NotFoundError(f"{prefix!r} is an individual; a run is wanted here. See: evodevo status")
-        return Run(self, self.store.run(found.id))
+        return self._run(found.id)
 
     def individual(self, prefix: str) -> Individual:
         """The individual whose id begins so.
@@ -88,7 +92,13 @@ class Archive:
         if found.kind != "individual":
             raise NotFoundError(f"{prefix!r} is a run; an individual is wanted here. See: evodevo front {prefix}")
         row = self.store.individual(found.id)
-        return Run(self, self.store.run(row.run_id)).individual(found.id)
+        return self._run(row.run_id).individual(found.id)
+
+    def _run(self, run_id: str) -> Run:
+        row = self.store.run(run_id)
+        if row.kind in OF_SYSTEMS:
+            raise UsageError(f"{run_id} is a multitask {row.kind}; it is read with evodevo.system.System.open.")
+        return Run(self, row)
 
 
 @dataclass(frozen=True)
