@@ -10,7 +10,7 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.execution.serial import SerialExecutor
-from evodevo.runs.forecast import Forecast, forecast
+from evodevo.runs.forecast import Forecast, Pace, forecast
 from evodevo.testing.small_networks import h_model, problem, transformer
 
 
@@ -38,7 +38,7 @@ def test_an_epoch_and_more_needs_no_words(limits: dict[str, Any]) -> None:
 
 def test_seconds_are_turned_into_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules[forecast.__module__]
-    monkeypatch.setattr(module, "_measure", lambda kinds, *rest: dict.fromkeys(kinds, (0.1, 0.0)))
+    monkeypatch.setattr(module, "_measure", lambda kinds, *rest: dict.fromkeys(kinds, Pace(0.1, 0.0)))
     (sentence,) = foreseen(problem(), h_model(training={"budget": {"seconds": 2.05}})).warnings
     assert "about 160 of 400 training samples, 0.4 epochs" in sentence
     with pytest.raises(UsageError, match=r"0\.05 s is less than one step of H-Model, which takes 0\.1 s"):
@@ -58,3 +58,15 @@ def test_budgets_of_time_are_added_up_over_arms_and_seeds(monkeypatch: pytest.Mo
     monkeypatch.setattr(sys.modules[forecast.__module__], "_measure", lambda *given: {})
     assert foreseen(problem(), *arms).expected_seconds == 1800
     assert foreseen(problem(), *arms, h_model()).expected_seconds is None
+
+
+def test_flops_are_turned_into_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[forecast.__module__]
+    given = problem({"training": {"budget": {"steps": None, "flops": 1e6}}})
+    monkeypatch.setattr(module, "_measure", lambda kinds, *rest: dict.fromkeys(kinds, Pace(0.5, 1.0, 1e5)))
+    told = forecast([h_model()], given, SerialExecutor(), 0)
+    assert told.expected_seconds is not None
+    assert told.expected_seconds >= 1.0 + 10 * 0.5
+    monkeypatch.setattr(module, "_measure", lambda kinds, *rest: dict.fromkeys(kinds, Pace(0.5, 1.0, 1e7)))
+    with pytest.raises(UsageError, match="less than one step"):
+        forecast([h_model()], given, SerialExecutor(), 0)
