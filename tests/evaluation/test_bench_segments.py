@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
+from evodevo.evaluation import bench
 from evodevo.evaluation.base import Outcome
 from evodevo.evaluation.bench import Bench, _shape
 from evodevo.evaluation.network import evaluate_network, load_network
@@ -237,6 +238,22 @@ def test_work_between_segments_counts_against_a_budget_in_flops(tmp_path: Path) 
         )
         assert weights(tmp_path, resumed) == weights(tmp_path, whole)
         assert [one["event"] for one in again if "event" in one] == [found[place]["event"] for place in told]
+
+
+def test_flops_are_counted_where_a_network_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    really = bench.look_at_step
+
+    def counting(*given: Any) -> Any:
+        counted.append(1)
+        return really(*given)
+
+    monkeypatch.setattr(bench, "look_at_step", counting)
+    given = problem({"training": TRAINING}, tmp_path)
+    evaluate(given, h_model(procedure="testing.in_segments", options={"borders": [1, 5, 6]}))
+    assert len(counted) == 1
+    evaluate(given, h_model(procedure="testing.growing"))
+    assert len(counted) == 1 + 3
 
 
 def test_of_a_budget_in_seconds_nothing_is_told_before_a_checkpoint_holds_it(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ class Bench:
         self._spent: dict[str, float] = dict(self._memory.spent)
         self._border: tuple[Snapshot, float] | None = None  # between two segments: where it stands, and since when
         self._untold: list[dict[str, Any]] = []
+        self._counted: object = None  # the network whose step has been counted
         self._curve_places = places(task, "validation", settings.curve_samples)
 
     # For procedures
@@ -166,10 +167,8 @@ class Bench:
         if snapshot is None:
             snapshot = self._cross_border(network)
         batch_of = batch_at or (lambda step: source.batch("train", self.seed, step, settings.batch_size))
-        first = self.precision.place(batch_of(0))
-        assert isinstance(first, dict), "the batch is a mapping"
         network.to(self.precision.device)
-        self.flops_per_step = look_at_step(network, first).flops
+        self._count_flops(network, batch_of, again=bool(self._steps_of_segments))
         points = self._points()
 
         def loss_of(model: nn.Module, batch: Any) -> Tensor:
@@ -394,6 +393,16 @@ class Bench:
         self.flush()
         return snapshot
 
+    def _count_flops(self, network: Network, batch_of: Callable[[int], Batch], *, again: bool) -> None:
+        """What a step computes, on the first batch; of a segment ``again`` only where an edit changed the network."""
+        counted = specification_of(self.arm.network, network), _counted_as(network)
+        if again and counted == self._counted:
+            return
+        first = self.precision.place(batch_of(0))
+        assert isinstance(first, dict), "the batch is a mapping"
+        self.flops_per_step = look_at_step(network, first).flops
+        self._counted = counted
+
     def _last_point(self) -> float:
         points = self._series["validation_loss"]
         return points[-1][0] if points else 0.0
@@ -492,6 +501,12 @@ class Bench:
             spent=self._spent,
         )
         return memory.model_dump(mode="json")
+
+
+def _counted_as(network: Network) -> object:
+    """What a step's FLOPs depend on beside structure and batch: parameters, who of them learns, who is not born."""
+    births = {str(one): factor > 0 for one, factor in getattr(network, "births", {}).items()}
+    return {name: (one.shape, one.requires_grad) for name, one in network.named_parameters()}, births
 
 
 def _shape(state: Mapping[str, Any]) -> torch.Size:
