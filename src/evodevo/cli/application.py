@@ -22,6 +22,7 @@ from evodevo.cli.demo import demo
 from evodevo.cli.diff import diff
 from evodevo.cli.doctor import doctor
 from evodevo.cli.evolve import evolve
+from evodevo.cli.extend import COMMAND as extend
 from evodevo.cli.failures import TerminatedError, explain
 from evodevo.cli.front import front
 from evodevo.cli.generate import generate
@@ -59,6 +60,7 @@ for _panel, _commands in PANELS.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel, cls=CLASSES.get(_command))(_command)
 app.add_typer(recipes, name="recipes", rich_help_panel="Begin")
+app.add_typer(extend, name="extend", rich_help_panel="Search and train")
 
 
 def _version(wanted: bool) -> None:
