@@ -146,7 +146,7 @@ class Multipath(nn.Module):
         """
         known = _represented(inputs, self.names)
         main = known[MAIN] if known else self._path(MAIN)(inputs)
-        everyone = torch.ones(len(main), len(self.paths), dtype=torch.bool, device=main.device)
+        everyone = torch.ones(main.shape[0], len(self.paths), dtype=torch.bool, device=main.device)
         if len(self.paths) == 1:
             return Routed(main, torch.ones_like(everyone, dtype=main.dtype), everyone)
         weights = self._weights(main)
@@ -191,7 +191,7 @@ class Multipath(nn.Module):
 
     def _weights(self, main: Tensor) -> Tensor:
         if ROUTER not in self.shapes:
-            return torch.ones(len(main), len(self.paths), dtype=main.dtype, device=main.device)
+            return torch.ones(main.shape[0], len(self.paths), dtype=main.dtype, device=main.device)
         weights: Tensor = self._router(main)
         return weights
 
