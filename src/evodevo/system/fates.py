@@ -10,9 +10,7 @@ from typing import Any
 from evodevo.errors import NotFoundError
 from evodevo.storage import Store
 from evodevo.storage.base import EvaluationRow, IndividualRow
-from evodevo.system.base import QUALITY, SCORE
-from evodevo.system.ledger import DISCARDED, FAILED, KEPT
-from evodevo.system.library import deciding
+from evodevo.system.recorded import DISCARDED, FAILED, KEPT, QUALITY, SCORE, deciding
 
 
 def fate(store: Store, individual: str) -> dict[str, Any]:

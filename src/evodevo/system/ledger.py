@@ -17,11 +17,9 @@ from evodevo.storage import Store
 from evodevo.storage.base import EvaluationRow, IndividualRow
 from evodevo.storage.system_base import AgentRow, CycleRow, PathRow
 from evodevo.system.base import AgentClass, Known, View
-from evodevo.system.library import Library, deciding
+from evodevo.system.library import Library
+from evodevo.system.recorded import KEPT, deciding
 from evodevo.system.settings import CycleSettings
-
-KEPT, DISCARDED, FAILED = "kept", "discarded", "failed"
-"""Fates of children."""
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,9 @@ from collections.abc import Iterable
 
 from evodevo.errors import NotFoundError, StoreDamagedError
 from evodevo.storage import Store
-from evodevo.storage.base import EvaluationRow
 from evodevo.storage.system_base import AgentRow, path_id
-from evodevo.system.base import QUALITY, Known, View, path_of
-
-CHILD = "child"
-"""Fidelity of the evaluation that decides about a path. Others, on test data, are recorded under other names, and
-nothing here ever reads them."""
+from evodevo.system.base import Known, View, path_of
+from evodevo.system.recorded import QUALITY, deciding
 
 
 class Library:
@@ -107,13 +103,3 @@ class Library:
             rows = self._store.systems.individuals([individual])
             self._parents[individual] = rows[individual].details.get("parent") if individual in rows else None
         return self._parents[individual]
-
-
-def deciding(results: Iterable[EvaluationRow]) -> EvaluationRow | None:
-    """The result of a path's training, failed or done; one whose worker was lost does not count."""
-    final = [
-        one
-        for one in results
-        if one.fidelity == CHILD and (one.state == "done" or (one.state == "failed" and one.reason != "lost"))
-    ]
-    return final[-1] if final else None

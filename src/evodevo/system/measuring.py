@@ -14,9 +14,9 @@ from evodevo.settings import validate
 from evodevo.storage import Evaluation, Score
 from evodevo.system.base import Known
 from evodevo.system.core import System
+from evodevo.system.recorded import ACCURACY
 from evodevo.system.settings import AgentSettings
 
-ACCURACY = "accuracy"
 ENTRY = "path_test"
 
 

@@ -1,0 +1,30 @@
+"""Under which words results of paths are recorded, and which of them decides. Nothing here loads numpy or torch.
+
+Specification ``munet.md`` 2.8 and part 6, point 17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evodevo.storage.base import EvaluationRow
+
+QUALITY, SCORE = "quality", "score"
+"""Scores of an evaluation: validation accuracy, and accuracy with its discount at the cycle's view."""
+KEPT, DISCARDED, FAILED = "kept", "discarded", "failed"
+"""Fates of children."""
+CHILD = "child"
+"""Fidelity of the evaluation that decides about a path. Others, on test data, are recorded under other names, and
+nothing that selects ever reads them."""
+TEST, ACCURACY = "test", "accuracy"
+"""Fidelity of a measurement on a test split, and its score."""
+
+
+def deciding(results: Iterable[EvaluationRow]) -> EvaluationRow | None:
+    """The result of a path's training, failed or done; one whose worker was lost does not count."""
+    final = [
+        one
+        for one in results
+        if one.fidelity == CHILD and (one.state == "done" or (one.state == "failed" and one.reason != "lost"))
+    ]
+    return final[-1] if final else None
