@@ -14,18 +14,20 @@ from torch import Tensor, nn
 from evodevo import canonical
 from evodevo.evaluation import path_kinds
 from evodevo.evaluation.path_evaluation import evaluate_path, evaluate_root, measure_path, open_path
-from evodevo.evaluation.path_kinds import BuiltPath, Places, Reader, read_at
+from evodevo.evaluation.path_kinds import BuiltPath, Places, Reader, Samples
 from evodevo.evaluation.path_parts import load_state, save_state
 from evodevo.evaluation.path_settings import PathRequest, read_request
+from evodevo.evaluation.vision_path_kind import read_samples
 from evodevo.execution.base import Executor, Job, Result
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.execution.serial import SerialExecutor
+from evodevo.models.vision_path_input import read_images
 from evodevo.settings import validate
 from evodevo.spaces.path import Path
 from evodevo.spaces.vision_path import VisionStructure, structure_of
 from evodevo.spaces.vision_path_cost import path_flops, path_parameters, role_parameters
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.base import InputSpec, SampleTask, Split
 from evodevo.training.path_values import DataValues
 
 STRUCTURE = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
@@ -237,20 +239,39 @@ def test_roots(place: dict[str, str]) -> None:
     )
 
 
+class _Drawn:
+    """A task of images, of which nothing but samples is asked."""
+
+    def __init__(self) -> None:
+        self.inputs = (InputSpec("picture", "image", height=12, width=12, channels=1),)
+        self.images = np.random.default_rng(0).integers(0, 256, (5, 12, 12, 1)).astype(np.uint8)
+        self.asked = 0
+
+    def fetch(self, split: Split, places: Places) -> dict[str, Any]:
+        self.asked += 1
+        return {"picture": self.images[places]}
+
+
 def test_every_path_reads_the_same_changes_at_its_own_size() -> None:
-    """Augmentation is identical across sizes (check 19)."""
-    images = np.random.default_rng(0).integers(0, 256, (5, 12, 12, 1)).astype(np.uint8)
-    sizes = {name: VisionStructure(**{**STRUCTURE, "image_size": size}) for name, size in {"a": 8, "b": 16}.items()}
+    """Augmentation is identical across sizes (check 19), and each sample is fetched once for all paths."""
+    task = _Drawn()
+    sizes = [VisionStructure(**{**STRUCTURE, "image_size": size}) for size in (8, 16)]
+
+    def samples(values: DataValues, step: int | None) -> Samples:
+        return Samples(task, "train", np.arange(5), values, 3, step)  # type: ignore[arg-type]
+
     values = DataValues(area=0.3, flip=True, brightness=0.2)
-    together = read_at(sizes, images, values, 3, 4)
-    for name, structure in sizes.items():
-        alone = read_at({name: structure}, images, values, 3, 4)
-        assert torch.equal(alone[name], together[name])
-        assert together[name].shape == (5, 3, structure.image_size, structure.image_size)
-        assert together[name].abs().max() <= 1
-    unchanged = read_at(sizes, images, values, 3, None)
-    assert torch.equal(read_at(sizes, images, DataValues(), 3, 4)["a"], unchanged["a"])
-    assert not torch.equal(together["a"], unchanged["a"])
+    together = samples(values, 4)
+    for structure in sizes:
+        read = read_samples(structure, together)
+        assert torch.equal(read, read_samples(structure, samples(values, 4)))
+        assert read.shape == (5, 3, structure.image_size, structure.image_size)
+        assert read.abs().max() <= 1
+    assert task.asked == 3
+    unchanged = read_samples(sizes[0], samples(values, None))
+    assert torch.equal(read_samples(sizes[0], samples(DataValues(), 4)), unchanged)
+    assert torch.equal(unchanged, read_images(sizes[0], torch.from_numpy(task.images)))
+    assert not torch.equal(read_samples(sizes[0], together), unchanged)
 
 
 def _multipath(place: dict[str, str], root: dict[str, Any], **other: Any) -> dict[str, Any]:

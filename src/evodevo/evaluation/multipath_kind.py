@@ -5,20 +5,16 @@ from __future__ import annotations
 from pathlib import Path as Folder
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from evodevo.errors import DataError, UsageError
-from evodevo.evaluation.path_kinds import BuiltPath, Places, Reader, images_of, read_at
+from evodevo.evaluation.path_kinds import FROZEN, BuiltPath, FrozenPart, Places, Reader, Samples, on_device
 from evodevo.evaluation.path_parts import load_state
 from evodevo.evaluation.path_settings import PathRequest
-from evodevo.evaluation.vision_path_kind import frozen_vision_path
-from evodevo.models.frozen_path import FrozenPath
 from evodevo.models.multipath import Multipath, build_component
 from evodevo.models.multipath_reader import open_reader
 from evodevo.models.path_cache import PathCache, rows_key
 from evodevo.spaces.multipath import multipath_flops, structure_of
-from evodevo.spaces.vision_path import VisionStructure
-from evodevo.spaces.vision_path_cost import path_flops
 from evodevo.storage.blobs import BlobPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.token_cache import default_folder
@@ -32,26 +28,24 @@ class BuiltMultipath(BuiltPath):
     Args:
         model: on its device.
         request: whose paths these are.
-        structures: of the paths, the main one first.
+        parts: the paths, the main one first.
         precision: where it computes.
     """
 
-    def __init__(
-        self, model: Multipath, request: PathRequest, structures: list[VisionStructure], precision: Precision
-    ) -> None:
+    def __init__(self, model: Multipath, request: PathRequest, parts: list[FrozenPart], precision: Precision) -> None:
         self.model: Multipath = model
         self.components = model.components()
         self.factors = model.learning_rates()
         own = multipath_flops(model.structure, model.classes, model.widths)
-        self.flops = float(own + sum(map(path_flops, structures)))
-        self._request, self._structures, self._precision = request, structures, precision
+        self.flops = float(own + sum(part.flops for part in parts))
+        self._request, self._parts, self._precision = request, parts, precision
 
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        paths = {_reads(structure): structure for structure in self._structures}
+        entries = {str(part.path.reads): part for part in self._parts}  # paths that read alike share an entry
 
-        def fetch(places: Places, step: int | None = None) -> dict[str, Tensor]:
-            found = read_at(paths, images_of(task, split, places), values, seed, step)
-            return {name: images.to(self._precision.device) for name, images in found.items()}
+        def fetch(places: Places, step: int | None = None) -> dict[str, Any]:
+            samples = Samples(task, split, places, values, seed, step)
+            return {name: on_device(part.read(samples), self._precision.device) for name, part in entries.items()}
 
         folder = default_folder() if self._request.cache is None else Folder(self._request.cache)
         cache = PathCache(folder) if self._request.training.representations else None
@@ -68,13 +62,13 @@ class BuiltMultipath(BuiltPath):
             name: rows_key(
                 sub.path.id,
                 sub.components,
-                structure.model_dump(mode="json"),
+                part.structure,
                 "logits" if number == 0 else "representation",
                 f"{task.digest}/{split}",
-                structure.input_spec,
+                part.preparation,
             )
-            for number, (name, sub, structure) in enumerate(
-                zip(self.model.names, self._request.supports, self._structures, strict=True)
+            for number, (name, sub, part) in enumerate(
+                zip(self.model.names, self._request.supports, self._parts, strict=True)
             )
         }
 
@@ -88,13 +82,13 @@ def build_multipath(request: PathRequest, pool: BlobPool, task: SampleTask, prec
         DataError: a component of another structure.
     """
     structure = structure_of(request.path)
-    paths = [
-        frozen_vision_path(sub.path, sub.components, pool, head=number == 0)
+    if not request.supports or request.supports[0].path.classes != request.path.classes:
+        raise UsageError(f"the main path of {request.path.id} does not answer its {request.path.classes} classes.")
+    parts = [
+        FROZEN.get(sub.path.kind)(sub.path, sub.components, pool, number == 0)
         for number, sub in enumerate(request.supports)
     ]
-    if not paths or paths[0].structure.classes != request.path.classes:
-        raise UsageError(f"the main path of {request.path.id} does not answer its {request.path.classes} classes.")
-    widths = [path.structure.width for path in paths[1:]]
+    widths = [part.width for part in parts[1:]]
     components: dict[str, nn.Module] = {}
     for role, source in request.components.items():
         components[role] = build_component(structure, role, request.path.classes, widths)
@@ -104,17 +98,12 @@ def build_multipath(request: PathRequest, pool: BlobPool, task: SampleTask, prec
                 components[role].load_state_dict(state)
             except RuntimeError as error:
                 raise DataError(f"the component {source.digest[:12]} does not fit as {role!r}: {error}") from None
-    frozen = [FrozenPath(path, reads=_reads(path.structure)) for path in paths]
     model = Multipath(
-        frozen[0],
-        frozen[1:],
+        parts[0].path,
+        [part.path for part in parts[1:]],
         request.path.classes,
         widths,
         structure,
         components=components,
     )
-    return BuiltMultipath(model.to(precision.device), request, [path.structure for path in paths], precision)
-
-
-def _reads(structure: VisionStructure) -> str:
-    return f"{structure.image_size} x {structure.channels}"
+    return BuiltMultipath(model.to(precision.device), request, parts, precision)

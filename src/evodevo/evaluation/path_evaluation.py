@@ -16,15 +16,12 @@ import torch
 from torch import Tensor
 
 from evodevo import canonical
-from evodevo.errors import DataError, DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
 from evodevo.evaluation.base import DISK_FULL
-from evodevo.evaluation.path_kinds import KINDS, BuiltPath, Reader
+from evodevo.evaluation.path_kinds import KINDS, ROOTS, BuiltPath, Reader
 from evodevo.evaluation.path_parts import count_parameters, save_state
 from evodevo.evaluation.path_settings import PathRequest, failed, read_request
-from evodevo.evaluation.vision_path_kind import component
 from evodevo.execution.base import Report
-from evodevo.models.vision_roots import read_root
-from evodevo.spaces.vision_path import structure_of
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import Split
 from evodevo.tasks.multitask import MultitaskTask
@@ -144,30 +141,10 @@ def _explained(request: PathRequest, result: PathResult) -> str:
 
 
 def _make_root(request: PathRequest) -> dict[str, Any]:
-    if request.path.kind != "vision_path" or request.root is None:
-        raise UsageError("a root is a vision path, at random or from a checkpoint.")
-    structure = structure_of(request.path)
+    if request.root is None:
+        raise UsageError("a root says how it comes about.")
     pool = FolderPool(Folder(request.blobs))
-    if request.root == "random_init":
-        parts = {
-            role: component(structure, role, source, pool, request.seed) for role, source in request.components.items()
-        }
-    else:
-        if request.checkpoint is None:
-            raise UsageError("a root from a checkpoint names its folder.")
-        found = read_root(request.checkpoint, image_size=structure.image_size)
-        for role in structure.roles:
-            if role not in found.components or found.structure.signature(role) != structure.signature(role):
-                raise DataError(
-                    f"the checkpoint {request.checkpoint} does not fit the root {request.path.id}: its {role!r} is of"
-                    " another shape. Give the root the checkpoint's structure."
-                )
-        if found.structure.layers != structure.layers:
-            raise DataError(
-                f"the checkpoint {request.checkpoint} has {found.structure.layers} layers, and the root"
-                f" {request.path.id} has {structure.layers}."
-            )
-        parts = {role: found.components[role] for role in structure.roles}
+    parts = ROOTS.get(request.path.kind)(request, pool)
     return {
         "reason": None,
         "detail": "",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,11 +22,11 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.evaluation.path_parts import count_parameters
 from evodevo.evaluation.path_settings import PathRequest
-from evodevo.models.vision_path_input import read_images, resized, scaled, with_channels
+from evodevo.models.frozen_path import FrozenPath
 from evodevo.registry import Registry, table
-from evodevo.spaces.vision_path import VisionStructure
+from evodevo.spaces.path import Path
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.base import Batch, SampleTask, Split
 from evodevo.training.path_augmentation import augmented
 from evodevo.training.path_values import DataValues
 from evodevo.training.precision import Precision
@@ -66,14 +68,86 @@ class BuiltPath(ABC):
         return count_parameters(self.model)
 
 
+class Samples:
+    """Samples of a batch for all the paths of a model: fetched once, and changed by chance once (specification 3.6).
+
+    Args:
+        task: whose samples.
+        split: of it.
+        places: which.
+        values: what chance may change, where there is a step.
+        seed: of chance.
+        step: of training; None leaves the samples as they are.
+    """
+
+    def __init__(
+        self, task: SampleTask, split: Split, places: Places, values: DataValues, seed: int, step: int | None
+    ) -> None:
+        self._task, self._split, self._places = task, split, places
+        self._values, self._seed, self._step = values, seed, step
+
+    @cached_property
+    def batch(self) -> Batch:
+        """All inputs, as the task hands them out."""
+        return self._task.fetch(self._split, self._places)
+
+    @cached_property
+    def images(self) -> list[Tensor]:
+        """Numbers in [0, 255] of shape (n, channels, height, width), changed by chance at their own size.
+
+        One batch of all, or where crops differ in size, one of each image.
+        """
+        raw = image_of(self._task, self.batch)
+        if self._step is None or self._values.identity:
+            return [torch.from_numpy(np.ascontiguousarray(raw)).permute(0, 3, 1, 2).float()]
+        return augmented(raw, self._values, self._seed, self._step)
+
+
+@dataclass(frozen=True)
+class FrozenPart:
+    """A published path inside another model.
+
+    Attributes:
+        path: answers logits (B, C), or headless its representation (B, h); it reads the entry ``path.reads``.
+        read: samples -> that entry; on the CPU.
+        structure, preparation: all that decides what it makes of a sample, besides its weights: JSON.
+        width: h.
+        flops: of one sample.
+    """
+
+    path: FrozenPath
+    read: Callable[[Samples], Any]
+    structure: Mapping[str, Any]
+    preparation: Mapping[str, Any]
+    width: int
+    flops: float
+
+
+Freezer = Callable[[Path, Mapping[str, str], BlobPool, bool], FrozenPart]
+"""A published path, role -> digest of its components, the pool, whether with its head."""
+FROZEN: Registry[Freezer] = table("kind of path inside another", "evodevo.frozen_paths")
+FROZEN.add("vision_path", "evodevo.evaluation.vision_path_kind:freeze_vision_path")
+
+RootMaker = Callable[[PathRequest, BlobPool], Mapping[str, nn.Module]]
+"""The components of a root that is not trained, by role: at random, or from a checkpoint."""
+ROOTS: Registry[RootMaker] = table("kind of root", "evodevo.path_roots")
+ROOTS.add("vision_path", "evodevo.evaluation.vision_path_kind:make_vision_root")
+
 Builder = Callable[[PathRequest, BlobPool, SampleTask, Precision], BuiltPath]
 KINDS: Registry[Builder] = table("kind of path", "evodevo.path_kinds")
 KINDS.add("vision_path", "evodevo.evaluation.vision_path_kind:build_vision_path")
 KINDS.add("multipath", "evodevo.evaluation.multipath_kind:build_multipath")
 
 
-def images_of(task: SampleTask, split: Split, places: Places) -> NDArray[np.uint8]:
-    """Images (B, height, width, channels) of a task.
+def on_device(found: Any, device: torch.device) -> Any:
+    """Tensors, or tables of them, on a device."""
+    if isinstance(found, Mapping):
+        return {name: on_device(one, device) for name, one in found.items()}
+    return found.to(device)
+
+
+def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:
+    """The images (B, height, width, channels) in a batch of a task.
 
     Raises:
         UsageError: its samples hold no image, or more than one.
@@ -82,34 +156,5 @@ def images_of(task: SampleTask, split: Split, places: Places) -> NDArray[np.uint
     if len(names) != 1:
         told = ", ".join(f"{spec.name} ({spec.modality})" for spec in task.inputs)
         raise UsageError(f"a vision path reads one image per sample; the samples of this task hold {told}.")
-    found: NDArray[np.uint8] = task.fetch(split, places)[names[0]]
+    found: NDArray[np.uint8] = batch[names[0]]
     return found
-
-
-def read_at(
-    structures: Mapping[str, VisionStructure],
-    images: NDArray[np.uint8],
-    values: DataValues,
-    seed: int,
-    step: int | None,
-) -> dict[str, Tensor]:
-    """Images as each of several paths reads them: changed by chance once, at their own size, then resized for each.
-
-    Args:
-        structures: name -> of a path.
-        images: (B, height, width, channels) bytes.
-        values: what chance may change.
-        seed: of chance.
-        step: of training; None leaves the images as they are.
-
-    Returns:
-        Name -> (B, channels, S, S) in [-1, 1].
-    """
-    if step is None or values.identity:
-        raw = torch.from_numpy(np.ascontiguousarray(images))
-        return {name: read_images(one, raw) for name, one in structures.items()}
-    views = augmented(images, values, seed, step)
-    return {
-        name: torch.cat([scaled(resized(with_channels(view, one.channels), one.image_size)) for view in views])
-        for name, one in structures.items()
-    }

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import torch
 from torch import Tensor, nn
 
-from evodevo.errors import DataError
-from evodevo.evaluation.path_kinds import BuiltPath, Places, Reader, images_of, read_at
+from evodevo.errors import DataError, UsageError
+from evodevo.evaluation.path_kinds import BuiltPath, FrozenPart, Places, Reader, Samples
 from evodevo.evaluation.path_parts import load_state
 from evodevo.evaluation.path_settings import ComponentSource, PathRequest
+from evodevo.models.frozen_path import FrozenPath
 from evodevo.models.vision_path import VisionPath, build_component, component_from_state
 from evodevo.models.vision_path_expansion import resize_positions
+from evodevo.models.vision_path_input import prepare_images
+from evodevo.models.vision_roots import read_root
 from evodevo.spaces.path import Path
 from evodevo.spaces.vision_path import VisionStructure, structure_of
 from evodevo.spaces.vision_path_cost import path_flops
@@ -37,8 +43,8 @@ class BuiltVisionPath(BuiltPath):
 
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
         def read(places: Places, step: int | None) -> Tensor:
-            found = read_at({"": self._structure}, images_of(task, split, places), values, seed, step)
-            return found[""].to(self._precision.device)
+            samples = Samples(task, split, places, values, seed, step)
+            return read_samples(self._structure, samples).to(self._precision.device)
 
         return read
 
@@ -69,8 +75,13 @@ def component(structure: VisionStructure, role: str, source: ComponentSource, po
     )
 
 
-def frozen_vision_path(path: Path, digests: dict[str, str], pool: BlobPool, *, head: bool) -> VisionPath:
-    """A published path, whole or without its head."""
+def read_samples(structure: VisionStructure, samples: Samples) -> Tensor:
+    """What a path reads of samples (B, channels, S, S), in [-1, 1]."""
+    return torch.cat([prepare_images(structure, view) for view in samples.images])
+
+
+def freeze_vision_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
+    """A published path, whole or without its head; see ``path_kinds.Freezer``."""
     structure = structure_of(path)
     if not head:
         structure = structure.changed(classes=0)
@@ -79,4 +90,41 @@ def frozen_vision_path(path: Path, digests: dict[str, str], pool: BlobPool, *, h
         for role in structure.roles
         if role in digests
     }
-    return VisionPath.assemble(structure, parts).eval()
+    model = VisionPath.assemble(structure, parts).eval()
+    return FrozenPart(
+        FrozenPath(model, reads=f"{structure.image_size} x {structure.channels}"),
+        lambda samples: read_samples(structure, samples),
+        structure.model_dump(mode="json"),
+        structure.input_spec,
+        structure.width,
+        float(path_flops(structure)),
+    )
+
+
+def make_vision_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Module]:
+    """The components of a root; see ``path_kinds.RootMaker``.
+
+    Raises:
+        UsageError: neither at random nor from a checkpoint.
+        DataError: the checkpoint is of another shape.
+    """
+    structure = structure_of(request.path)
+    if request.root == "random_init":
+        return {
+            role: component(structure, role, source, pool, request.seed) for role, source in request.components.items()
+        }
+    if request.checkpoint is None:
+        raise UsageError("a root from a checkpoint names its folder.")
+    found = read_root(request.checkpoint, image_size=structure.image_size)
+    for role in structure.roles:
+        if role not in found.components or found.structure.signature(role) != structure.signature(role):
+            raise DataError(
+                f"the checkpoint {request.checkpoint} does not fit the root {request.path.id}: its {role!r} is of"
+                " another shape. Give the root the checkpoint's structure."
+            )
+    if found.structure.layers != structure.layers:
+        raise DataError(
+            f"the checkpoint {request.checkpoint} has {found.structure.layers} layers, and the root"
+            f" {request.path.id} has {structure.layers}."
+        )
+    return {role: found.components[role] for role in structure.roles}

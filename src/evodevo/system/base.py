@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +19,11 @@ from evodevo.evolution.mu_agent_population import Population
 from evodevo.registry import Registry, table
 from evodevo.settings import validate
 from evodevo.spaces.path import Path
+from evodevo.spaces.path_families import can_read
 from evodevo.storage.base import IndividualRow
 from evodevo.storage.system_base import AgentRow, ComponentRow
 from evodevo.system.settings import AgentSettings, CycleSettings
 
-QUALITY, SCORE = "quality", "score"
-"""Scores of an evaluation: validation accuracy, and accuracy with its discount at the cycle's view."""
 SPACE = "path"
 
 Draw = Callable[..., np.random.Generator]
@@ -212,6 +211,16 @@ class AgentClass(ABC):
             count: of children.
             draw: generators by purpose; the same purposes give the same numbers.
         """
+
+
+def readable(view: View, kind: AgentClass, settings: AgentSettings) -> View:
+    """What agents of a class may build on: offers that it reads, of paths that can read the samples of the task."""
+    offers = {
+        name: one
+        for name, one in view.offers.items()
+        if kind.reads(view.agents[name]) and can_read(one.path, settings.modalities)
+    }
+    return replace(view, offers=offers, agents={name: view.agents[name] for name in offers})
 
 
 AGENTS: Registry[AgentClass] = table("class of agents", "evodevo.agents")

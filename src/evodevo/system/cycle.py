@@ -20,9 +20,18 @@ from evodevo.storage import Evaluation, Lease, NewIndividual, Score, Store
 from evodevo.storage.system_base import AgentRow, CycleRow, NewComponent, NewPath, Use, path_id
 from evodevo.system import ledger
 from evodevo.system.answers import Answer, read_answer
-from evodevo.system.base import AGENTS, QUALITY, SCORE, AgentClass, Child, Situation, envelope, genome_hash
-from evodevo.system.ledger import DISCARDED, FAILED, KEPT, Asked
-from evodevo.system.library import CHILD, Library
+from evodevo.system.base import (
+    AGENTS,
+    AgentClass,
+    Child,
+    Situation,
+    envelope,
+    genome_hash,
+    readable,
+)
+from evodevo.system.ledger import Asked
+from evodevo.system.library import Library
+from evodevo.system.recorded import CHILD, DISCARDED, FAILED, KEPT, QUALITY, SCORE
 from evodevo.system.settings import AgentSettings, CycleSettings
 
 
@@ -197,10 +206,7 @@ class Cycle:
             self.agent,
             self.settings,
             self._cycle,
-            dataclasses.replace(
-                self.view,
-                offers={n: o for n, o in self.view.offers.items() if self.kind.reads(self.view.agents[n])},
-            ),
+            readable(self.view, self.kind, self.settings),
             living,
             known,
             tried,

@@ -21,15 +21,14 @@ from evodevo.evolution.mu_agent_sampler import Evidence, component_similarity, r
 from evodevo.evolution.mu_agent_supports import MultipathSettings, draw_main, plan_multipath_child
 from evodevo.settings import Settings, validate
 from evodevo.spaces.multipath import MultipathStructure, multipath_flops, multipath_parameters, multipath_shapes
-from evodevo.spaces.path import SubPath, agent_name
+from evodevo.spaces.path import Path, SubPath, agent_name
+from evodevo.spaces.path_families import FAMILIES, structure_of
 from evodevo.spaces.path_hyperparameters import (
     Hyperparameter,
     Hyperparameters,
     Version,
     multipath_hyperparameters,
 )
-from evodevo.spaces.vision_path import structure_of
-from evodevo.spaces.vision_path_cost import path_flops
 from evodevo.storage.system_base import AgentRow
 from evodevo.system.base import AgentClass, Child, Draw, Known, Part, Situation, View
 from evodevo.system.settings import AgentSettings
@@ -154,8 +153,7 @@ class MultipathAgents(AgentClass):
         parts = tuple(Part(one.role, one.source, True, sizes[one.role], one.fate) for one in plan.components)
         score = {one.id: one.score for one in situation.population}.get(selection.parent or "")
         flops = multipath_flops(options.structure, classes, inside) + sum(
-            path_flops(structure_of(known(one).path).changed(classes=0 if number else classes))
-            for number, one in enumerate(plan.paths)
+            _flops(known(one).path, 0 if number else classes) for number, one in enumerate(plan.paths)
         )
         return Child(
             KIND,
@@ -187,6 +185,11 @@ class MultipathAgents(AgentClass):
             if one.id != main.id
         }
         return Evidence(records(situation.history()), near)
+
+
+def _flops(path: Path, classes: int) -> float:
+    family = FAMILIES.get(path.kind)
+    return family.flops(family.structure_of(path).changed(classes=classes))
 
 
 def _subpath(known: Known) -> SubPath:

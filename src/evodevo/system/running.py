@@ -10,7 +10,7 @@ from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.settings import validate
 from evodevo.storage import Lease, Store
 from evodevo.storage.system_base import AgentRow, SystemRow
-from evodevo.system.base import AGENTS
+from evodevo.system.base import AGENTS, readable
 from evodevo.system.cycle import Cycle
 from evodevo.system.dispatch import Dispatcher
 from evodevo.system.library import Library
@@ -158,7 +158,13 @@ class Runner:
 
     def _missing(self, agent: AgentRow, view: int | None) -> str | None:
         seq = self._store.systems.view_now(self._system.id) if view is None else view
-        return None if is_root(agent) else AGENTS.get(agent.kind).missing(agent, self._library.view(seq))
+        if is_root(agent):
+            return None
+        kind, settings = (
+            AGENTS.get(agent.kind),
+            validate(AgentSettings, agent.settings, what=f"settings of {agent.name}"),
+        )
+        return kind.missing(agent, readable(self._library.view(seq), kind, settings))
 
     def _past(self) -> Past:
         return past(self._store, self._system.id)

@@ -55,6 +55,9 @@ class SystemSettings(Settings):
     cycle: CycleSettings = Field(default=CycleSettings(), description="of every agent that names none of its own")
     work: WorkSettings = Field(default=WorkSettings(), description="limits of evaluations")
     training: dict[str, Any] = Field(default_factory=dict, description="of a child, as its evaluator understands it")
+    packages: tuple[str, ...] = Field(
+        default=(), description="installed packages whose classes of agents, tasks and evaluators are used"
+    )
 
 
 class AgentSettings(Settings):
@@ -68,6 +71,8 @@ class AgentSettings(Settings):
         training: on top of the system's, key by key.
         options: of its class.
         root: whether it makes one path and then rests.
+        class_names: in order, for people; empty where nobody said.
+        modalities: that its samples have; paths that need others are neither parents nor supports.
     """
 
     classes: int = Field(ge=0, le=1 << 24)
@@ -77,3 +82,5 @@ class AgentSettings(Settings):
     training: dict[str, Any] = Field(default_factory=dict)
     options: dict[str, Any] = Field(default_factory=dict)
     root: bool = False
+    class_names: tuple[str, ...] = ()
+    modalities: tuple[str, ...] = ("image",)

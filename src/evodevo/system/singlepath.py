@@ -20,26 +20,16 @@ from evodevo.evolution.mu_agent_population import Member
 from evodevo.evolution.mu_agent_score import Cost, accounted_parameters, bar, cost
 from evodevo.settings import Settings, validate
 from evodevo.spaces.path import Value
-from evodevo.spaces.path_hyperparameters import (
-    ADAPTER_WIDTH,
-    NUM_LAYERS,
-    Hyperparameter,
-    Hyperparameters,
-    Version,
-    singlepath_hyperparameters,
-)
-from evodevo.spaces.vision_checkpoint import checkpoint_structure
-from evodevo.spaces.vision_path import ADAPTER, HYPERPARAMETERS, PRESETS, VisionStructure, structure_of
-from evodevo.spaces.vision_path_cost import path_flops, role_parameters
+from evodevo.spaces.path_families import FAMILIES, PathFamily, PathStructure, structure_of
+from evodevo.spaces.path_hyperparameters import ADAPTER_WIDTH, NUM_LAYERS, Hyperparameter, Hyperparameters, Version
+from evodevo.spaces.vision_path import ADAPTER
 from evodevo.storage.system_base import AgentRow
 from evodevo.system.base import AgentClass, Child, Draw, Known, Part, Situation, View
 from evodevo.system.settings import AgentSettings
 
-KIND = "vision_path"
 
-
-class VitOptions(Settings):
-    """Of an agent of a class of vision paths.
+class SinglepathOptions(Settings):
+    """Of an agent of a singlepath class.
 
     Attributes:
         version: whose lists of values are tuned.
@@ -57,16 +47,22 @@ class VitOptions(Settings):
 
 
 class Singlepath(AgentClass):
-    """Agents of vision paths of one size.
+    """Agents of paths of one family and size.
 
     Args:
         name: of the class.
-        preset: row of ``spaces.vision_path.PRESETS``: structure of a root.
-        size: row of ``spaces.path_hyperparameters.RANGES``: what is tuned.
+        preset: row of the family's presets: structure of a root.
+        size: what is tuned, as the family calls it.
+        family: row of ``spaces.path_families.FAMILIES``: the kind of its paths.
     """
 
-    def __init__(self, name: str, preset: str, size: str) -> None:
-        self.name, self._preset, self._size = name, preset, size
+    def __init__(self, name: str, preset: str, size: str, family: str = "vision_path") -> None:
+        self.name, self._preset, self._size, self._kind = name, preset, size, family
+
+    @property
+    def family(self) -> PathFamily:
+        """Of its paths."""
+        return FAMILIES.get(self._kind)
 
     def reads(self, agent: AgentRow) -> bool:
         """Agents of the same class; its roots are of it, too."""
@@ -117,11 +113,11 @@ class Singlepath(AgentClass):
     ) -> Child:
         assert selection.parent is not None, "these agents always fall back on somebody"
         parent, agent = situation.known[selection.parent], situation.agent.name
-        others = situation.view.others(agent)
+        others, family = situation.view.others(agent), self.family
         base = structure_of(parent.path)
 
         def needs(values: Mapping[str, Value], adapters: frozenset[int]) -> list[Place]:
-            return places(child_structure(base, values, adapters, situation.settings.classes, space))
+            return places(child_structure(family, base, values, adapters, situation.settings.classes, space))
 
         plan = plan_child(
             parent.path,
@@ -136,12 +132,13 @@ class Singlepath(AgentClass):
             shared=shared,
             mutates=selection.mutates,
         )
-        structure = child_structure(base, plan.hparams, frozenset(plan.adapters), situation.settings.classes, space)
-        parts = parts_of(plan, structure)
-        price = price_of(parts, structure, situation)
+        classes = situation.settings.classes
+        structure = child_structure(family, base, plan.hparams, frozenset(plan.adapters), classes, space)
+        parts = parts_of(plan, family.parameters(structure))
+        price = price_of(parts, family.flops(structure), situation)
         score = {one.id: one.score for one in situation.population}.get(parent.id)
         return Child(
-            KIND,
+            self._kind,
             structure.model_dump(mode="json"),
             plan.hparams,
             plan.mu,
@@ -155,15 +152,15 @@ class Singlepath(AgentClass):
             story={"selection": asdict(selection), "plan": plan.to_json(), "population": _told(situation.population)},
         )
 
-    def _root(self, situation: Situation, options: VitOptions, space: Hyperparameters) -> Child:
+    def _root(self, situation: Situation, options: SinglepathOptions, space: Hyperparameters) -> Child:
         values = self._root_values(options, space)
         structure = self._structure(options, values, situation.settings.classes)
-        sizes = role_parameters(structure)
+        sizes = self.family.parameters(structure)
         parts = tuple(Part(role, None, True, sizes[role], "new") for role in structure.roles)
-        price = price_of(parts, structure, situation)
+        price = price_of(parts, self.family.flops(structure), situation)
         trained = options.root == "pretrain"
         return Child(
-            KIND,
+            self._kind,
             structure.model_dump(mode="json"),
             values,
             space.default_mu(),
@@ -187,38 +184,45 @@ class Singlepath(AgentClass):
         best = situation.known[situation.population[0].id].path if situation.population else None
         return shared_data(space, best, draw("generation", "data"), child.mutation)
 
-    def _space(self, options: VitOptions) -> Hyperparameters:
-        space = singlepath_hyperparameters(self._size, options.version)
+    def _space(self, options: SinglepathOptions) -> Hyperparameters:
+        space = self.family.hyperparameters(self._size, options.version)
         for key, row in options.hyperparameters.items():
             space = space.with_row(validate(Hyperparameter, {"key": key, **row}, what=f"hyperparameter {key}"))
         return space
 
-    def _root_values(self, options: VitOptions, space: Hyperparameters) -> dict[str, Value]:
+    def _root_values(self, options: SinglepathOptions, space: Hyperparameters) -> dict[str, Value]:
         values = space.defaults()
         if options.checkpoint is not None:
-            layers = checkpoint_structure(options.checkpoint).layers
+            found = self.family.checkpoint(options.checkpoint).model_dump(mode="json")
+            layers = found[self.family.fields[NUM_LAYERS]]
             space.by_key[NUM_LAYERS].index(layers)  # a checkpoint may be too deep for the class
             values[NUM_LAYERS] = layers
         return values
 
-    def _structure(self, options: VitOptions, values: Mapping[str, Value], classes: int) -> VisionStructure:
-        base = PRESETS[self._preset] if options.checkpoint is None else checkpoint_structure(options.checkpoint)
+    def _structure(self, options: SinglepathOptions, values: Mapping[str, Value], classes: int) -> PathStructure:
+        family = self.family
+        base = family.presets[self._preset] if options.checkpoint is None else family.checkpoint(options.checkpoint)
         plain = {**base.model_dump(mode="json"), **options.structure}
-        checked = validate(VisionStructure, plain, what=f"structure of a root of {self.name}")
-        return checked.changed(**_said(values), classes=classes)
+        checked = family.structure(plain, f"structure of a root of {self.name}")
+        return checked.changed(**_said(family, values), classes=classes)
 
 
 def child_structure(
-    base: VisionStructure, values: Mapping[str, Value], adapters: frozenset[int], classes: int, space: Hyperparameters
-) -> VisionStructure:
+    family: PathFamily,
+    base: PathStructure,
+    values: Mapping[str, Value],
+    adapters: frozenset[int],
+    classes: int,
+    space: Hyperparameters,
+) -> PathStructure:
     """The structure of a child: its parent's, with what its own values, adapters and task say."""
     width, tuned = int(values.get(ADAPTER_WIDTH, 32)), ADAPTER_WIDTH in space.by_key
     roles = [f"{ADAPTER}{number}" for number in sorted(adapters)]
     inner = {role: width if tuned else base.adapters.get(role, width) for role in roles}
-    return base.changed(**_said(values), classes=classes, adapters=inner)
+    return base.changed(**_said(family, values), classes=classes, adapters=inner)
 
 
-def places(structure: VisionStructure) -> list[Place]:
+def places(structure: PathStructure) -> list[Place]:
     """The places of a path, to be filled."""
     return [Place(role, canonical.dumps(structure.signature(role))) for role in structure.roles]
 
@@ -229,26 +233,25 @@ def filled(known: Known) -> list[Place]:
     return [Place(one.role, canonical.dumps(structure.signature(one.role)), one.id) for one in known.components]
 
 
-def parts_of(plan: ChildPlan, structure: VisionStructure) -> tuple[Part, ...]:
-    """The components of a planned child with their parameters."""
-    sizes = role_parameters(structure)
+def parts_of(plan: ChildPlan, sizes: Mapping[str, int]) -> tuple[Part, ...]:
+    """The components of a planned child; ``sizes``: role -> parameters."""
     return tuple(Part(one.role, one.source, one.trained, sizes[one.role], one.fate) for one in plan.components)
 
 
-def price_of(parts: Sequence[Part], structure: VisionStructure, situation: Situation) -> Cost:
-    """What a child answers for: shared components in part, its own ones whole."""
+def price_of(parts: Sequence[Part], flops: float, situation: Situation) -> Cost:
+    """What a child answers for: shared components in part, its own ones whole; ``flops`` of a sample."""
     shared = [(one.source, one.parameters) for one in parts if not one.train and one.source is not None]
     accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
     accounted += sum(one.parameters for one in parts if one.train)
-    return cost(accounted, float(path_flops(structure)), situation.cycle.score, situation.root)
+    return cost(accounted, flops, situation.cycle.score, situation.root)
 
 
-def _said(values: Mapping[str, Value]) -> dict[str, Value]:
-    return {field: values[key] for key, field in HYPERPARAMETERS.items() if key in values}
+def _said(family: PathFamily, values: Mapping[str, Value]) -> dict[str, Value]:
+    return {field: values[key] for key, field in family.fields.items() if key in values}
 
 
-def _options(settings: AgentSettings) -> VitOptions:
-    return validate(VitOptions, settings.options, what="options of the agent")
+def _options(settings: AgentSettings) -> SinglepathOptions:
+    return validate(SinglepathOptions, settings.options, what="options of the agent")
 
 
 def _told(population: Sequence[Member]) -> list[dict[str, Any]]:

@@ -13,8 +13,7 @@ from evodevo.randomness import generator
 from evodevo.settings import validate
 from evodevo.spaces.multipath import MultipathStructure, multipath_parameters
 from evodevo.spaces.path import Path
-from evodevo.spaces.vision_path import structure_of
-from evodevo.spaces.vision_path_cost import role_parameters
+from evodevo.spaces.path_families import FAMILIES, structure_of
 from evodevo.storage import Store
 from evodevo.system.core import System
 from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
@@ -64,7 +63,7 @@ class Trainer:
 
 def _sizes(path: Path, job: dict[str, Any]) -> dict[str, int]:
     if path.kind != "multipath":
-        return role_parameters(structure_of(path))
+        return FAMILIES.get(path.kind).parameters(structure_of(path))
     inside = [validate(Path, one["path"], what="path") for one in job["supports"]]
     assert [one.agent for one in inside] == [one.agent for one in path.paths], "sub-paths come in order, the main first"
     structure = validate(MultipathStructure, path.structure, what="structure")

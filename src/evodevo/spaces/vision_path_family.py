@@ -1,0 +1,46 @@
+"""Vision paths as a family: see ``spaces.path_families``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.settings import validate
+from evodevo.spaces.path import Path
+from evodevo.spaces.path_families import PathFamily
+from evodevo.spaces.path_hyperparameters import Hyperparameters, Version, singlepath_hyperparameters
+from evodevo.spaces.vision_checkpoint import checkpoint_structure
+from evodevo.spaces.vision_path import HYPERPARAMETERS, PRESETS, VisionStructure, structure_of
+from evodevo.spaces.vision_path_cost import path_flops, role_parameters
+
+
+class VisionPaths(PathFamily):
+    """See ``PathFamily``."""
+
+    kind = "vision_path"
+    presets = PRESETS
+    fields = HYPERPARAMETERS
+
+    def structure_of(self, path: Path) -> VisionStructure:
+        return structure_of(path)
+
+    def structure(self, values: Mapping[str, Any], what: str) -> VisionStructure:
+        return validate(VisionStructure, dict(values), what=what)
+
+    def parameters(self, structure: VisionStructure) -> dict[str, int]:
+        return role_parameters(structure)
+
+    def flops(self, structure: VisionStructure) -> float:
+        return float(path_flops(structure))
+
+    def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
+        return singlepath_hyperparameters(size, version)
+
+    def needs(self, structure: VisionStructure) -> frozenset[str]:
+        return frozenset({"image"})
+
+    def checkpoint(self, folder: str) -> VisionStructure:
+        return checkpoint_structure(folder)
+
+
+VISION = VisionPaths()
