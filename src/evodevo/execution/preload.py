@@ -15,6 +15,7 @@ PRELOADS = {
     "torch": "torch",
     "evaluation": "evodevo.evaluation.language_model",
     "networks": "evodevo.evaluation.network",
+    "paths": "evodevo.evaluation.path_evaluation",
     "broken": "evodevo.testing.broken",  # for the conformance suite: it fails
 }
 

@@ -23,12 +23,12 @@ from evodevo.storage.system_base import AgentRow, SystemRow
 from evodevo.system.base import AGENTS, Known, View
 from evodevo.system.dispatch import Dispatcher
 from evodevo.system.library import Library
+from evodevo.system.recorded import WITHDRAWN
 from evodevo.system.running import Listener, Runner
 from evodevo.system.schedule import is_root, past, replay_order
 from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 
 ROOT_TASK = "root_model"
-WITHDRAWN = "agent.withdrawn"
 Schedule = Literal["rounds", "free"]
 
 
@@ -124,19 +124,20 @@ class System:
         self.store.systems.add_agent(self.row.id, name, kind, task, seed, whole.model_dump(mode="json"))
         return self.agent(name)
 
-    def add_root(self, kind: str, how: str, settings: AgentSettings) -> AgentRow:
+    def add_root(self, kind: str, how: str, settings: AgentSettings, *, name: str | None = None) -> AgentRow:
         """An agent that makes one path from which others begin.
 
         Args:
             kind: a row of ``AGENTS``.
-            how: what it is called, and how the class makes it ("random_init", "pretrain", "checkpoint").
+            how: the class makes it ("random_init", "pretrain", "checkpoint").
             settings: of the agent.
+            name: what it is called, for example the task that it is trained on; ``how`` if left out.
         """
         options = {**settings.options, "root": how}
         once = CycleSettings(samples=1, generation_size=1, score=self.settings.cycle.score)
         return self.add_agent(
             kind,
-            f"{ROOT_TASK}/{how}",
+            f"{ROOT_TASK}/{name or how}",
             settings.model_copy(update={"root": True, "cycle": settings.cycle or once, "options": options}),
         )
 
@@ -180,20 +181,27 @@ class System:
     def replay(self, other: System, executor: Executor, *, cache: str | None = None) -> RunResult:
         """Repeat all cycles of another system with its recorded views; this one has the same agents and seed.
 
+        A replay that was interrupted goes on.
+
         Raises:
-            UsageError: it has not, or has begun already.
+            UsageError: it has not, or has begun otherwise.
         """
-        if self.store.systems.publications(self.row.id) or self.row.seed != other.row.seed:
-            raise UsageError("a replay begins with an empty system of the same seed.")
         mine = {one.name: one for one in self.agents()}
         names = {one.id: one.name for one in other.agents()}
         if missing := sorted(set(names.values()) - set(mine)):
             raise UsageError(f"this system lacks the agents {quoted_list(missing)}.")
         if any(other.is_withdrawn(one) for one in other.agents()):
             raise UsageError(f"agents of system {other.row.name!r} were withdrawn; that cannot be repeated.")
-        rows = replay_order(past(other.store, other.row.id), other.store.systems.publications(other.row.id))
-        recorded = [(names[one.agent_id], one.view) for one in rows]
-        return self._work(list(mine.values()), executor, cache, lambda runner: runner.replay(mine, recorded))
+        recorded, done = other.recorded(), self.recorded()
+        if recorded[: len(done)] != done or self.row.seed != other.row.seed:
+            raise UsageError("a replay begins with an empty system of the same seed, or goes on with one that it made.")
+        return self._work(list(mine.values()), executor, cache, lambda runner: runner.replay(mine, recorded[len(done) :]))
+
+    def recorded(self) -> list[tuple[str, int]]:
+        """(agent's name, view) of each cycle that ended, in the order in which they did."""
+        names = {one.id: one.name for one in self.agents()}
+        rows = replay_order(past(self.store, self.row.id), self.store.systems.publications(self.row.id))
+        return [(names[one.agent_id], one.view) for one in rows]
 
     def stop(self) -> None:
         """End the run soon; children that are under way are done again when it goes on."""

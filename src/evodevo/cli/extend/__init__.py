@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import typer
 
+from evodevo.cli import output
+from evodevo.cli.extend.add import add
+from evodevo.cli.extend.create import create
+from evodevo.cli.extend.run import run
+from evodevo.cli.extend.withdraw import withdraw
+
 COMMAND = typer.Typer(
-    no_args_is_help=True,
-    help="A multitask system: agents add tasks to it and improve them, and nothing that exists is ever damaged.",
+    help="A multitask system: agents add tasks to it and improve them, and nothing that exists is ever damaged."
 )
 
 
-@COMMAND.callback()
-def extend() -> None:
+@COMMAND.callback(invoke_without_command=True)
+def extend(context: typer.Context) -> None:
     """A multitask system: agents add tasks to it and improve them, and nothing that exists is ever damaged."""
+    if context.invoked_subcommand is None:
+        output.line(context.get_help())
+
+
+COMMAND.command()(create)
+COMMAND.command()(add)
+COMMAND.command()(run)
+COMMAND.command()(withdraw)

@@ -1,0 +1,80 @@
+"""``evodevo extend add``: one more task."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.extend.options import Document, SystemName, words_of
+from evodevo.cli.options import DEFAULT_STORE, Assignments, ConfigFile, StoreFolder
+from evodevo.cli.overrides import overrides
+from evodevo.cli.running import store_option
+
+
+class Question(StrEnum):
+    """What is asked about the samples."""
+
+    label = "class"
+    parity = "parity"
+    upper_half = "upper_half"
+
+
+def add(
+    system: SystemName,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A name of your choice.")],
+    data: Annotated[Path | None, typer.Option(help="Your data, a file or a folder; see: docs/extend.md")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Who reads them: images, text_labels, table.  [default: images]")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--class", metavar="CLASS", help="Class of agents.  [default: that of the root]")
+    ] = None,
+    question: Annotated[Question | None, typer.Option(help="What is asked.  [default: class]")] = None,
+    rotate: Annotated[int | None, typer.Option(help="Answer k is called k + ROTATE.")] = None,
+    only: Annotated[str | None, typer.Option(metavar="A,B", help="Classes that are kept.  [default: all]")] = None,
+    multi: Annotated[bool, typer.Option("--multi", help="Also an agent that combines paths for it.")] = False,
+    store: StoreFolder = DEFAULT_STORE,
+    config: ConfigFile = None,
+    set: Assignments = None,
+    json: Document = False,
+) -> None:
+    """Add a task: read its data, divide them, and let an agent be there for it.
+
+    --set cycle.samples=8, training.validations=2, task.batch=64 hold for this agent alone; others are options of its
+    class.
+    """
+    changes = overrides(config, set or [], {})
+    from evodevo.runs.extending import add_task
+
+    made = add_task(
+        system,
+        task,
+        data=data,
+        source=source,
+        kind=kind,
+        question=None if question is None else question.value,
+        rotate=rotate,
+        only=words_of(only or ""),
+        multi=multi,
+        overrides=changes,
+        store=store,
+    )
+    first = made[0]
+    if json:
+        facts = {
+            "system": first.system,
+            "task": task,
+            "agents": [one.agent.name for one in made],
+            "classes": list(first.agent.settings["class_names"]),
+            "samples": dict(first.samples),
+        }
+        output.document("evodevo.extend.add/1", facts)
+        return
+    for one in made:
+        told = "".join(f"   {count:,} {split}" for split, count in first.samples.items()) if one is first else ""
+        output.line(f"agent {one.agent.name}   {one.agent.settings['classes']} classes{told}")
+    output.words(f"Next: evodevo extend run {first.system}{store_option(store)}")

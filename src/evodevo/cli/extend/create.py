@@ -1,0 +1,48 @@
+"""``evodevo extend create``: a new system and its root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.extend.options import Document
+from evodevo.cli.options import DEFAULT_STORE, Assignments, ConfigFile, StoreFolder
+from evodevo.cli.overrides import overrides
+from evodevo.cli.running import store_option
+
+
+def create(
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Its name, unique in the store.")],
+    root: Annotated[
+        str, typer.Option(metavar="ROOT", help="random_init, pretrain:NAME (of a task) or checkpoint:FOLDER (a ViT).")
+    ] = "random_init",
+    data: Annotated[
+        Path | None, typer.Option(help="Data of the task that the root is pretrained on.  [default: digits]")
+    ] = None,
+    kind: Annotated[
+        str, typer.Option("--class", metavar="CLASS", help="Class of agents: VitTiny, VitT3, VitB, Vit, ...")
+    ] = "VitT3",
+    seed: Annotated[int, typer.Option(help="Of all chance in the system.")] = 0,
+    store: StoreFolder = DEFAULT_STORE,
+    config: ConfigFile = None,
+    set: Assignments = None,
+    json: Document = False,
+) -> None:
+    """Make a system with one root: the path from which all others begin.
+
+    --set cycle.samples=8 and the like are settings of the system, --set root.structure.width=64 those of the root.
+    The root itself is made, or trained, when agents run for the first time.
+    """
+    changes = overrides(config, set or [], {})
+    from evodevo.runs.extending import create_system
+
+    made = create_system(system, root=root, data=data, kind=kind, seed=seed, overrides=changes, store=store)
+    if json:
+        facts = {"system": made.system, "root": made.agent.name, "class": made.agent.kind, "samples": dict(made.samples)}
+        output.document("evodevo.extend.create/1", facts)
+        return
+    output.line(f"system {made.system}   root {made.agent.name}")
+    output.words(f"Next: evodevo extend add {made.system} TASK --data PATH{store_option(store)}")

@@ -1,0 +1,15 @@
+"""What several commands of ``extend`` take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+SystemName = Annotated[str, typer.Argument(metavar="SYSTEM", help="A system: its name, or any unique beginning.")]
+Document = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+def words_of(text: str) -> list[str]:
+    """Names with commas between them."""
+    return [one.strip() for one in text.split(",") if one.strip()]

@@ -1,0 +1,137 @@
+"""How agents of a system stand while they run, from what their listener is told. No terminal here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evodevo.runs.extend_running import Session
+
+
+@dataclass
+class Agent:
+    """One agent.
+
+    Attributes:
+        name: of the agent.
+        children: of one of its cycles.
+        ended: cycles that it has ended.
+        goal: cycles that it is to have ended.
+        cycle: the one that it is in; None between two.
+        told: children of that cycle that have a result.
+        kept: children of this session that were kept.
+        failed: children of this session that failed.
+        best: best validation accuracy so far.
+    """
+
+    name: str
+    children: int
+    goal: int
+    ended: int = 0
+    cycle: int | None = None
+    told: int = 0
+    kept: int = 0
+    failed: int = 0
+    best: float | None = None
+
+    @property
+    def done(self) -> int:
+        """Children with a result, in the cycles that are wanted."""
+        return min(self.ended, self.goal) * self.children + self.told
+
+    @property
+    def wanted(self) -> int:
+        """Children of all those cycles."""
+        return max(self.goal, self.ended) * self.children
+
+
+class Standing:
+    """Counts and times of agents that run.
+
+    Attributes:
+        session: known once they are about to run.
+        agents: by name; roots that are made first, too.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.session: Session | None = None
+        self.agents: dict[str, Agent] = {}
+        self._clock = clock
+        self._begun = clock()
+        self._told = 0
+
+    def begin(self, session: Session) -> None:
+        """They are about to run."""
+        from evodevo.system.schedule import is_root, past
+
+        self.session, self._begun = session, self._clock()
+        system = session.system
+        before, view = past(system.store, system.row.id), system.view()
+        chosen = {one.id for one in session.agents}
+        for row in system.agents():
+            root = is_root(row)
+            if row.id not in chosen and not (root and not before.finished(row) and not system.is_withdrawn(row)):
+                continue
+            cycle = row.settings["cycle"] or {}
+            size, count = int(cycle.get("generation_size", 1)), int(cycle.get("samples", 1))
+            opened = before.opened(row)
+            offered = view.offers.get(row.name)
+            self.agents[row.name] = Agent(
+                row.name,
+                -(-count // size) * size,
+                1 if root else session.cycles,
+                ended=before.finished(row),
+                cycle=None if opened is None else opened.number,
+                told=0 if opened is None else self._results(row.id, opened.number),
+                best=None if offered is None else offered.quality,
+            )
+
+    def _results(self, agent_id: str, cycle: int) -> int:
+        assert self.session is not None
+        systems = self.session.system.store.systems
+        return len(systems.paths(agent_id, cycle)) - len(systems.open_asks(agent_id))
+
+    def hear(self, kind: str, facts: dict[str, Any]) -> None:
+        """What the listener is told."""
+        one = self.agents.get(str(facts.get("agent")))
+        if one is None:
+            return
+        if kind == "cycle":
+            one.told = one.told if one.cycle == facts["cycle"] else 0
+            one.cycle = facts["cycle"]
+        elif kind == "child":
+            one.told += 1
+            self._told += 1
+            one.kept += facts["fate"] == "kept"
+            one.failed += facts["fate"] == "failed"
+            if facts["fate"] == "kept" and facts["quality"] is not None:
+                one.best = max(one.best or 0.0, facts["quality"])
+        elif kind == "published":
+            one.ended += facts["individual"] is not None
+            one.cycle, one.told = None, 0
+
+    @property
+    def done(self) -> int:
+        """Children with a result, those of earlier sessions included."""
+        return sum(one.done for one in self.agents.values())
+
+    @property
+    def wanted(self) -> int:
+        """Children in all."""
+        return sum(one.wanted for one in self.agents.values())
+
+    @property
+    def share(self) -> float:
+        """Done work as a share of all, 0 to 1."""
+        return self.done / self.wanted if self.wanted else 1.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the pace of this session; None before there is one."""
+        elapsed = self._clock() - self._begun
+        if not self._told or elapsed <= 0:
+            return None
+        return max(0, self.wanted - self.done) * elapsed / self._told

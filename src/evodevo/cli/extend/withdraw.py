@@ -1,0 +1,41 @@
+"""``evodevo extend withdraw``: a task that is offered no more."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.extend.options import Document, SystemName
+from evodevo.cli.options import DEFAULT_STORE, StoreFolder
+from evodevo.errors import UsageError
+
+
+def withdraw(
+    system: SystemName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A task, or an agent.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Document = False,
+) -> None:
+    """Take a task, or one agent, out of a system for good. What other tasks use of it stays."""
+    from evodevo.runs.extending import open_system, withdrawable
+    from evodevo.runs.extending import withdraw as take_out
+    from evodevo.storage import Store
+
+    if not yes:
+        with Store.open(store, "ro", create=False) as opened:
+            gone = ", ".join(one.name for one in withdrawable(open_system(opened, system), name))
+        if not sys.stdin.isatty():
+            raise UsageError(f"this withdraws {gone} for good. Say --yes if that is what you want.")
+        if not typer.confirm(f"Withdraw {gone} for good?", err=True):
+            output.words("nothing was withdrawn.")
+            raise typer.Exit(1)
+    agents = take_out(system, name, store=store)
+    if json:
+        output.document("evodevo.extend.withdraw/1", {"system": system, "withdrawn": agents})
+        return
+    for agent in agents:
+        output.line(f"withdrawn   {agent}")

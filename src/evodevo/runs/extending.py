@@ -1,0 +1,396 @@
+"""Systems from a user's words: a root, tasks out of files, and tasks that are withdrawn.
+
+Specification ``munet.md`` 1.3, 1.4 and part 6. Whatever cannot be used is refused before anything is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
+from evodevo.registry import enable_packages
+from evodevo.settings import merge, validate
+from evodevo.spaces.path import agent_name
+from evodevo.storage import Store
+from evodevo.storage.system_base import AgentRow
+from evodevo.system.base import AGENTS
+from evodevo.system.core import ROOT_TASK, System
+from evodevo.system.schedule import is_root
+from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.tasks.multitask import MultitaskSettings, MultitaskTask
+from evodevo.training.path_values import PathTrainingSettings
+
+RANDOM, PRETRAIN, CHECKPOINT = ROOTS = ("random_init", "pretrain", "checkpoint")
+DEFAULT_CLASS = "VitT3"
+MULTI = "Multi"
+"""Before the name of a class: the class that combines its paths."""
+DIGITS = "digits"
+"""How the names of tasks begin that are made of scikit-learn's digits: the only data that need no file."""
+INHERITED = ("version", "hyperparameters")
+"""Options that agents take over from their root, where they say nothing themselves."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """An agent that was recorded.
+
+    Attributes:
+        system: name of the system.
+        agent: its row.
+        samples: of the task by split; empty where it has none.
+    """
+
+    system: str
+    agent: AgentRow
+    samples: Mapping[str, int]
+
+
+def create_system(
+    name: str,
+    *,
+    root: str = RANDOM,
+    data: str | Path | None = None,
+    kind: str = DEFAULT_CLASS,
+    seed: int = 0,
+    overrides: Mapping[str, Any] | None = None,
+    store: str | Path = "runs",
+    cache_folder: Path | None = None,
+) -> Made:
+    """A new system with one root; the root is made when agents run for the first time.
+
+    Args:
+        name: unique in the store.
+        root: ``random_init``, ``pretrain:NAME`` (trained on that task) or ``checkpoint:FOLDER`` (a Hugging Face ViT).
+        data: of the task NAME; without it NAME begins with ``digits``.
+        kind: class of agents that the root is for; see ``AGENTS``.
+        seed: of all chance in the system.
+        overrides: nested settings: those of ``SystemSettings``, and under ``root`` those of the root: ``training``,
+            ``task``, and options of its class (``structure``, ``hyperparameters``).
+        store: its folder.
+        cache_folder: of prepared data.
+
+    Returns:
+        The root.
+
+    Raises:
+        UsageError, DataError: something cannot be used; no system was recorded then.
+    """
+    values = dict(overrides or {})
+    own = _table("root", values.pop("root", {}))
+    settings = validate(SystemSettings, values, what="settings of the system")
+    _check_training(settings.training)
+    enable_packages(settings.packages)
+    _check_name(name)
+    _check_class(kind)
+    how, word = _root(root)
+    if "cycle" in own:
+        raise UsageError("a root has one cycle of one child; root.cycle cannot be set.")
+    agent, samples = AgentSettings(classes=0), {}
+    if how == PRETRAIN:
+        agent, samples = _prepared(word, data, own.pop("task", {}), cache_folder)
+    elif data is not None or "task" in own:
+        raise UsageError(f"only a root that is pretrained has data; {root} has none. Say --root pretrain:NAME.")
+    agent = _with_own(agent, settings, own)
+    if how == CHECKPOINT:
+        agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})
+
+    def make(opened: Store) -> AgentRow:
+        return _system(opened, name, seed, settings).add_root(kind, how, agent, name=word if how == PRETRAIN else None)
+
+    with Store.memory() as rehearsal:
+        make(rehearsal)
+    with Store.open(store) as opened:
+        return Made(name, make(opened), samples)
+
+
+def add_task(
+    system: str,
+    task: str,
+    *,
+    data: str | Path | None = None,
+    source: str | None = None,
+    kind: str | None = None,
+    question: str | None = None,
+    rotate: int | None = None,
+    only: Sequence[str] = (),
+    multi: bool = False,
+    overrides: Mapping[str, Any] | None = None,
+    store: str | Path = "runs",
+    cache_folder: Path | None = None,
+) -> list[Made]:
+    """An agent for a task; its data are read, checked and divided now.
+
+    Args:
+        system: its name, id, or the beginning of one.
+        task: a name of your choice, letters, digits, ``_``, ``-``, ``.``, and ``/`` between parts. A task that another
+            class of agents has already needs no data.
+        data: its files; without them the name begins with ``digits``, or another source makes its own.
+        source: a task of the table that hands out samples, ``images`` if left out.
+        kind: class of agents; that of the root if left out.
+        question, rotate, only: see ``MultitaskSettings``.
+        multi: whether the class that combines paths works on it, too.
+        overrides: nested settings: ``cycle``, ``training``, ``task``, options of the class, and all of these under
+            ``multi`` for the class that combines paths.
+        store: its folder.
+        cache_folder: of prepared data.
+
+    Raises:
+        UsageError, DataError: something cannot be used; nothing was recorded then.
+        NotFoundError: no such system.
+    """
+    own = dict(overrides or {})
+    of_twin = _table(MULTI.lower(), own.pop(MULTI.lower(), {}))
+    given = merge(
+        {
+            **({} if source is None else {"source": source}),
+            **({} if question is None else {"question": question}),
+            **({} if rotate is None else {"rotate": rotate}),
+            **({"only": list(only)} if only else {}),
+        },
+        _table("task", own.pop("task", {})),
+    )
+    with Store.open(store, create=False) as opened:
+        found = open_system(opened, system)
+        kind = kind or class_of_root(found)
+        _check_class(kind)
+        kinds = [kind, *([twin_of(kind)] if multi else [])]
+        _check_new(found, kinds, task)
+        agent, samples = _recorded(found, task)
+        if agent is None:
+            agent, samples = _prepared(task, data, given, cache_folder)
+        elif data is not None or given:
+            raise UsageError(
+                f"task {task!r} is in system {found.row.name!r} already, with its data; leave the data out to let"
+                f" another class of agents work on it, or choose another name."
+            )
+        inherited = {} if kind.startswith(MULTI) else _of_root(found, kind)
+        first = _with_own(agent, found.settings, merge(inherited, own))
+        new = [(kind, first)]
+        if multi:
+            new.append((kinds[1], twin_settings(first, found.settings, of_twin)))
+        with Store.memory() as rehearsal:
+            copy = System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings)
+            for one, settings in new:
+                copy.add_agent(one, task, settings)
+        return [Made(found.row.name, found.add_agent(one, task, settings), samples) for one, settings in new]
+
+
+def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]:
+    """Let a system offer a task, or what one agent made of it, no more; what others use of it stays.
+
+    Args:
+        system: its name, id, or the beginning of one.
+        name: of a task, or of an agent.
+        store: its folder.
+
+    Returns:
+        The agents that were withdrawn.
+
+    Raises:
+        NotFoundError: no such system, task or agent.
+        RunOwnedError: another process holds an agent of it; nothing was withdrawn.
+        UsageError: it was withdrawn already.
+    """
+    with Store.open(store, create=False) as opened:
+        found = open_system(opened, system)
+        chosen = withdrawable(found, name)
+        leases = []
+        try:  # whoever works on one of them keeps all
+            for one in chosen:
+                leases.append(opened.acquire(one.id))
+        finally:
+            for lease in leases:
+                opened.release(lease)
+        for one in chosen:
+            found.withdraw(one.name)
+        return [one.name for one in chosen]
+
+
+def withdrawable(system: System, name: str) -> list[AgentRow]:
+    """The agents of a task, or the one of this name, that were not withdrawn yet; see ``withdraw``."""
+    named = [one for one in system.agents() if name in (one.name, one.task)]
+    if not named:
+        known = dict.fromkeys(one.task for one in system.agents())
+        raise NotFoundError(
+            f"system {system.row.name!r} has no task and no agent {name!r}; its tasks are {quoted_list(known)}."
+        )
+    chosen = [one for one in named if not system.is_withdrawn(one)]
+    if not chosen:
+        raise UsageError(f"{name} was withdrawn already.")
+    return chosen
+
+
+# Also of those who let agents run
+
+
+def open_system(store: Store, name: str) -> System:
+    """A system by its name, with the packages that it names.
+
+    Raises:
+        NotFoundError: none is called so.
+    """
+    system = System.open(store, name)
+    enable_packages(system.settings.packages)
+    return system
+
+
+def twin_of(kind: str) -> str:
+    """The class that combines the paths of a class.
+
+    Raises:
+        UsageError: there is none.
+    """
+    name = f"{MULTI}{kind}"
+    if name not in AGENTS:
+        raise UsageError(f"no class of agents combines paths of class {kind}; {name} is not known.")
+    return name
+
+
+def twin_settings(single: AgentSettings, system: SystemSettings, own: Mapping[str, Any]) -> AgentSettings:
+    """Settings of the agent that combines paths for the task of another one: the same task, cycles and training."""
+    options = {key: value for key, value in single.options.items() if key == "version"}
+    return _with_own(single.model_copy(update={"options": options, "root": False}), system, own)
+
+
+def class_of_root(system: System) -> str:
+    """The class of a system's roots.
+
+    Raises:
+        UsageError: it has none, or of several.
+    """
+    kinds = dict.fromkeys(one.kind for one in system.agents() if is_root(one) and not system.is_withdrawn(one))
+    if not kinds:
+        raise UsageError(f"system {system.row.name!r} has no root, from which agents could begin.")
+    if len(kinds) > 1:
+        raise UsageError(f"system {system.row.name!r} has roots of classes {quoted_list(kinds)}; say which: --class.")
+    return next(iter(kinds))
+
+
+# Inside
+
+
+def _system(store: Store, name: str, seed: int, settings: SystemSettings) -> System:
+    """A new system; one that was killed before its root was recorded is gone on with."""
+    for one in store.systems.systems():
+        if one.name == name and not store.systems.agents(one.id):
+            found = System(store, one)
+            if (found.row.seed, found.settings) == (seed, settings):
+                return found
+    return System.create(store, name, seed=seed, settings=settings)
+
+
+def _root(text: str) -> tuple[Literal["random_init", "pretrain", "checkpoint"], str]:
+    how, colon, word = text.partition(":")
+    if how not in ROOTS:
+        raise unknown_name("root", how, ROOTS)
+    if bool(word) != (how != RANDOM) or (colon and how == RANDOM):
+        raise UsageError(f"a root is random_init, pretrain:NAME or checkpoint:FOLDER; got {text[:80]!r}.")
+    if how == CHECKPOINT:
+        folder = Path(word).expanduser().resolve()
+        if not folder.is_dir():
+            raise NotFoundError(f"no folder of a checkpoint at {folder}.")
+        return CHECKPOINT, str(folder)
+    return (PRETRAIN, word) if how == PRETRAIN else (RANDOM, "")
+
+
+def _prepared(
+    task: str, data: str | Path | None, given: Any, cache_folder: Path | None
+) -> tuple[AgentSettings, Mapping[str, int]]:
+    """A task's settings as its agents record them, and its samples by split."""
+    values = _table("task", given)
+    if "data" in values:
+        raise UsageError("the data of a task are named by --data, not as a setting.")
+    if data is not None:
+        values["data"] = str(Path(data).expanduser().resolve())
+    elif values.get("source", "images") == "images" and not task.startswith(DIGITS):
+        raise UsageError(
+            f"task {task!r} has no data. Name them with --data PATH; only tasks made of scikit-learn's digits need none,"
+            f" and their names begin with {DIGITS!r}."
+        )
+    settings = validate(MultitaskSettings, values, what=f"settings of task {task!r}")
+    opened = MultitaskTask.open(settings, cache_folder)
+    samples: Mapping[str, int] = opened.describe()["samples"]
+    facts = AgentSettings(
+        classes=opened.classes,
+        task=settings.model_dump(mode="json"),
+        task_key=opened.key,
+        class_names=opened.outputs[0].names,
+        modalities=tuple(dict.fromkeys(one.modality for one in opened.inputs)),
+    )
+    return facts, samples
+
+
+def _recorded(system: System, task: str) -> tuple[AgentSettings | None, Mapping[str, int]]:
+    """What other agents of the task recorded of it."""
+    for one in system.agents(tasks=[task]):
+        if not is_root(one) and not system.is_withdrawn(one):
+            settings = validate(AgentSettings, one.settings, what=f"settings of {one.name}")
+            kept = ("classes", "task", "task_key", "class_names", "modalities")
+            return AgentSettings(**{key: getattr(settings, key) for key in kept}), {}
+    return None, {}
+
+
+def _with_own(agent: AgentSettings, system: SystemSettings, own: Mapping[str, Any]) -> AgentSettings:
+    """An agent's settings with what a user said: ``cycle``, ``training``, and options of its class."""
+    values = dict(own)
+    cycle, training = _table("cycle", values.pop("cycle", {})), _table("training", values.pop("training", {}))
+    below = agent.cycle or system.cycle
+    changed = validate(CycleSettings, merge(below.model_dump(mode="json"), cycle), what="settings of cycles")
+    whole = merge(agent.training, training)
+    _check_training(merge(system.training, whole))
+    return agent.model_copy(
+        update={
+            "cycle": changed if cycle else agent.cycle,
+            "training": whole,
+            "options": merge(agent.options, values),
+        }
+    )
+
+
+def _of_root(system: System, kind: str) -> dict[str, Any]:
+    for one in system.agents([kind]):
+        if is_root(one):
+            return {key: value for key, value in one.settings["options"].items() if key in INHERITED}
+    return {}
+
+
+def _check_new(system: System, kinds: Sequence[str], task: str) -> None:
+    """Refuse a name that no task may have, and one that is taken, before any data are read."""
+    for kind in kinds:
+        try:
+            name = agent_name(kind, task)
+        except ValueError as error:
+            raise UsageError(f"{error}.") from None
+        if task.split("/")[0] == ROOT_TASK:
+            raise UsageError(f"names that begin with {ROOT_TASK} are those of roots; choose another one than {task!r}.")
+        if name in {one.name for one in system.agents()}:
+            raise UsageError(
+                f"system {system.row.name!r} has an agent {name} already; a task is added once to each class. Next:"
+                f" evodevo extend run {system.row.name} --tasks {task}"
+            )
+
+
+def _check_class(kind: str) -> None:
+    if kind not in AGENTS:
+        raise unknown_name("class of agents", kind, AGENTS)
+
+
+def _check_name(name: str) -> None:
+    from evodevo.recipes.base import RECIPES
+
+    if name in RECIPES:
+        raise UsageError(f"{name!r} is a recipe, which makes its own systems; give this one another name.")
+
+
+def _check_training(training: Mapping[str, Any]) -> None:
+    validate(PathTrainingSettings, dict(training), what="settings of training")
+
+
+def _table(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{name} is a table of settings, for example {name}.KEY=VALUE; got {str(value)[:80]!r}.")
+    return dict(value)
+
