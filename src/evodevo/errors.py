@@ -93,6 +93,12 @@ class UnsafeFileError(EvodevoError):
     exit_code = ExitCode.UNSAFE
 
 
+class VerificationError(EvodevoError):
+    """What was written does not answer as what it was written from; nothing of it was kept."""
+
+    exit_code = ExitCode.VERIFICATION_FAILED
+
+
 def quoted_list(names: Iterable[object]) -> str:
     """Names in the order given, for the end of an error message."""
     return ", ".join(str(name) for name in names)

@@ -6,37 +6,9 @@ from typing import Any
 
 from pydantic import Field
 
-from evodevo.evolution.mu_agent_child import ChildSettings
-from evodevo.evolution.mu_agent_parents import ParentSettings
-from evodevo.evolution.mu_agent_population import PopulationSettings
-from evodevo.evolution.mu_agent_score import ScoreSettings
+from evodevo.evolution.mu_agent import CycleSettings as CycleSettings
 from evodevo.settings import Settings
-
-
-class CycleSettings(Settings):
-    """One cycle: so many children, then the best is published (specification ``munet.md`` 2.6, 2.10)."""
-
-    samples: int = Field(default=16, ge=1, le=100_000, description="children of a cycle; every generation is full")
-    generation_size: int = Field(
-        default=4, ge=1, le=4096, description="children asked for together; never the number of workers"
-    )
-    population: PopulationSettings = Field(default=PopulationSettings(), description="who lives on in a cycle")
-    parents: ParentSettings = Field(default=ParentSettings(), description="how parents are chosen")
-    child: ChildSettings = Field(default=ChildSettings(), description="how children differ from their parents")
-    score: ScoreSettings = Field(default=ScoreSettings(), description="what size and work cost")
-    retained: int = Field(
-        default=1, ge=1, le=1000, description="paths that an agent keeps after a cycle; the best alone is published"
-    )
-
-    @property
-    def generations(self) -> int:
-        """Of a cycle."""
-        return -(-self.samples // self.generation_size)
-
-    @property
-    def children(self) -> int:
-        """Of a cycle; more than ``samples`` where the last generation would not be full."""
-        return self.generations * self.generation_size
+from evodevo.spaces.path_hyperparameters import Version
 
 
 class WorkSettings(Settings):
@@ -52,6 +24,10 @@ class WorkSettings(Settings):
 class SystemSettings(Settings):
     """All that holds for a whole system. Recorded with it; agents may differ in what ``AgentSettings`` names."""
 
+    version: Version = Field(
+        default="paper",
+        description="whose lists and rules agents follow; what cycle and training change from our defaults goes first",
+    )
     cycle: CycleSettings = Field(default=CycleSettings(), description="of every agent that names none of its own")
     work: WorkSettings = Field(default=WorkSettings(), description="limits of evaluations")
     training: dict[str, Any] = Field(default_factory=dict, description="of a child, as its evaluator understands it")
@@ -73,6 +49,10 @@ class AgentSettings(Settings):
         root: whether it makes one path and then rests.
         class_names: in order, for people; empty where nobody said.
         modalities: that its samples have; paths that need others are neither parents nor supports.
+        inputs: what a sample holds, each a ``tasks.base.InputSpec`` by field, so that samples of one's own can be read
+            where the data are gone; empty where nobody said.
+        builds_on: agents whose paths may be parents or supports, by name, with ``*`` for any text; ``*~root_model~*``
+            are roots alone.
     """
 
     classes: int = Field(ge=0, le=1 << 24)
@@ -84,3 +64,5 @@ class AgentSettings(Settings):
     root: bool = False
     class_names: tuple[str, ...] = ()
     modalities: tuple[str, ...] = ("image",)
+    inputs: tuple[dict[str, Any], ...] = ()
+    builds_on: tuple[str, ...] = ("*",)

@@ -1,0 +1,202 @@
+"""The folder of an export: written beside its place, verified, and only then put there.
+
+Files: what the format writes, ``spec.json`` (what goes in and what comes out), ``README.md`` (the card) and
+``manifest.json`` (where it comes from, and the SHA-256 of every other file).
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from evodevo import __version__, canonical
+from evodevo.errors import DiskFullError, UsageError
+from evodevo.export.base import Exporter, Subject
+from evodevo.export.model_card import model_card
+from evodevo.export.verify import Verified, verify
+
+SCHEMA = "evodevo.export/1"
+MANIFEST, SPEC, CARD = "manifest.json", "spec.json", "README.md"
+_MANIFEST_BYTES = 64 * 2**20
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was written.
+
+    Attributes:
+        folder: where.
+        files: name -> SHA-256, the manifest left out.
+        verified: how it passed.
+    """
+
+    folder: Path
+    files: Mapping[str, str]
+    verified: Verified
+
+
+def write_export(exporter: Exporter, subject: Subject, target: Path) -> Export:
+    """Export to a folder that is missing, empty, or an earlier export, which is replaced. All or nothing.
+
+    Raises:
+        UsageError: the folder holds something else, cannot be written, or the format cannot hold the network.
+        VerificationError: what was written does not answer as the network does.
+        DiskFullError: no space left.
+    """
+    target = target.absolute()
+    check_target(target)
+    with _writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        with _writing(target):
+            exporter.write(subject, draft)
+            verified = verify(exporter, subject, draft)
+            _write(draft / SPEC, json.dumps(_spec(exporter, subject), indent=2, ensure_ascii=False) + "\n")
+            _write(draft / CARD, model_card(exporter, subject, verified))
+            files = {one.name: file_digest(one) for one in sorted(draft.iterdir())}
+            manifest = _manifest(exporter, subject, verified, files)
+            _write(draft / MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False) + "\n")
+            draft.chmod(0o777 & ~_mask())  # temporary folders are for their owner alone
+            for one in (*draft.iterdir(), draft):
+                _sync(one)
+            _put(draft, target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return Export(target, files, verified)
+
+
+def check_target(target: Path) -> None:
+    """Whether an export may be written there.
+
+    Raises:
+        UsageError: something is there that no export made.
+    """
+    if not target.exists() and not target.is_symlink():
+        return
+    if not target.is_dir() or target.is_symlink():
+        raise UsageError(f"{target} is no folder; name a new one for the export.")
+    found = sorted(one.name for one in target.iterdir())
+    if not found:
+        return
+    ours = {MANIFEST, *_files_of(target / MANIFEST)} if MANIFEST in found else set()
+    strangers = [name for name in found if name not in ours]
+    if strangers:
+        raise UsageError(
+            f"{target} holds {strangers[0]!r}, which no export wrote, and would be replaced. Name a new folder."
+        )
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    hashed = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            hashed.update(piece)
+    return hashed.hexdigest()
+
+
+def _files_of(manifest: Path) -> set[str]:
+    """Names that a manifest of ours lists; none where it is not ours."""
+    try:
+        said = canonical.loads(manifest.read_bytes(), what=str(manifest), max_bytes=_MANIFEST_BYTES)
+    except (OSError, UsageError):
+        return set()
+    if not isinstance(said, dict) or said.get("schema") != SCHEMA or not isinstance(said.get("files"), dict):
+        return set()
+    return set(said["files"])
+
+
+def _spec(exporter: Exporter, subject: Subject) -> dict[str, Any]:
+    return {
+        "schema": "evodevo.export_spec/1",
+        "task": subject.provenance.task,
+        "format": exporter.name,
+        "file": exporter.file,
+        "input": subject.image.to_json(),
+        "output": {"name": "logits", "dtype": "float32", "shape": [None, len(subject.classes)], "then": "softmax"},
+        "classes": list(subject.classes),
+    }
+
+
+def _manifest(
+    exporter: Exporter, subject: Subject, verified: Verified, files: Mapping[str, str]
+) -> dict[str, Any]:
+    made = subject.provenance
+    return {
+        "schema": SCHEMA,
+        "format": exporter.name,
+        "versions": {"evodevo": __version__, **exporter.versions()},
+        "system": made.system,
+        "agent": made.agent,
+        "task": made.task,
+        "path": made.path,
+        "kind": made.kind,
+        "paths": list(made.paths),
+        "created": made.created,
+        "accuracy": {"validation": made.validation, "test": made.test, "test_samples": made.test_samples},
+        "classes": list(subject.classes),
+        "input": subject.image.to_json(),
+        "parameters": {"distinct": sum(made.distinct.values()), "own": made.own},
+        "flops": made.flops,
+        "components": [asdict(one) for one in made.components],
+        "ancestors": [{"path": path, "changed": change} for path, change in made.ancestors],
+        "verified": verified.to_json(),
+        "files": dict(files),
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _put(draft: Path, target: Path) -> None:
+    """Rename into place. An earlier export is moved aside first and comes back where that fails."""
+    if not target.exists():
+        draft.rename(target)
+    else:
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        target.rename(aside / "before")
+        try:
+            draft.rename(target)
+        except OSError:
+            (aside / "before").rename(target)
+            aside.rmdir()
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(f"no space left for {target}. Free some, or name a folder on another disk.") from None
+        raise UsageError(f"{target} cannot be written ({error.strerror or error}); name another folder.") from None

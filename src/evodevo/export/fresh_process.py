@@ -1,0 +1,68 @@
+"""A .pt2 file asked in a process that begins with nothing and cannot import evodevo."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from evodevo.errors import VerificationError
+from evodevo.execution.environment import worker_environment
+from evodevo.export.base import Images, Logits
+
+LONGEST = 1800.0
+"""Seconds; the largest paths take minutes to load on a small machine."""
+
+# Shapes as one line of JSON, then bytes; back come shapes, then numbers. No file in between, nothing unpickled here.
+SCRIPT = """\
+import json, sys
+sys.modules["evodevo"] = None
+import torch
+program = torch.export.load(sys.argv[1]).module()
+given, out = sys.stdin.buffer, sys.stdout.buffer
+answers = []
+with torch.no_grad():
+    for shape in json.loads(given.readline()):
+        size = 1
+        for one in shape:
+            size *= one
+        images = torch.frombuffer(bytearray(given.read(size)), dtype=torch.uint8).reshape(shape)
+        answers.append(program(images).float().contiguous())
+out.write(json.dumps([list(one.shape) for one in answers]).encode() + b"\\n")
+for one in answers:
+    out.write(one.numpy().astype("<f4").tobytes())
+"""
+
+
+def ask(file: Path, probes: Sequence[Images]) -> list[Logits]:
+    """What a program of a .pt2 file answers to batches, each (B, height, width, channels) -> (B, C).
+
+    Raises:
+        VerificationError: it cannot be read, or fails.
+    """
+    words = [sys.executable, "-I", "-W", "ignore", "-c", SCRIPT, os.fspath(file.absolute())]
+    head = json.dumps([list(one.shape) for one in probes]).encode() + b"\n"
+    given = head + b"".join(np.ascontiguousarray(one).tobytes() for one in probes)
+    variables = worker_environment(os.environ, threads=torch.get_num_threads())
+    try:
+        done = subprocess.run(words, input=given, capture_output=True, timeout=LONGEST, env=variables)
+    except subprocess.TimeoutExpired:
+        raise VerificationError(f"{file.name} did not answer within {LONGEST:.0f} s in a fresh process.") from None
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise VerificationError(
+            f"{file.name} cannot be used in a fresh process: {said[-1][:500] if said else done.returncode}."
+        )
+    line, _, rest = done.stdout.partition(b"\n")
+    answers, start = [], 0
+    for shape in json.loads(line):
+        end = start + 4 * int(np.prod(shape))
+        answers.append(np.frombuffer(rest[start:end], "<f4").astype(np.float32).reshape(shape))
+        start = end
+    return answers

@@ -1,0 +1,136 @@
+"""``pt2``: a graph and its weights, made by torch.export; PyTorch alone reads it.
+
+The file holds no Python and no class of ours. Facts measured with torch 2.13: platform.md 6.1.
+
+Legend: B samples, C classes.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from evodevo.errors import DiskFullError, UsageError
+from evodevo.export.base import Exporter, Images, Logits, Subject
+from evodevo.export.dense_path import DensePath, share_equal
+from evodevo.export.fresh_process import ask
+
+_TRACED = 3
+"""Samples of the batch that is looked at; not 1, which torch.export takes for a constant."""
+MOST_SAMPLES = 1 << 16
+"""Of one batch."""
+
+_ALONE = """\
+import json
+
+import torch
+
+spec = json.load(open("spec.json"))
+program = torch.export.load("{file}").module()
+images = torch.zeros(4, {height}, {width}, {channels}, dtype=torch.uint8)  # your images: 0 to 255
+with torch.no_grad():
+    probabilities = program(images).softmax(-1)
+for row in probabilities:
+    print(spec["classes"][int(row.argmax())], round(float(row.max()), 4))
+"""
+_FILES = """\
+import json
+import sys
+
+import numpy
+import torch
+from PIL import Image
+
+spec = json.load(open("spec.json"))
+program = torch.export.load("{file}").module()
+for name in sys.argv[1:]:
+    picture = Image.open(name).convert("{mode}").resize(({width}, {height}), Image.Resampling.BILINEAR)
+    pixels = numpy.array(picture, dtype=numpy.uint8).reshape(1, {height}, {width}, {channels})
+    with torch.no_grad():
+        probabilities = program(torch.from_numpy(pixels)).softmax(-1)[0]
+    print(name, spec["classes"][int(probabilities.argmax())], round(float(probabilities.max()), 4))
+"""
+
+
+class TorchExport(Exporter):
+    """See the module."""
+
+    name = "pt2"
+    file = "model.pt2"
+    library = "pytorch"
+
+    def write(self, subject: Subject, folder: Path) -> None:
+        """See ``Exporter.write``: an input (B, height, width, channels) of bytes, an output (B, C) of logits."""
+        dense = DensePath(subject.network)
+        share_equal(dense)
+        program = exported(dense, subject)
+        place = folder / self.file
+        try:
+            torch.export.save(program, os.fspath(place))
+        except OSError as error:
+            raise DiskFullError(f"{place} cannot be written ({error.strerror or error}). Free some space.") from None
+
+    def ask(self, folder: Path, probes: Sequence[Images]) -> list[Logits]:
+        """See ``Exporter.ask``."""
+        return ask(folder / self.file, probes)
+
+    def usage(self, subject: Subject) -> Sequence[tuple[str, str]]:
+        """See ``Exporter.usage``: tensors with PyTorch alone; files with Pillow."""
+        image = subject.image
+        sizes = {"file": self.file, "height": image.height, "width": image.width, "channels": image.channels}
+        mode = "L" if image.channels == 1 else "RGB"
+        return (
+            ("Tensors, with PyTorch alone", _ALONE.format(**sizes)),
+            ("Image files, with Pillow: `python classify.py a.png`", _FILES.format(**sizes, mode=mode)),
+        )
+
+    def notes(self, subject: Subject) -> Sequence[str]:
+        """See ``Exporter.notes``."""
+        found = [
+            f"`{self.file}` takes any number of samples from 1 to {MOST_SAMPLES:,} and is frozen: it has no gradients.",
+            "`torch.export.load` runs no code of ours; load such files from people you trust, as any other program.",
+        ]
+        if subject.provenance.paths:
+            found.append(
+                "The multipath model is exported in its dense form: every sample passes every path. Skipping supports"
+                " of negligible weight, as `evodevo predict` does, is not exported."
+            )
+        return found
+
+    def versions(self) -> Mapping[str, str]:
+        """See ``Exporter.versions``."""
+        return {"torch": str(torch.__version__)}
+
+
+def exported(module: nn.Module, subject: Subject) -> torch.export.ExportedProgram:
+    """The graph of a module, open in the number of samples, without traces of where it was made.
+
+    Raises:
+        UsageError: torch.export cannot follow it.
+    """
+    image = subject.image
+    sample = torch.zeros(_TRACED, image.height, image.width, image.channels, dtype=torch.uint8)
+    batch = torch.export.Dim("samples", min=1, max=MOST_SAMPLES)
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch about itself
+            program = torch.export.export(module, (sample,), dynamic_shapes=({0: batch},), strict=False)
+    except Exception as error:  # torch.export says what it cannot do in many classes
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise UsageError(
+            f"{subject.provenance.path} cannot be written as pt2: torch.export cannot follow a layer of it"
+            f" ({reason[:300]}). A path of plain transformer blocks can; see --agent."
+        ) from error
+    for part in program.graph_module.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # folders of this machine
+    return program
+
+
+PT2 = TorchExport()
+
