@@ -1,12 +1,12 @@
 """Letting the agents of a system run: who, how often, where; and what came of it.
 
-Specification ``munet.md`` 1.5 and part 6 (3, 17): roots first, then agents with one path, then those that combine paths;
-test data are looked at on request, after the runs, and nothing that selects ever reads what was found.
+Specification ``munet.md`` 1.5 and part 6 (3, 17): roots first, then agents with one path, then those that combine
+paths; test data are looked at on request, after the runs, and nothing that selects ever reads what was found.
 """
 
 from __future__ import annotations
 
-import sys
+import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -197,7 +197,8 @@ def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[A
         where = f"system {system.row.name!r}"
         if not every:
             raise UsageError(f"{where} has no tasks yet. Next: evodevo extend add {system.row.name} TASK --data PATH")
-        raise UsageError(f"nobody in {where} is {' or '.join(names)}{' of these tasks' if tasks else ''}.")
+        of = f" of {' or '.join(tasks)}" if tasks else ""
+        raise UsageError(f"nobody in {where} is {' or '.join(names)}{of}; whoever was withdrawn does not count.")
     return [one for one in system.agents() if one.id in chosen]
 
 
@@ -257,7 +258,7 @@ def _test(session: Session, executor: Executor, cache: str, hear: Listener) -> b
 
 
 def _executor(workers: int, packages: tuple[str, ...]) -> Executor:
-    if sys.platform.startswith("linux"):
+    if platform.system() == "Linux":
         return ProcessExecutor(workers, threads=1, preload=PRELOAD, packages=packages)
     return SerialExecutor()
 

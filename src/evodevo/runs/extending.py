@@ -6,9 +6,9 @@ Specification ``munet.md`` 1.3, 1.4 and part 6. Whatever cannot be used is refus
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.registry import enable_packages
@@ -23,7 +23,8 @@ from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.tasks.multitask import MultitaskSettings, MultitaskTask
 from evodevo.training.path_values import PathTrainingSettings
 
-RANDOM, PRETRAIN, CHECKPOINT = ROOTS = ("random_init", "pretrain", "checkpoint")
+RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
+ROOTS = (RANDOM, PRETRAIN, CHECKPOINT)
 DEFAULT_CLASS = "VitT3"
 MULTI = "Multi"
 """Before the name of a class: the class that combines its paths."""
@@ -88,7 +89,8 @@ def create_system(
     how, word = _root(root)
     if "cycle" in own:
         raise UsageError("a root has one cycle of one child; root.cycle cannot be set.")
-    agent, samples = AgentSettings(classes=0), {}
+    agent = AgentSettings(classes=0)
+    samples: Mapping[str, int] = {}
     if how == PRETRAIN:
         agent, samples = _prepared(word, data, own.pop("task", {}), cache_folder)
     elif data is not None or "task" in own:
@@ -282,7 +284,7 @@ def _system(store: Store, name: str, seed: int, settings: SystemSettings) -> Sys
     return System.create(store, name, seed=seed, settings=settings)
 
 
-def _root(text: str) -> tuple[Literal["random_init", "pretrain", "checkpoint"], str]:
+def _root(text: str) -> tuple[str, str]:
     how, colon, word = text.partition(":")
     if how not in ROOTS:
         raise unknown_name("root", how, ROOTS)
@@ -307,8 +309,8 @@ def _prepared(
         values["data"] = str(Path(data).expanduser().resolve())
     elif values.get("source", "images") == "images" and not task.startswith(DIGITS):
         raise UsageError(
-            f"task {task!r} has no data. Name them with --data PATH; only tasks made of scikit-learn's digits need none,"
-            f" and their names begin with {DIGITS!r}."
+            f"task {task!r} has no data. Name them with --data PATH; only tasks made of scikit-learn's digits need"
+            f" none, and their names begin with {DIGITS!r}."
         )
     settings = validate(MultitaskSettings, values, what=f"settings of task {task!r}")
     opened = MultitaskTask.open(settings, cache_folder)
@@ -319,6 +321,7 @@ def _prepared(
         task_key=opened.key,
         class_names=opened.outputs[0].names,
         modalities=tuple(dict.fromkeys(one.modality for one in opened.inputs)),
+        inputs=tuple(asdict(one) for one in opened.inputs),
     )
     return facts, samples
 
@@ -328,7 +331,7 @@ def _recorded(system: System, task: str) -> tuple[AgentSettings | None, Mapping[
     for one in system.agents(tasks=[task]):
         if not is_root(one) and not system.is_withdrawn(one):
             settings = validate(AgentSettings, one.settings, what=f"settings of {one.name}")
-            kept = ("classes", "task", "task_key", "class_names", "modalities")
+            kept = ("classes", "task", "task_key", "class_names", "modalities", "inputs")
             return AgentSettings(**{key: getattr(settings, key) for key in kept}), {}
     return None, {}
 
@@ -366,7 +369,10 @@ def _check_new(system: System, kinds: Sequence[str], task: str) -> None:
             raise UsageError(f"{error}.") from None
         if task.split("/")[0] == ROOT_TASK:
             raise UsageError(f"names that begin with {ROOT_TASK} are those of roots; choose another one than {task!r}.")
-        if name in {one.name for one in system.agents()}:
+        same = [one for one in system.agents() if one.name == name]
+        if same and system.is_withdrawn(same[0]):
+            raise UsageError(f"{name} was withdrawn; add the task under another name to begin anew.")
+        if same:
             raise UsageError(
                 f"system {system.row.name!r} has an agent {name} already; a task is added once to each class. Next:"
                 f" evodevo extend run {system.row.name} --tasks {task}"
@@ -393,4 +399,3 @@ def _table(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise UsageError(f"{name} is a table of settings, for example {name}.KEY=VALUE; got {str(value)[:80]!r}.")
     return dict(value)
-

@@ -41,7 +41,12 @@ def create(
 
     made = create_system(system, root=root, data=data, kind=kind, seed=seed, overrides=changes, store=store)
     if json:
-        facts = {"system": made.system, "root": made.agent.name, "class": made.agent.kind, "samples": dict(made.samples)}
+        facts = {
+            "system": made.system,
+            "root": made.agent.name,
+            "class": made.agent.kind,
+            "samples": dict(made.samples),
+        }
         output.document("evodevo.extend.create/1", facts)
         return
     output.line(f"system {made.system}   root {made.agent.name}")

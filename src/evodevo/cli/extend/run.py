@@ -143,8 +143,8 @@ class _Stopping:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        for one, handler in self._before.items():
+            signal.signal(one, handler)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self._presses += 1
