@@ -139,3 +139,17 @@ def test_what_begins_anew_is_neither_copied_nor_asked_about() -> None:
     plans, mutator = plan(path("Vit~b"), fresh=frozenset({"cls"}))
     assert (plans["cls"].fate, plans["cls"].source) == ("new", None)
     assert "clone:cls" not in {one.action for one in mutator.decisions}
+
+
+def test_nothing_is_taken_of_others_where_a_pattern_fits_all() -> None:
+    mutator = Mutator({MU: 0.2}, RATES, generator(0), MutationSettings())
+    for own, expected in ((False, {"new"}), (True, {"clone"})):
+        plans = plan_components(
+            NEEDS,
+            path("VitTiny~a"),
+            own=own,
+            locked=lambda _: False,
+            mutator=mutator,
+            settings=ComponentSettings(head=("*",)),
+        )
+        assert {one.fate for one in plans} == expected

@@ -126,6 +126,9 @@ def test_an_asynchronous_run_is_repeated_from_its_views() -> None:
     assert told(again) == told(first)
     views = [view for agent, _, _, view, _ in told(first)["cycles"] if "root" not in agent]
     assert len(set(views)) > 3, "agents saw what there was at the time, not rounds"
+    again.replay(first, executor_of(Trainer(again.store)))
+    assert told(again) == told(first), "what was repeated whole is not repeated twice"
+    go(again, 4)
     with pytest.raises(UsageError, match="empty system"):
         again.replay(first, executor_of(Trainer(again.store)))
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from evodevo import canonical
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
 from evodevo.evaluation.base import DISK_FULL
+from evodevo.evaluation.path_answers import exact_answers
 from evodevo.evaluation.path_kinds import KINDS, ROOTS, BuiltPath, Reader
 from evodevo.evaluation.path_parts import count_parameters, save_state
 from evodevo.evaluation.path_settings import PathRequest, failed, read_request
@@ -26,7 +27,7 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import Split
 from evodevo.tasks.multitask import MultitaskTask
 from evodevo.tasks.multitask_batches import BatchPlan, training_places
-from evodevo.training.path_training import PathResult, exact_accuracy, train_path
+from evodevo.training.path_training import PathResult, train_path
 from evodevo.training.path_values import data_values, optimizer_values
 from evodevo.training.precision import Precision, decide
 
@@ -49,7 +50,7 @@ def evaluate_root(payload: bytes, report: Report) -> bytes:
 
 
 def measure_path(payload: bytes, report: Report) -> bytes:
-    """The exact accuracy of a path on all of a split: {"accuracy", "samples", "split"}; nothing is trained or kept."""
+    """The exact accuracy of a path on all of a split, and what ``exact_answers`` says besides; nothing is trained."""
     return _answered(payload, _measure)
 
 
@@ -169,8 +170,7 @@ def _measure(request: PathRequest) -> dict[str, Any]:
             places = np.arange(start, min(start + _MEASURED, len(labels)))
             yield read(places, None), labels[places]
 
-    accuracy, samples = exact_accuracy(built.model, batches(), precision)
-    return {"reason": None, "detail": "", "accuracy": accuracy, "samples": samples, "split": request.split}
+    return {"reason": None, "detail": "", **exact_answers(built.model, batches(), precision), "split": request.split}
 
 
 class _Data:

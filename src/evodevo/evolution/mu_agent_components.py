@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from evodevo.evolution.mu_agent_mutation import Mutator
+from evodevo.evolution.mu_agent_mutation import Mutator, matches
 from evodevo.settings import Settings
 
 POSITIONS, BLOCKS, HEAD = "posembed_input", "encoderblock_*", "head"
@@ -26,7 +26,9 @@ class ComponentSettings(Settings):
     """Where components come from that the parent does not have."""
 
     head: tuple[str, ...] = Field(
-        default=(HEAD,), description="roles that are taken from own parents only; a parent of others gives no head"
+        default=(HEAD,),
+        description="roles, with * for any text, that are taken from own parents only: a parent of others gives no "
+        "head; '*' takes nothing of others, so that a first child begins at random",
     )
     grids: Literal["ancestor", "parent"] = Field(
         default="ancestor",
@@ -112,7 +114,7 @@ def plan_components(
             plans.append(ComponentPlan(need.role, "new", None, "what it belongs to is new"))
         elif has is None or has.id is None or has.signature != need.signature:
             plans.append(_missing(need, has, ancestors, settings))
-        elif need.role in settings.head and not own:
+        elif matches(need.role, settings.head) and not own:
             plans.append(ComponentPlan(need.role, "new", None, "the parent answers for another agent"))
         elif not locked(has.id):
             plans.append(ComponentPlan(need.role, "clone", has.id, "no other agent uses it, so it may be trained"))
@@ -130,7 +132,7 @@ def _missing(
     ancestors: Sequence[Sequence[Place]],
     settings: ComponentSettings,
 ) -> ComponentPlan:
-    if need.role in settings.head:
+    if matches(need.role, settings.head):
         return ComponentPlan(need.role, "new", None, "the parent has none for these classes")
     grid = need.role == POSITIONS
     block = fnmatchcase(need.role, BLOCKS)

@@ -15,11 +15,14 @@ import numpy as np
 
 from evodevo import canonical
 from evodevo.errors import StoreDamagedError
+from evodevo.evolution.mu_agent_mutation import matches
 from evodevo.evolution.mu_agent_population import Population
+from evodevo.evolution.mu_agent_versions import Rules
 from evodevo.registry import Registry, table
 from evodevo.settings import validate
 from evodevo.spaces.path import Path
 from evodevo.spaces.path_families import can_read
+from evodevo.spaces.path_hyperparameters import Version
 from evodevo.storage.base import IndividualRow
 from evodevo.storage.system_base import AgentRow, ComponentRow
 from evodevo.system.settings import AgentSettings, CycleSettings
@@ -202,6 +205,10 @@ class AgentClass(ABC):
         """
         return
 
+    def published(self, version: Version) -> Rules | None:
+        """The rules of a published version of this class; None where there are none, and no option ``version``."""
+        return None
+
     @abstractmethod
     def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
         """The children of one generation. ``draw(place, purpose, …)`` and ``draw("generation", …)`` are all its chance.
@@ -214,11 +221,14 @@ class AgentClass(ABC):
 
 
 def readable(view: View, kind: AgentClass, settings: AgentSettings) -> View:
-    """What agents of a class may build on: offers that it reads, of paths that can read the samples of the task."""
+    """What agents of a class may build on: offers that it reads, of paths that can read the samples of the task, by
+    agents that the settings do not leave out."""
     offers = {
         name: one
         for name, one in view.offers.items()
-        if kind.reads(view.agents[name]) and can_read(one.path, settings.modalities)
+        if kind.reads(view.agents[name])
+        and matches(name, settings.builds_on)
+        and can_read(one.path, settings.modalities)
     }
     return replace(view, offers=offers, agents={name: view.agents[name] for name in offers})
 

@@ -15,7 +15,7 @@ from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.evolution.mu_agent_score import accounted_parameters
 from evodevo.execution.base import Executor
 from evodevo.randomness import integer_seed
-from evodevo.settings import merge, validate
+from evodevo.settings import validate
 from evodevo.spaces.path import agent_name
 from evodevo.storage import Lease, Store
 from evodevo.storage.base import RunState
@@ -24,9 +24,10 @@ from evodevo.system.base import AGENTS, Known, View
 from evodevo.system.dispatch import Dispatcher
 from evodevo.system.library import Library
 from evodevo.system.recorded import WITHDRAWN
+from evodevo.system.rules import whole_settings
 from evodevo.system.running import Listener, Runner
 from evodevo.system.schedule import is_root, past, replay_order
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.system.settings import AgentSettings, SystemSettings
 
 ROOT_TASK = "root_model"
 Schedule = Literal["rounds", "free"]
@@ -113,12 +114,7 @@ class System:
             name = agent_name(kind, task)
         except ValueError as error:
             raise UsageError(f"{error}.") from None
-        whole = settings.model_copy(
-            update={
-                "cycle": settings.cycle or self.settings.cycle,
-                "training": merge(self.settings.training, settings.training),
-            }
-        )
+        whole = whole_settings(AGENTS.get(kind), self.settings, settings)
         AGENTS.get(kind).check(whole)
         seed = integer_seed(self.row.seed, name)
         self.store.systems.add_agent(self.row.id, name, kind, task, seed, whole.model_dump(mode="json"))
@@ -134,11 +130,10 @@ class System:
             name: what it is called, for example the task that it is trained on; ``how`` if left out.
         """
         options = {**settings.options, "root": how}
-        once = CycleSettings(samples=1, generation_size=1, score=self.settings.cycle.score)
         return self.add_agent(
             kind,
             f"{ROOT_TASK}/{name or how}",
-            settings.model_copy(update={"root": True, "cycle": settings.cycle or once, "options": options}),
+            settings.model_copy(update={"root": True, "options": options}),
         )
 
     # Running
@@ -195,7 +190,9 @@ class System:
         recorded, done = other.recorded(), self.recorded()
         if recorded[: len(done)] != done or self.row.seed != other.row.seed:
             raise UsageError("a replay begins with an empty system of the same seed, or goes on with one that it made.")
-        return self._work(list(mine.values()), executor, cache, lambda runner: runner.replay(mine, recorded[len(done) :]))
+        return self._work(
+            list(mine.values()), executor, cache, lambda runner: runner.replay(mine, recorded[len(done) :])
+        )
 
     def recorded(self) -> list[tuple[str, int]]:
         """(agent's name, view) of each cycle that ended, in the order in which they did."""

@@ -5,6 +5,7 @@ Specification ``munet.md`` part 6, point 17: on request, once for each path, out
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from evodevo import canonical
@@ -18,6 +19,8 @@ from evodevo.system.recorded import ACCURACY
 from evodevo.system.settings import AgentSettings
 
 ENTRY = "path_test"
+FACTS = ("samples", "right", "answers", "weights")
+"""What is kept of a measurement besides the accuracy; see ``evaluation.path_answers``."""
 
 
 def measure(
@@ -42,9 +45,9 @@ def measure(
         RunOwnedError: another process holds the agent.
     """
     store = system.store
-    for one in store.systems.evaluations_of([known.id])[known.id]:
-        if one.fidelity == split and one.state == "done" and (value := one.scores[ACCURACY].value) is not None:
-            return value
+    before = measured(system, known, split=split)
+    if before is not None:
+        return before.accuracy
     agent = system.agent(known.path.agent)
     settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
     payload = {
@@ -67,11 +70,38 @@ def measure(
     try:
         attempt = store.start_evaluation(lease, known.id, split, 0)
         scores = {ACCURACY: Score(float(answer["accuracy"]))}
-        facts = {"samples": answer["samples"]}
+        facts = {key: answer[key] for key in FACTS if key in answer}
         store.finish_evaluation(lease, Evaluation(known.id, split, 0, attempt, scores=scores, extra=facts))
     finally:
         store.release(lease)
     return float(answer["accuracy"])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a path answered to all of a split.
+
+    Attributes:
+        accuracy: over all samples.
+        right: which samples it answered rightly, packed as ``evaluation.right_answers`` does; None of an old record.
+        answers: SHA-256 of all its answers: equal where two paths answer alike.
+        weights: of a multipath model: how much each path counted, mean over samples, the main one first.
+    """
+
+    accuracy: float
+    right: str | None
+    answers: str | None
+    weights: tuple[float, ...] | None
+
+
+def measured(system: System, known: Known, *, split: Literal["test", "validation"] = "test") -> Measured | None:
+    """What ``measure`` found and recorded; None where it has not measured this path on this split."""
+    for one in system.store.systems.evaluations_of([known.id])[known.id]:
+        if one.fidelity == split and one.state == "done" and (value := one.scores[ACCURACY].value) is not None:
+            weights = one.extra.get("weights")
+            shares = None if weights is None else tuple(map(float, weights))
+            return Measured(value, one.extra.get("right"), one.extra.get("answers"), shares)
+    return None
 
 
 def _ask(executor: Executor, name: str, payload: dict[str, Any], system: System) -> dict[str, Any]:

@@ -138,15 +138,6 @@ def accuracy(model: nn.Module, batches: Any, precision: Precision) -> float:
 
 
 @torch.no_grad()
-def exact_accuracy(model: nn.Module, batches: Any, precision: Precision) -> tuple[float, int]:
-    """The share of all samples that are right, and how many there are; batches may differ in size."""
-    right = count = 0
-    for inputs, classes in batches:
-        right += _right(model, inputs, classes, precision)
-        count += len(classes)
-    return right / count, count
-
-
 def _right(model: nn.Module, inputs: Any, classes: Tensor, precision: Precision) -> int:
     model.eval()
     with precision.autocast():
