@@ -3,7 +3,8 @@
 An agent's generation, in order: parents (``mu_agent_parents``), their children's values and rates (``mu_agent_child``,
 ``mu_agent_mutation``), components (``mu_agent_components``) and supports (``mu_agent_supports``, ``mu_agent_sampler``);
 then, with their accuracies, scores (``mu_agent_score``) and who lives on (``mu_agent_population``). All are functions
-of values and of a generator: the driver keeps the record, and the same record gives the same children.
+of values and of a generator: the driver keeps the record, and the same record gives the same children. The rules that
+were published before, and those of the code, are in ``mu_agent_versions``.
 
 Source: specification ``munet.md`` Part 2 and Appendix A; µNet (2205.10937), µ2Net (2205.12755), µ2Net+ (2209.07326),
 µ4Net (2302.02721).
@@ -11,85 +12,36 @@ Source: specification ``munet.md`` Part 2 and Appendix A; µNet (2205.10937), µ
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field
 
 from evodevo.evolution.mu_agent_child import ChildSettings
-from evodevo.evolution.mu_agent_components import ComponentSettings
-from evodevo.evolution.mu_agent_mutation import MutationSettings
 from evodevo.evolution.mu_agent_parents import ParentSettings
 from evodevo.evolution.mu_agent_population import PopulationSettings
-from evodevo.evolution.mu_agent_score import NO_COST, ScoreSettings
-from evodevo.evolution.mu_agent_supports import MultipathSettings
+from evodevo.evolution.mu_agent_score import ScoreSettings
 from evodevo.settings import Settings
-from evodevo.spaces.path_hyperparameters import Version
 
 
-class AgentRules(Settings):
-    """How an agent searches; the defaults are the paper's singlepath agent, as this house builds it."""
+class CycleSettings(Settings):
+    """One cycle: so many children, then the best is published (specification ``munet.md`` 2.6, 2.10)."""
 
-    parents: ParentSettings = Field(default=ParentSettings(), description="whose children")
-    children: ChildSettings = Field(default=ChildSettings(), description="how a singlepath child is made")
-    multipath: MultipathSettings = Field(default=MultipathSettings(), description="how a multipath child is made")
-    population: PopulationSettings = Field(default=PopulationSettings(), description="who lives on")
+    samples: int = Field(default=16, ge=1, le=100_000, description="children of a cycle; every generation is full")
+    generation_size: int = Field(
+        default=4, ge=1, le=4096, description="children asked for together; never the number of workers"
+    )
+    population: PopulationSettings = Field(default=PopulationSettings(), description="who lives on in a cycle")
+    parents: ParentSettings = Field(default=ParentSettings(), description="how parents are chosen")
+    child: ChildSettings = Field(default=ChildSettings(), description="how children differ from their parents")
     score: ScoreSettings = Field(default=ScoreSettings(), description="what size and work cost")
-    kept: Literal["above", "reaches"] = Field(
-        default="above", description="weights are kept where the score exceeds the bar, or (µ2Net, µ3Net) reaches it"
-    )
-    bar: Literal["agent", "task"] = Field(
-        default="agent", description="whose parent sets a bar: a path of the same agent, or (before µ4Net) task"
-    )
-    samples: int = Field(default=16, ge=1, description="children of a cycle")
-
-
-def singlepath_rules(version: Version = "paper", size: str = "ti3") -> AgentRules:
-    """The rules of a singlepath agent.
-
-    Args:
-        version: whose. "paper" is our default: the paper's where it speaks; rates are stored when they move, an added
-            layer changes no answer at first, each child has data values of its own, and the root is the base of costs.
-        size: of its paths; only µ3Net's rules depend on it.
-    """
-    if version == "paper":
-        return AgentRules()
-    code = ScoreSettings(scale=0.99, base_parameters=2.2e9, base_flops=3.8e12)
-    if version == "v4b":
-        return AgentRules(
-            children=ChildSettings(components=ComponentSettings(grids="parent", blocks="new"), data="generation"),
-            population=PopulationSettings(cap=4, prune="stochastic"),
-            score=code,
-        )
-    children = ChildSettings(
-        mutation=MutationSettings(store="always"), components=ComponentSettings(blocks="ancestor"), data="generation"
-    )
-    if version == "v4":
-        return AgentRules(children=children, score=code)
-    name = size.lower()
-    scores = {"l": code, "t0": ScoreSettings(scale=0.99, base_parameters=1e6, base_flops=1e6)}
-    return AgentRules(
-        parents=ParentSettings(counted="own"),
-        children=children,
-        population=PopulationSettings(cap={"l": 16, "t0": 7}.get(name), ties="recent"),
-        score=scores.get(name, ScoreSettings(scale=1.0)),
-        kept="reaches",
-        bar="task",
-        samples=16 if name in scores else 32,
+    retained: int = Field(
+        default=1, ge=1, le=1000, description="paths that an agent keeps after a cycle; the best alone is published"
     )
 
+    @property
+    def generations(self) -> int:
+        """Of a cycle."""
+        return -(-self.samples // self.generation_size)
 
-def multipath_rules(version: Version = "paper") -> AgentRules:
-    """The rules of a multipath agent: no cost, no forced action, a new structure where no parent is accepted.
-
-    Args:
-        version: whose; µ3Net has no such agent, and its rules of populations are used.
-    """
-    rules = singlepath_rules(version, "l")
-    mutation = rules.children.mutation.model_copy(update={"forced": ()})
-    return rules.model_copy(
-        update={
-            "parents": rules.parents.model_copy(update={"fallback": "none"}),
-            "multipath": MultipathSettings(mutation=mutation),
-            "score": NO_COST,
-        }
-    )
+    @property
+    def children(self) -> int:
+        """Of a cycle; more than ``samples`` where the last generation would not be full."""
+        return self.generations * self.generation_size

@@ -19,6 +19,7 @@ from evodevo.evolution.mu_agent_components import Place
 from evodevo.evolution.mu_agent_parents import Selection, select_parents
 from evodevo.evolution.mu_agent_sampler import Evidence, component_similarity, records
 from evodevo.evolution.mu_agent_supports import MultipathSettings, draw_main, plan_multipath_child
+from evodevo.evolution.mu_agent_versions import Rules, multipath_rules
 from evodevo.settings import Settings, validate
 from evodevo.spaces.multipath import MultipathStructure, multipath_flops, multipath_parameters, multipath_shapes
 from evodevo.spaces.path import Path, SubPath, agent_name
@@ -80,6 +81,10 @@ class MultipathAgents(AgentClass):
         if not any(self.reads(one) for name, one in view.agents.items() if name != main):
             return f"{agent.name} needs a path of another agent of class {self.single} as a support; there is none."
         return None
+
+    def published(self, version: Version) -> Rules:
+        """See ``AgentClass``."""
+        return multipath_rules(version)
 
     def check(self, settings: AgentSettings) -> None:
         """Refuse roots, and options that make no model."""

@@ -18,6 +18,7 @@ from evodevo.evolution.mu_agent_components import Place
 from evodevo.evolution.mu_agent_parents import Selection, Stranger, select_parents
 from evodevo.evolution.mu_agent_population import Member
 from evodevo.evolution.mu_agent_score import Cost, accounted_parameters, bar, cost
+from evodevo.evolution.mu_agent_versions import Rules, singlepath_rules
 from evodevo.settings import Settings, validate
 from evodevo.spaces.path import Value
 from evodevo.spaces.path_families import FAMILIES, PathFamily, PathStructure, structure_of
@@ -73,6 +74,10 @@ class Singlepath(AgentClass):
         if any(self.reads(one) for one in view.agents.values()):
             return None
         return f"{agent.name} needs a root of class {self.name}, and the system has none; add one first."
+
+    def published(self, version: Version) -> Rules:
+        """See ``AgentClass``; before µ4Net they depend on the size."""
+        return singlepath_rules(version, self._size)
 
     def check(self, settings: AgentSettings) -> None:
         """Refuse options that make no path."""
