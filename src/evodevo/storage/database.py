@@ -197,6 +197,13 @@ class Store:
             return None
         return owner
 
+    def owners(self) -> dict[str, Owner]:
+        """Run -> the process that holds it, of all runs; those that are known to be dead are left out."""
+        with self._database.reading() as connection:
+            found = leases.owners(connection)
+        judged = {one: is_alive(one, one_kernel=self._one_kernel) for one in set(found.values())}
+        return {run: one for run, one in found.items() if judged[one] is not False}
+
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
         with self._database.reading() as connection:

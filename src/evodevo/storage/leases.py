@@ -26,6 +26,12 @@ def owner(connection: Connection, run_id: str) -> Owner | None:
     return _owner(row) if row is not None and row.held else None
 
 
+def owners(connection: Connection) -> dict[str, Owner]:
+    """Run -> the process that last took it and has not released it, of all runs."""
+    rows = connection.execute(select(lease_table).where(lease_table.c.held == 1))
+    return {row.run_id: _owner(row) for row in rows}
+
+
 def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: float = PATIENCE_SECONDS) -> Lease:
     """Take the run for this process.
 

@@ -49,6 +49,11 @@ def agents(connection: Connection, system_id: str) -> list[AgentRow]:
     return [_agent(row) for row in connection.execute(query)]
 
 
+def every_agent(connection: Connection) -> list[AgentRow]:
+    """The agents of all systems in the order in which they were added."""
+    return [_agent(row) for row in connection.execute(_AGENTS.order_by(run_table.c.created_seq))]
+
+
 def agent(connection: Connection, agent_id: str) -> AgentRow:
     """One agent by the id of its run.
 

@@ -1,7 +1,7 @@
 """What the store keeps of multitask systems: open this file first.
 
-Writes: ``system_writing`` and ``system_paths``. Reads: ``system_reading``, ``system_parts``, ``system_views``. What may
-go: ``system_garbage``. The tables: ``system_schema``.
+Writes: ``system_writing`` and ``system_paths``. Reads: ``system_reading``, ``system_parts``, ``system_views``,
+``system_standing``. What may go: ``system_garbage``. The tables: ``system_schema``.
 
 ``store.systems`` is one of these. A system is a run, an agent is a run, a path is an individual of its agent's run:
 leases (``store.acquire(agent.id)``), evaluations, ancestry and events are read and held as those of every run.
@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from evodevo.storage import system_parts, system_views
+from evodevo.storage import system_parts, system_standing, system_views
 from evodevo.storage import system_paths as asking
 from evodevo.storage import system_reading as reading
 from evodevo.storage import system_writing as writing
@@ -35,6 +35,7 @@ from evodevo.storage.system_base import (
     SystemRow,
     Use,
 )
+from evodevo.storage.system_standing import SystemCounts, SystemMoment
 
 Writing = Callable[[Lease], AbstractContextManager[Connection]]
 
@@ -258,6 +259,22 @@ class Systems:
         """Component -> names of the agents whose publication at the view uses it; derived, never stored."""
         with self._database.reading() as connection:
             return system_views.locks(connection, system_id, view)
+
+    def moment(self, system_id: str, fidelity: str, withdrawal: str) -> SystemMoment:
+        """All that the status of a system tells, of one moment.
+
+        Args:
+            system_id: of the system.
+            fidelity: of the evaluations that decide about children.
+            withdrawal: type of the event by which an agent ends.
+        """
+        with self._database.reading() as connection:
+            return system_standing.moment(connection, system_id, fidelity, withdrawal)
+
+    def listing(self) -> list[SystemCounts]:
+        """All systems with their agents and counts, oldest first."""
+        with self._database.reading() as connection:
+            return system_standing.listing(connection)
 
     def components(self, system_id: str) -> list[ComponentRow]:
         """All components of a system, by agent and number."""

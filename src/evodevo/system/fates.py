@@ -5,6 +5,7 @@ Specification ``munet.md`` part 6, point 19: the bar, the draws, the actions app
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evodevo.errors import NotFoundError
@@ -14,26 +15,45 @@ from evodevo.system.recorded import DISCARDED, FAILED, KEPT, QUALITY, SCORE, dec
 
 
 def fate(store: Store, individual: str) -> dict[str, Any]:
-    """One child, as JSON.
+    """One child, as JSON; see ``fates``."""
+    return fates(store, [individual])[0]
+
+
+def fates(store: Store, individuals: Sequence[str]) -> list[dict[str, Any]]:
+    """Children, as JSON, in the order given; they are read together.
 
     Returns:
-        ``path``, ``parent``, ``chosen`` (how the parent was), ``applied`` (actions taken), ``moves`` (values before and
-        after), ``components`` (role, id, how), ``bar``, ``factor``, ``quality``, ``score``, ``evals``, ``fate``
-        ("waiting", "kept", "discarded", "failed") and ``why``, a sentence.
+        Each with ``path``, ``cycle``, ``parent`` and ``parent_path``, ``chosen`` (how the parent was), ``applied``
+        (actions taken), ``moves`` (values before and after), ``components`` (role, id, how), ``bar``, ``factor``,
+        ``quality``, ``score``, ``evals``, ``fate`` ("waiting", "kept", "discarded", "failed") and ``why``, a sentence.
 
     Raises:
-        NotFoundError: it is no child of an agent.
+        NotFoundError: one is no child of an agent.
     """
-    rows = store.systems.individuals([individual])
-    if individual not in rows or "parts" not in rows[individual].details:
-        raise NotFoundError(f"individual {individual} is no path of a system.")
-    row, details = rows[individual], rows[individual].details
-    result = deciding(store.systems.evaluations_of([individual])[individual])
+    rows = store.systems.individuals(individuals)
+    for individual in individuals:
+        if individual not in rows or "parts" not in rows[individual].details:
+            raise NotFoundError(f"individual {individual} is no path of a system.")
+    results = store.systems.evaluations_of(individuals)
+    parents = {row.details["parent"] for row in rows.values()} - {None, *rows}
+    named = {one: path_name(row) for one, row in {**rows, **store.systems.individuals(parents)}.items()}
+    return [_told(rows[one], deciding(results[one]), named.get(rows[one].details["parent"])) for one in individuals]
+
+
+def path_name(row: IndividualRow) -> str:
+    """``agent/number`` of a path."""
+    return f"{row.genome_envelope['genes']['agent']}/{row.birth}"
+
+
+def _told(row: IndividualRow, result: EvaluationRow | None, parent: str | None) -> dict[str, Any]:
+    details = row.details
     plan = details["story"].get("plan", {})
     scores = {} if result is None else {name: one.value for name, one in result.scores.items()}
     return {
-        "path": f"{row.genome_envelope['genes']['agent']}/{row.birth}",
+        "path": path_name(row),
+        "cycle": row.generation,
         "parent": details["parent"],
+        "parent_path": parent,
         "chosen": details["story"].get("selection"),
         "applied": [one["action"] for one in plan.get("decisions", []) if one["applied"]],
         "decisions": plan.get("decisions", []),

@@ -16,6 +16,8 @@ KEPT, DISCARDED, FAILED = "kept", "discarded", "failed"
 CHILD = "child"
 """Fidelity of the evaluation that decides about a path. Others, on test data, are recorded under other names, and
 nothing that selects ever reads them."""
+WITHDRAWN = "agent.withdrawn"
+"""Type of the event by which an agent ends."""
 TEST, ACCURACY = "test", "accuracy"
 """Fidelity of a measurement on a test split, and its score."""
 
@@ -28,3 +30,8 @@ def deciding(results: Iterable[EvaluationRow]) -> EvaluationRow | None:
         if one.fidelity == CHILD and (one.state == "done" or (one.state == "failed" and one.reason != "lost"))
     ]
     return final[-1] if final else None
+
+
+def value_of(result: EvaluationRow | None, score: str) -> float | None:
+    """A score of an evaluation, where there is one."""
+    return None if result is None or score not in result.scores else result.scores[score].value

@@ -8,6 +8,7 @@ from evodevo.cli import output
 from evodevo.cli.extend.add import add
 from evodevo.cli.extend.create import create
 from evodevo.cli.extend.run import run
+from evodevo.cli.extend.status import status
 from evodevo.cli.extend.withdraw import withdraw
 
 COMMAND = typer.Typer(
@@ -25,4 +26,5 @@ def extend(context: typer.Context) -> None:
 COMMAND.command()(create)
 COMMAND.command()(add)
 COMMAND.command()(run)
+COMMAND.command()(status)
 COMMAND.command()(withdraw)
