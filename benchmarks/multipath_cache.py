@@ -29,7 +29,8 @@ from evodevo.models.path_cache import PathCache, rows_key
 from evodevo.models.path_rows import CacheSettings, Places
 from evodevo.models.vision_path import VisionPath
 from evodevo.models.vision_path_input import read_images
-from evodevo.spaces.vision_path import HEAD, PRESETS, VisionStructure
+from evodevo.spaces.path_blocks import HEAD
+from evodevo.spaces.vision_path import PRESETS, VisionStructure
 from measuring import Report, Spread, arguments, ratio, take_turns
 
 CLASSES, SUPPORTS, VALIDATIONS, SIDE = 10, 2, 4, 28

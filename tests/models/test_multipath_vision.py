@@ -12,7 +12,8 @@ from evodevo.models.frozen_path import FrozenPath
 from evodevo.models.multipath import Multipath
 from evodevo.models.vision_path import VisionPath, build_component
 from evodevo.spaces.multipath import MultipathStructure
-from evodevo.spaces.vision_path import HEAD, VisionStructure
+from evodevo.spaces.path_blocks import HEAD
+from evodevo.spaces.vision_path import VisionStructure
 
 CLASSES = 3
 SMALL = VisionStructure(width=16, heads=2, hidden=32, layers=2, image_size=16, patch=8, classes=CLASSES)

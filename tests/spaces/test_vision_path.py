@@ -13,7 +13,8 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.settings import validate
 from evodevo.spaces.path import Path
-from evodevo.spaces.vision_path import HEAD, POSITIONS, PRESETS, VisionBlock, VisionStructure, structure_of
+from evodevo.spaces.path_blocks import HEAD, POSITIONS, PathBlock
+from evodevo.spaces.vision_path import PRESETS, VisionStructure, structure_of
 from evodevo.spaces.vision_path_cost import path_flops, path_parameters, role_parameters
 
 # (preset, pixels, classes) -> parameters; specification 2.1 and Appendix B.
@@ -65,7 +66,7 @@ STRUCTURES = st.builds(
     blocks=st.dictionaries(
         st.sampled_from(["encoderblock_0", "encoderblock_2"]),
         st.builds(
-            VisionBlock,
+            PathBlock,
             heads=st.integers(1, 4),
             key_width=st.integers(1, 8),
             value_width=st.integers(1, 8),

@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from evodevo.errors import UsageError
 from evodevo.models.vision_path import build_component
-from evodevo.spaces.vision_path import BLOCK, POSITIONS, VisionBlock, VisionStructure
+from evodevo.spaces.path_blocks import BLOCK, POSITIONS, PathBlock
+from evodevo.spaces.vision_path import VisionStructure
 
 State = dict[str, Tensor]
 _BY_HEAD = ("query", "key", "value")
@@ -54,7 +55,7 @@ def expand_block(
         UsageError: the block is a layer of another kind, or a size would shrink.
     """
     old = structure.block(role)
-    if not role.startswith(BLOCK) or not isinstance(old, VisionBlock):
+    if not role.startswith(BLOCK) or not isinstance(old, PathBlock):
         raise UsageError(f"only transformer blocks are expanded, and {role!r} is none.")
     wanted = {"hidden": hidden, "heads": heads, "value_width": value_width, "key_width": key_width}
     sizes = {name: getattr(old, name) if size is None else size for name, size in wanted.items()}
@@ -101,7 +102,7 @@ def at_image_size(
     return changed, {**states, POSITIONS: resize_positions(states[POSITIONS], changed.grid)}
 
 
-def _merged(old: VisionBlock, new: VisionBlock, state: Mapping[str, Tensor], free: State) -> State:
+def _merged(old: PathBlock, new: PathBlock, state: Mapping[str, Tensor], free: State) -> State:
     result = {name: tensor.clone() for name, tensor in state.items() if name.split(".")[0] not in (*_BY_HEAD, "out")}
     for part in _BY_HEAD:
         before, after = (block.value_width if part == "value" else block.key_width for block in (old, new))

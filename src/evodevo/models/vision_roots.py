@@ -19,18 +19,11 @@ from evodevo.errors import DataError
 from evodevo.models.tower_images import read_preparation
 from evodevo.models.vision_path import component_from_state
 from evodevo.models.vision_path_expansion import resize_positions
+from evodevo.spaces.path_blocks import BLOCK, CLASS_TOKEN, EMBEDDING, HEAD, NORM, POSITIONS
 from evodevo.spaces.pretrained_sizes import model_folder
 from evodevo.spaces.tower_files import check_digest, weights_digest, weights_file
 from evodevo.spaces.vision_checkpoint import checkpoint_structure
-from evodevo.spaces.vision_path import (
-    BLOCK,
-    CLASS_TOKEN,
-    EMBEDDING,
-    HEAD,
-    NORM,
-    POSITIONS,
-    VisionStructure,
-)
+from evodevo.spaces.vision_path import VisionStructure
 
 _PREFIX = "vit."
 _BLOCK_NAMES = {

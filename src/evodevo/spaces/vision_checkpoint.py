@@ -8,8 +8,9 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.settings import validate
+from evodevo.spaces.path_blocks import PathActivation
 from evodevo.spaces.pretrained_sizes import model_folder, read_sizes
-from evodevo.spaces.vision_path import PathActivation, VisionStructure
+from evodevo.spaces.vision_path import VisionStructure
 
 ACTIVATIONS: Mapping[str, PathActivation] = {
     "gelu": "gelu",

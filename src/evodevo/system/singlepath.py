@@ -21,9 +21,9 @@ from evodevo.evolution.mu_agent_score import Cost, accounted_parameters, bar, co
 from evodevo.evolution.mu_agent_versions import Rules, singlepath_rules
 from evodevo.settings import Settings, validate
 from evodevo.spaces.path import Value
+from evodevo.spaces.path_blocks import ADAPTER
 from evodevo.spaces.path_families import FAMILIES, PathFamily, PathStructure, structure_of
 from evodevo.spaces.path_hyperparameters import ADAPTER_WIDTH, NUM_LAYERS, Hyperparameter, Hyperparameters, Version
-from evodevo.spaces.vision_path import ADAPTER
 from evodevo.storage.system_base import AgentRow
 from evodevo.system.base import AgentClass, Child, Draw, Known, Part, Situation, View
 from evodevo.system.settings import AgentSettings
