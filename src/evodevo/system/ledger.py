@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evodevo.evolution.mu_agent_accounts import accounted_parameters
 from evodevo.evolution.mu_agent_population import Member, Population, ordered, with_generation
-from evodevo.evolution.mu_agent_score import ScoreSettings, accounted_parameters, cost, score
+from evodevo.evolution.mu_agent_score import ScoreSettings, cost, score
 from evodevo.storage import Store
 from evodevo.storage.base import EvaluationRow, IndividualRow
 from evodevo.storage.system_base import AgentRow, CycleRow, PathRow

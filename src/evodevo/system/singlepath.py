@@ -13,11 +13,12 @@ from pydantic import Field
 
 from evodevo import canonical
 from evodevo.errors import UsageError
+from evodevo.evolution.mu_agent_accounts import accounted_parameters
 from evodevo.evolution.mu_agent_child import ChildPlan, SharedData, plan_child, shared_data
 from evodevo.evolution.mu_agent_components import Place
 from evodevo.evolution.mu_agent_parents import Selection, Stranger, select_parents
 from evodevo.evolution.mu_agent_population import Member
-from evodevo.evolution.mu_agent_score import Cost, accounted_parameters, bar, cost
+from evodevo.evolution.mu_agent_score import Cost, bar, cost
 from evodevo.evolution.mu_agent_versions import Rules, singlepath_rules
 from evodevo.settings import Settings, validate
 from evodevo.spaces.path import Value

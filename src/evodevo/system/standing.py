@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evodevo.evolution.mu_agent_score import Locks, accounted_parameters
+from evodevo.evolution.mu_agent_accounts import Locks, accounted_parameters
 from evodevo.storage import Store
 from evodevo.storage.system_base import ComponentRow, SystemRow
 from evodevo.storage.system_standing import Fates, SystemMoment
