@@ -16,7 +16,8 @@ from evodevo.errors import UsageError, unknown_name
 from evodevo.execution.base import Executor
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.execution.serial import SerialExecutor
-from evodevo.runs.extending import MULTI, open_system, twin_settings
+from evodevo.runs.extend_settings import MULTI, twin_settings
+from evodevo.runs.extending import open_system
 from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.system_base import AgentRow
@@ -239,7 +240,7 @@ def _add_twins(system: System, singles: Sequence[AgentRow]) -> None:
         kind = f"{MULTI}{one.kind}"
         if kind in AGENTS and (kind, one.task) not in names:
             settings = validate(AgentSettings, one.settings, what=f"settings of {one.name}")
-            system.add_agent(kind, one.task, twin_settings(settings, system.settings, {}))
+            system.add_agent(kind, one.task, twin_settings(kind, settings, system.settings))
 
 
 def _test(session: Session, executor: Executor, cache: str, hear: Listener) -> bool:

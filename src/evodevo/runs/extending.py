@@ -6,12 +6,22 @@ Specification ``munet.md`` 1.3, 1.4 and part 6. Whatever cannot be used is refus
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.registry import enable_packages
+from evodevo.runs.extend_settings import (
+    MULTI,
+    check_training,
+    options_of_root,
+    prepare_task,
+    recorded_task,
+    table_of,
+    twin_settings,
+    with_own,
+)
 from evodevo.settings import merge, validate
 from evodevo.spaces.path import agent_name
 from evodevo.storage import Store
@@ -19,19 +29,11 @@ from evodevo.storage.system_base import AgentRow
 from evodevo.system.base import AGENTS
 from evodevo.system.core import ROOT_TASK, System
 from evodevo.system.schedule import is_root
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
-from evodevo.tasks.multitask import MultitaskSettings, MultitaskTask
-from evodevo.training.path_values import PathTrainingSettings
+from evodevo.system.settings import AgentSettings, SystemSettings
 
 RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
 ROOTS = (RANDOM, PRETRAIN, CHECKPOINT)
 DEFAULT_CLASS = "VitT3"
-MULTI = "Multi"
-"""Before the name of a class: the class that combines its paths."""
-DIGITS = "digits"
-"""How the names of tasks begin that are made of scikit-learn's digits: the only data that need no file."""
-INHERITED = ("version", "hyperparameters")
-"""Options that agents take over from their root, where they say nothing themselves."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,9 @@ def create_system(
         UsageError, DataError: something cannot be used; no system was recorded then.
     """
     values = dict(overrides or {})
-    own = _table("root", values.pop("root", {}))
+    own = table_of("root", values.pop("root", {}))
     settings = validate(SystemSettings, values, what="settings of the system")
-    _check_training(settings.training)
+    check_training(settings.training)
     enable_packages(settings.packages)
     _check_name(name)
     _check_class(kind)
@@ -90,12 +92,12 @@ def create_system(
     if "cycle" in own:
         raise UsageError("a root has one cycle of one child; root.cycle cannot be set.")
     agent = AgentSettings(classes=0)
-    samples: Mapping[str, int] = {}
+    samples = _no_samples()
     if how == PRETRAIN:
-        agent, samples = _prepared(word, data, own.pop("task", {}), cache_folder)
+        agent, samples = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
     elif data is not None or "task" in own:
         raise UsageError(f"only a root that is pretrained has data; {root} has none. Say --root pretrain:NAME.")
-    agent = _with_own(agent, settings, own)
+    agent = with_own(kind, agent, settings, own)
     if how == CHECKPOINT:
         agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})
 
@@ -144,7 +146,7 @@ def add_task(
         NotFoundError: no such system.
     """
     own = dict(overrides or {})
-    of_twin = _table(MULTI.lower(), own.pop(MULTI.lower(), {}))
+    of_twin = table_of(MULTI.lower(), own.pop(MULTI.lower(), {}))
     given = merge(
         {
             **({} if source is None else {"source": source}),
@@ -152,27 +154,27 @@ def add_task(
             **({} if rotate is None else {"rotate": rotate}),
             **({"only": list(only)} if only else {}),
         },
-        _table("task", own.pop("task", {})),
+        table_of("task", own.pop("task", {})),
     )
     with Store.open(store, create=False) as opened:
         found = open_system(opened, system)
         kind = kind or class_of_root(found)
         _check_class(kind)
-        kinds = [kind, *([twin_of(kind)] if multi else [])]
+        kinds = [kind, *([_twin_of(kind)] if multi else [])]
         _check_new(found, kinds, task)
-        agent, samples = _recorded(found, task)
+        _check_root(found, kind)
+        agent, samples = recorded_task(found, task), _no_samples()
         if agent is None:
-            agent, samples = _prepared(task, data, given, cache_folder)
+            agent, samples = prepare_task(task, data, given, cache_folder)
+            _check_modalities(kind, task, agent)
         elif data is not None or given:
             raise UsageError(
                 f"task {task!r} is in system {found.row.name!r} already, with its data; leave the data out to let"
                 f" another class of agents work on it, or choose another name."
             )
-        inherited = {} if kind.startswith(MULTI) else _of_root(found, kind)
-        first = _with_own(agent, found.settings, merge(inherited, own))
-        new = [(kind, first)]
+        new = [(kind, with_own(kind, agent, found.settings, merge(options_of_root(found, kind), own)))]
         if multi:
-            new.append((kinds[1], twin_settings(first, found.settings, of_twin)))
+            new.append((kinds[1], twin_settings(kinds[1], new[0][1], found.settings, of_twin)))
         with Store.memory() as rehearsal:
             copy = System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings)
             for one, settings in new:
@@ -239,24 +241,6 @@ def open_system(store: Store, name: str) -> System:
     return system
 
 
-def twin_of(kind: str) -> str:
-    """The class that combines the paths of a class.
-
-    Raises:
-        UsageError: there is none.
-    """
-    name = f"{MULTI}{kind}"
-    if name not in AGENTS:
-        raise UsageError(f"no class of agents combines paths of class {kind}; {name} is not known.")
-    return name
-
-
-def twin_settings(single: AgentSettings, system: SystemSettings, own: Mapping[str, Any]) -> AgentSettings:
-    """Settings of the agent that combines paths for the task of another one: the same task, cycles and training."""
-    options = {key: value for key, value in single.options.items() if key == "version"}
-    return _with_own(single.model_copy(update={"options": options, "root": False}), system, own)
-
-
 def class_of_root(system: System) -> str:
     """The class of a system's roots.
 
@@ -272,6 +256,22 @@ def class_of_root(system: System) -> str:
 
 
 # Inside
+
+
+def _no_samples() -> Mapping[str, int]:
+    return {}
+
+
+def _twin_of(kind: str) -> str:
+    """The class that combines the paths of a class.
+
+    Raises:
+        UsageError: there is none.
+    """
+    name = f"{MULTI}{kind}"
+    if name not in AGENTS:
+        raise UsageError(f"no class of agents combines paths of class {kind}; {name} is not known.")
+    return name
 
 
 def _system(store: Store, name: str, seed: int, settings: SystemSettings) -> System:
@@ -298,68 +298,6 @@ def _root(text: str) -> tuple[str, str]:
     return (PRETRAIN, word) if how == PRETRAIN else (RANDOM, "")
 
 
-def _prepared(
-    task: str, data: str | Path | None, given: Any, cache_folder: Path | None
-) -> tuple[AgentSettings, Mapping[str, int]]:
-    """A task's settings as its agents record them, and its samples by split."""
-    values = _table("task", given)
-    if "data" in values:
-        raise UsageError("the data of a task are named by --data, not as a setting.")
-    if data is not None:
-        values["data"] = str(Path(data).expanduser().resolve())
-    elif values.get("source", "images") == "images" and not task.startswith(DIGITS):
-        raise UsageError(
-            f"task {task!r} has no data. Name them with --data PATH; only tasks made of scikit-learn's digits need"
-            f" none, and their names begin with {DIGITS!r}."
-        )
-    settings = validate(MultitaskSettings, values, what=f"settings of task {task!r}")
-    opened = MultitaskTask.open(settings, cache_folder)
-    samples: Mapping[str, int] = opened.describe()["samples"]
-    facts = AgentSettings(
-        classes=opened.classes,
-        task=settings.model_dump(mode="json"),
-        task_key=opened.key,
-        class_names=opened.outputs[0].names,
-        modalities=tuple(dict.fromkeys(one.modality for one in opened.inputs)),
-        inputs=tuple(asdict(one) for one in opened.inputs),
-    )
-    return facts, samples
-
-
-def _recorded(system: System, task: str) -> tuple[AgentSettings | None, Mapping[str, int]]:
-    """What other agents of the task recorded of it."""
-    for one in system.agents(tasks=[task]):
-        if not is_root(one) and not system.is_withdrawn(one):
-            settings = validate(AgentSettings, one.settings, what=f"settings of {one.name}")
-            kept = ("classes", "task", "task_key", "class_names", "modalities", "inputs")
-            return AgentSettings(**{key: getattr(settings, key) for key in kept}), {}
-    return None, {}
-
-
-def _with_own(agent: AgentSettings, system: SystemSettings, own: Mapping[str, Any]) -> AgentSettings:
-    """An agent's settings with what a user said: ``cycle``, ``training``, and options of its class."""
-    values = dict(own)
-    cycle, training = _table("cycle", values.pop("cycle", {})), _table("training", values.pop("training", {}))
-    below = agent.cycle or system.cycle
-    changed = validate(CycleSettings, merge(below.model_dump(mode="json"), cycle), what="settings of cycles")
-    whole = merge(agent.training, training)
-    _check_training(merge(system.training, whole))
-    return agent.model_copy(
-        update={
-            "cycle": changed if cycle else agent.cycle,
-            "training": whole,
-            "options": merge(agent.options, values),
-        }
-    )
-
-
-def _of_root(system: System, kind: str) -> dict[str, Any]:
-    for one in system.agents([kind]):
-        if is_root(one):
-            return {key: value for key, value in one.settings["options"].items() if key in INHERITED}
-    return {}
-
-
 def _check_new(system: System, kinds: Sequence[str], task: str) -> None:
     """Refuse a name that no task may have, and one that is taken, before any data are read."""
     for kind in kinds:
@@ -379,6 +317,26 @@ def _check_new(system: System, kinds: Sequence[str], task: str) -> None:
             )
 
 
+def _check_root(system: System, kind: str) -> None:
+    """Refuse a class whose agents would find nothing to build on: they would keep all others from running."""
+    alive = [one for one in system.agents() if not system.is_withdrawn(one)]
+    if not any(AGENTS.get(kind).reads(one) for one in alive):
+        kinds = quoted_list(dict.fromkeys(one.kind for one in alive if is_root(one))) or "no class at all"
+        raise UsageError(
+            f"agents of class {kind} find nothing to build on in system {system.row.name!r}; its roots are of {kinds}."
+        )
+
+
+def _check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
+    """Refuse samples that no path of a class can read, as far as the class says of what family its paths are."""
+    family = getattr(AGENTS.get(kind), "family", None)
+    if family is not None and not any(family.needs(one) <= {*agent.modalities} for one in family.presets.values()):
+        raise UsageError(
+            f"paths of class {kind} cannot read the samples of task {task!r}, which hold {quoted_list(agent.modalities)};"
+            " choose another class of agents: --class."
+        )
+
+
 def _check_class(kind: str) -> None:
     if kind not in AGENTS:
         raise unknown_name("class of agents", kind, AGENTS)
@@ -389,13 +347,3 @@ def _check_name(name: str) -> None:
 
     if name in RECIPES:
         raise UsageError(f"{name!r} is a recipe, which makes its own systems; give this one another name.")
-
-
-def _check_training(training: Mapping[str, Any]) -> None:
-    validate(PathTrainingSettings, dict(training), what="settings of training")
-
-
-def _table(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise UsageError(f"{name} is a table of settings, for example {name}.KEY=VALUE; got {str(value)[:80]!r}.")
-    return dict(value)
