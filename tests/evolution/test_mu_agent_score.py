@@ -7,10 +7,10 @@ import math
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.evolution.mu_agent_accounts import accounted_parameters
 from evodevo.evolution.mu_agent_score import (
     NO_COST,
     ScoreSettings,
-    accounted_parameters,
     bar,
     cost,
     kept_evaluation,
@@ -101,9 +101,12 @@ def test_a_tie_with_the_parent_is_no_improvement_however_it_rounds() -> None:
         parent = score(quality, factor)
         assert parent is not None
         seen = quality_bar(bar(parent, counts=True), factor)
+        reached = quality_bar(bar(parent, counts=True), factor, rule="reaches")
         assert seen is not None
+        assert reached is not None
         for other in (quality, math.nextafter(quality, 2), math.nextafter(quality, 0), quality + 0.002):
             assert (other > seen) == (other * factor > parent)
+            assert (other >= reached) == (other * factor >= parent)
         wrong += quality > parent / factor
     assert wrong > 0  # the rule matters: a plain division takes ties for improvements
 

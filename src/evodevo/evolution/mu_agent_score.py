@@ -7,8 +7,7 @@ evenly among them, so that the accounts of all agents add up to the distinct par
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,8 +16,8 @@ from pydantic import Field
 from evodevo.errors import UsageError
 from evodevo.settings import Settings
 
-Locks = Mapping[str, AbstractSet[str]]
-"""Component -> names of the agents whose publication uses it; who is not in it is used by none."""
+Rule = Literal["above", "reaches"]
+"""Whether weights are kept that exceed the bar, or that reach it, too."""
 
 
 class ScoreSettings(Settings):
@@ -46,17 +45,6 @@ class Cost:
 
 NO_COST = ScoreSettings(scale=1.0, base_parameters=0.0, base_flops=0.0)
 """Of multipath agents: the score is the accuracy."""
-
-
-def accounted_parameters(components: Iterable[tuple[str, int]], locks: Locks, agent: str) -> float:
-    """``Σ parameters(c) / |locks(c) ∪ {agent}|``.
-
-    Args:
-        components: (id, parameters) of all that the path is made of.
-        locks: by component id.
-        agent: whose path it is; it counts once, whether it published the component already or not.
-    """
-    return math.fsum(size / len({agent, *locks.get(name, ())}) for name, size in components)
 
 
 def cost(accounted: float, flops: float, settings: ScoreSettings, root: tuple[float, float]) -> Cost:
@@ -101,14 +89,25 @@ def bar(parent_score: float | None, *, counts: bool) -> float | None:
     return parent_score if counts else None
 
 
-def quality_bar(bar: float | None, factor: float) -> float | None:
+def quality_bar(bar: float | None, factor: float, *, rule: Rule = "above") -> float | None:
     """The bar as a worker sees it: ``quality > quality_bar`` exactly where ``quality · factor > bar``.
 
     ``bar / factor`` alone would not do: accuracies tie all the time, and one rounding would call a tie an improvement.
+
+    Args:
+        bar: of scores.
+        factor: of the child.
+        rule: "reaches": ``quality >= quality_bar`` exactly where ``quality · factor >= bar``.
     """
     if bar is None:
         return None
     quality = bar / factor
+    if rule == "reaches":
+        while quality * factor < bar:
+            quality = math.nextafter(quality, math.inf)
+        while math.nextafter(quality, -math.inf) * factor >= bar:
+            quality = math.nextafter(quality, -math.inf)
+        return quality
     while quality * factor > bar:
         quality = math.nextafter(quality, -math.inf)
     while math.nextafter(quality, math.inf) * factor <= bar:
@@ -116,9 +115,7 @@ def quality_bar(bar: float | None, factor: float) -> float | None:
     return quality
 
 
-def kept_evaluation(
-    evals: Sequence[float | None], quality_bar: float | None, *, rule: Literal["above", "reaches"] = "above"
-) -> int | None:
+def kept_evaluation(evals: Sequence[float | None], quality_bar: float | None, *, rule: Rule = "above") -> int | None:
     """Which of a child's evaluations gives the weights that are kept; None discards the child.
 
     Args:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.evolution.mu_agent_score import kept_evaluation
+from evodevo.evolution.mu_agent_score import Rule, kept_evaluation
 
-Rule = Literal["above", "reaches"]
 HEX = frozenset("0123456789abcdef")
 
 

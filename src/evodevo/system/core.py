@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
-from evodevo.evolution.mu_agent_score import accounted_parameters
+from evodevo.evolution.mu_agent_accounts import accounted_parameters
 from evodevo.execution.base import Executor
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
@@ -25,7 +25,7 @@ from evodevo.system.dispatch import Dispatcher
 from evodevo.system.library import Library
 from evodevo.system.recorded import WITHDRAWN
 from evodevo.system.rules import whole_settings
-from evodevo.system.running import Listener, Runner
+from evodevo.system.running import Listener, Runner, withdraw
 from evodevo.system.schedule import is_root, past, replay_order
 from evodevo.system.settings import AgentSettings, SystemSettings
 
@@ -174,7 +174,8 @@ class System:
         return self._work(chosen, executor, cache, work)
 
     def replay(self, other: System, executor: Executor, *, cache: str | None = None) -> RunResult:
-        """Repeat all cycles of another system with its recorded views; this one has the same agents and seed.
+        """Repeat all cycles and withdrawals of another system with its recorded views; this one has the same agents
+        and seed.
 
         A replay that was interrupted goes on.
 
@@ -185,8 +186,6 @@ class System:
         names = {one.id: one.name for one in other.agents()}
         if missing := sorted(set(names.values()) - set(mine)):
             raise UsageError(f"this system lacks the agents {quoted_list(missing)}.")
-        if any(other.is_withdrawn(one) for one in other.agents()):
-            raise UsageError(f"agents of system {other.row.name!r} were withdrawn; that cannot be repeated.")
         recorded, done = other.recorded(), self.recorded()
         if recorded[: len(done)] != done or self.row.seed != other.row.seed:
             raise UsageError("a replay begins with an empty system of the same seed, or goes on with one that it made.")
@@ -194,11 +193,10 @@ class System:
             list(mine.values()), executor, cache, lambda runner: runner.replay(mine, recorded[len(done) :])
         )
 
-    def recorded(self) -> list[tuple[str, int]]:
-        """(agent's name, view) of each cycle that ended, in the order in which they did."""
-        names = {one.id: one.name for one in self.agents()}
-        rows = replay_order(past(self.store, self.row.id), self.store.systems.publications(self.row.id))
-        return [(names[one.agent_id], one.view) for one in rows]
+    def recorded(self) -> list[tuple[str, int | None]]:
+        """(agent's name, view) of each cycle that ended, in the order in which they did; None where it was withdrawn."""
+        gone = {one.id for one in self.agents() if self.is_withdrawn(one)}
+        return replay_order(past(self.store, self.row.id), self.store.systems.publications(self.row.id), gone)
 
     def stop(self) -> None:
         """End the run soon; children that are under way are done again when it goes on."""
@@ -217,8 +215,7 @@ class System:
             raise UsageError(f"{name} was withdrawn already.")
         lease = self.store.acquire(agent.id)
         try:
-            self.store.add_event(lease, WITHDRAWN, agent.id, {"name": name})
-            return self.store.systems.withdraw(lease)
+            return withdraw(self.store, lease, agent)
         finally:
             self.store.release(lease)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.evolution.mu_agent_population import Member, Population
-from evodevo.evolution.mu_agent_score import NO_COST, ScoreSettings, quality_bar, score
+from evodevo.evolution.mu_agent_score import NO_COST, Rule, ScoreSettings, quality_bar, score
 from evodevo.randomness import generator, integer_seed
 from evodevo.spaces.path import ComponentUse, Path, SubPath
 from evodevo.storage import Evaluation, Lease, NewIndividual, Score, Store
@@ -140,8 +140,7 @@ class Cycle:
         """
         details = one.row.details
         trained = {part["role"]: part["parameters"] for part in details["parts"] if part["train"]}
-        bar, rule = quality_bar(details["bar"], details["factor"]), self.settings.training.get("keep", "above")
-        return read_answer(answer, trained, bar, always=details["always"], rule=rule)
+        return read_answer(answer, trained, self._bar(details), always=details["always"], rule=self._rule)
 
     def publish(self) -> str | None:
         """Publish the best path and close the cycle; returns its individual, None where no child ever succeeded."""
@@ -179,7 +178,7 @@ class Cycle:
             "task_settings": self.settings.task,
             "task_key": self.settings.task_key,
             "training": self.settings.training,
-            "bar": quality_bar(details["bar"], details["factor"]),
+            "bar": self._bar(details),
             "seed": one.row.seed,
             **details["payload"],
         }
@@ -189,6 +188,14 @@ class Cycle:
     @property
     def _scoring(self) -> ScoreSettings:
         return self._cycle.score if self.kind.priced else NO_COST
+
+    @property
+    def _rule(self) -> Rule:
+        rule: Rule = self.settings.training.get("keep", "above")
+        return rule
+
+    def _bar(self, details: Mapping[str, Any]) -> float | None:
+        return quality_bar(details["bar"], details["factor"], rule=self._rule)
 
     def _member(self, individual: str) -> Member | None:
         known = self._library.known([individual]).get(individual)
@@ -279,6 +286,7 @@ class Cycle:
             "parent": child.parent,
             "accepted": child.accepted,
             "bar": child.bar,
+            "keep": self._rule,
             "factor": child.factor,
             "flops": child.flops,
             "accounted": child.accounted,

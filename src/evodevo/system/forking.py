@@ -23,11 +23,11 @@ def fork(system: System, name: str) -> System:
     """A system that begins where another one stands; called again, it goes on with a copy that was interrupted.
 
     Args:
-        system: what is copied: all cycles that ended. Nobody was withdrawn from it.
+        system: what is copied: all cycles that ended, and who was withdrawn.
         name: of the copy, in the same store. A copy that has gone on since is returned as it is.
 
     Raises:
-        UsageError: another system has this name, or somebody was withdrawn.
+        UsageError: another system has this name.
         StoreDamagedError: this evodevo would have made other children; the copy has none of them.
     """
     store = system.store

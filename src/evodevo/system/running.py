@@ -14,6 +14,7 @@ from evodevo.system.base import AGENTS, readable
 from evodevo.system.cycle import Cycle
 from evodevo.system.dispatch import Dispatcher
 from evodevo.system.library import Library
+from evodevo.system.recorded import WITHDRAWN
 from evodevo.system.schedule import Past, Round, is_root, next_round, past, stages
 from evodevo.system.settings import AgentSettings
 
@@ -89,11 +90,17 @@ class Runner:
                     if not self._publish(cycle):
                         raise EvaluationsFailedError(_failures(cycle))
 
-    def replay(self, agents: Mapping[str, AgentRow], recorded: Sequence[tuple[str, int]]) -> None:
-        """Repeat cycles one after another, (agent's name, view) in the order in which they were published."""
+    def replay(self, agents: Mapping[str, AgentRow], recorded: Sequence[tuple[str, int | None]]) -> None:
+        """Repeat cycles one after another, (agent's name, view) in the order in which they were published.
+
+        Where the view is None, the agent is withdrawn.
+        """
         for name, view in recorded:
             if self.stopped():
                 return
+            if view is None:
+                withdraw(self._store, self._leases[agents[name].id], agents[name])
+                continue
             cycle = self._begin(agents[name], self._past(), round=None, view=view)
             self._advance(cycle)
             while not cycle.done:
@@ -168,6 +175,12 @@ class Runner:
 
     def _past(self) -> Past:
         return past(self._store, self._system.id)
+
+
+def withdraw(store: Store, lease: Lease, agent: AgentRow) -> int:
+    """Offer nothing of an agent any more; returns the publication's seq."""
+    store.add_event(lease, WITHDRAWN, agent.id, {"name": agent.name})
+    return store.systems.withdraw(lease)
 
 
 def _failures(cycle: Cycle) -> str:

@@ -6,7 +6,7 @@ Specification ``munet.md`` 1.5 (5 and 12).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from evodevo.errors import UsageError, quoted_list
@@ -106,7 +106,23 @@ def next_round(agents: Sequence[AgentRow], before: Past, target: int) -> Round |
     return Round(number, view, tuple(one for one in agents if one.id in members))
 
 
-def replay_order(before: Past, published: Sequence[Publication]) -> list[CycleRow]:
-    """Cycles in the order in which they were published: with their views, that repeats an asynchronous run."""
+def replay_order(
+    before: Past, published: Sequence[Publication], withdrawn: Collection[str] = ()
+) -> list[tuple[str, int | None]]:
+    """(agent's name, view) of each cycle in the order in which they were published: that repeats an asynchronous run.
+
+    Args:
+        before: what has happened.
+        published: all of it.
+        withdrawn: ids of agents that were; the view of their last publication, which withdrew them, is None. A cycle
+            that ended with it is no part of the order.
+    """
     rows = {(one.agent_id, one.number): one for one in before.cycles}
-    return [rows[one.agent_id, one.cycle] for one in published if one.cycle is not None]
+    last = {one.agent_id: one.seq for one in published}
+    found: list[tuple[str, int | None]] = []
+    for one in published:
+        if one.cycle is None or (one.agent_id in withdrawn and one.seq == last[one.agent_id]):
+            found.append((one.agent, None))
+        else:
+            found.append((one.agent, rows[one.agent_id, one.cycle].view))
+    return found

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evodevo import canonical
+from evodevo.evolution.mu_agent_score import kept_evaluation
 from evodevo.execution.base import Event, Executor, Result
 from evodevo.execution.serial import SerialExecutor
 from evodevo.randomness import generator
@@ -48,7 +49,8 @@ class Trainer:
             if one["train"]
         }
         evals = [] if "root" in job else [round(accuracy(path, job["seed"], step), 3) for step in range(3)]
-        improved = "root" in job or max(evals) > (-1.0 if job["bar"] is None else job["bar"])
+        rule = job["training"].get("keep", "above")
+        improved = "root" in job or kept_evaluation(evals, job["bar"], rule=rule) is not None
         return canonical.dumps(
             {
                 "reason": None,
