@@ -12,6 +12,7 @@ from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.registry import enable_packages
+from evodevo.runs.extend_checks import check_class, check_modalities, check_name, check_new, check_root
 from evodevo.runs.extend_settings import (
     MULTI,
     check_training,
@@ -23,11 +24,10 @@ from evodevo.runs.extend_settings import (
     with_own,
 )
 from evodevo.settings import merge, validate
-from evodevo.spaces.path import agent_name
 from evodevo.storage import Store
 from evodevo.storage.system_base import AgentRow
 from evodevo.system.base import AGENTS
-from evodevo.system.core import ROOT_TASK, System
+from evodevo.system.core import System
 from evodevo.system.schedule import is_root
 from evodevo.system.settings import AgentSettings, SystemSettings
 
@@ -86,8 +86,8 @@ def create_system(
     settings = validate(SystemSettings, values, what="settings of the system")
     check_training(settings.training)
     enable_packages(settings.packages)
-    _check_name(name)
-    _check_class(kind)
+    check_name(name)
+    check_class(kind)
     how, word = _root(root)
     if "cycle" in own:
         raise UsageError("a root has one cycle of one child; root.cycle cannot be set.")
@@ -159,14 +159,14 @@ def add_task(
     with Store.open(store, create=False) as opened:
         found = open_system(opened, system)
         kind = kind or class_of_root(found)
-        _check_class(kind)
+        check_class(kind)
         kinds = [kind, *([_twin_of(kind)] if multi else [])]
-        _check_new(found, kinds, task)
-        _check_root(found, kind)
+        check_new(found, kinds, task)
+        check_root(found, kind)
         agent, samples = recorded_task(found, task), _no_samples()
         if agent is None:
             agent, samples = prepare_task(task, data, given, cache_folder)
-            _check_modalities(kind, task, agent)
+            check_modalities(kind, task, agent)
         elif data is not None or given:
             raise UsageError(
                 f"task {task!r} is in system {found.row.name!r} already, with its data; leave the data out to let"
@@ -296,54 +296,3 @@ def _root(text: str) -> tuple[str, str]:
             raise NotFoundError(f"no folder of a checkpoint at {folder}.")
         return CHECKPOINT, str(folder)
     return (PRETRAIN, word) if how == PRETRAIN else (RANDOM, "")
-
-
-def _check_new(system: System, kinds: Sequence[str], task: str) -> None:
-    """Refuse a name that no task may have, and one that is taken, before any data are read."""
-    for kind in kinds:
-        try:
-            name = agent_name(kind, task)
-        except ValueError as error:
-            raise UsageError(f"{error}.") from None
-        if task.split("/")[0] == ROOT_TASK:
-            raise UsageError(f"names that begin with {ROOT_TASK} are those of roots; choose another one than {task!r}.")
-        same = [one for one in system.agents() if one.name == name]
-        if same and system.is_withdrawn(same[0]):
-            raise UsageError(f"{name} was withdrawn; add the task under another name to begin anew.")
-        if same:
-            raise UsageError(
-                f"system {system.row.name!r} has an agent {name} already; a task is added once to each class. Next:"
-                f" evodevo extend run {system.row.name} --tasks {task}"
-            )
-
-
-def _check_root(system: System, kind: str) -> None:
-    """Refuse a class whose agents would find nothing to build on: they would keep all others from running."""
-    alive = [one for one in system.agents() if not system.is_withdrawn(one)]
-    if not any(AGENTS.get(kind).reads(one) for one in alive):
-        kinds = quoted_list(dict.fromkeys(one.kind for one in alive if is_root(one))) or "no class at all"
-        raise UsageError(
-            f"agents of class {kind} find nothing to build on in system {system.row.name!r}; its roots are of {kinds}."
-        )
-
-
-def _check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
-    """Refuse samples that no path of a class can read, as far as the class says of what family its paths are."""
-    family = getattr(AGENTS.get(kind), "family", None)
-    if family is not None and not any(family.needs(one) <= {*agent.modalities} for one in family.presets.values()):
-        raise UsageError(
-            f"paths of class {kind} cannot read the samples of task {task!r}, which hold {quoted_list(agent.modalities)};"
-            " choose another class of agents: --class."
-        )
-
-
-def _check_class(kind: str) -> None:
-    if kind not in AGENTS:
-        raise unknown_name("class of agents", kind, AGENTS)
-
-
-def _check_name(name: str) -> None:
-    from evodevo.recipes.base import RECIPES
-
-    if name in RECIPES:
-        raise UsageError(f"{name!r} is a recipe, which makes its own systems; give this one another name.")
