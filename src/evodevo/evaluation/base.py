@@ -17,6 +17,8 @@ from evodevo.objectives.base import Direction
 
 INFEASIBLE = "infeasible"
 DISK_FULL = "disk_full"
+DAMAGED = "damaged"
+"""Weights that an evaluation needs are gone, or are not what their digest says."""
 
 
 @dataclass(frozen=True)

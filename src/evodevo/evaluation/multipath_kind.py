@@ -93,7 +93,7 @@ def build_multipath(request: PathRequest, pool: BlobPool, task: SampleTask, prec
     for role, source in request.components.items():
         components[role] = build_component(structure, role, request.path.classes, widths)
         if source.digest is not None:
-            state = load_state(pool, source.digest, role)
+            state = load_state(pool, source.digest, role, source.source)
             try:
                 components[role].load_state_dict(state)
             except RuntimeError as error:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from evodevo import canonical
 from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
-from evodevo.evaluation.base import DISK_FULL
+from evodevo.evaluation.base import DAMAGED, DISK_FULL
 from evodevo.evaluation.path_answers import exact_answers
 from evodevo.evaluation.path_kinds import KINDS, ROOTS, BuiltPath, Reader
 from evodevo.evaluation.path_parts import count_parameters, save_state
@@ -31,8 +31,6 @@ from evodevo.training.path_training import PathResult, train_path
 from evodevo.training.path_values import data_values, optimizer_values
 from evodevo.training.precision import Precision, decide
 
-DAMAGED = "damaged"
-"""A component's blob is gone, or is not what its digest says."""
 _MEASURED = 256
 
 

@@ -7,19 +7,30 @@ from collections.abc import Mapping
 from safetensors.torch import save
 from torch import Tensor, nn
 
+from evodevo.errors import NotFoundError, StoreDamagedError
 from evodevo.storage.blobs import BlobPool
 from evodevo.training.checkpoints import read_tensors
 
 
-def load_state(pool: BlobPool, digest: str, role: str) -> dict[str, Tensor]:
+def load_state(pool: BlobPool, digest: str, role: str, whose: str | None = None) -> dict[str, Tensor]:
     """The weights of a component.
 
+    Args:
+        pool: where they are.
+        digest: of them.
+        role: of the component.
+        whose: id of the component, or the path that it is of, for people.
+
     Raises:
-        NotFoundError: no such blob.
-        StoreDamagedError: its bytes do not hash to its name.
+        StoreDamagedError: no such blob, or its bytes do not hash to its name.
         UnsafeFileError: no safetensors.
     """
-    return read_tensors(pool.get(digest), f"the component {digest[:12]} for {role!r}")
+    what = f"the component {whose or digest[:12]} ({role!r})"
+    try:
+        data = pool.get(digest)
+    except (NotFoundError, StoreDamagedError) as error:
+        raise StoreDamagedError(f"the weights of {what} cannot be used: {error}") from None
+    return read_tensors(data, what)
 
 
 def save_state(pool: BlobPool, state: Mapping[str, Tensor]) -> str:

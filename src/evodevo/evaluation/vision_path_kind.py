@@ -69,7 +69,7 @@ def component(structure: VisionStructure, role: str, source: ComponentSource, po
         if source.how not in ("new", "insert", ""):
             raise DataError(f"the component for {role!r} shall be a {source.how!r}, and no weights are named.")
         return build_component(structure, role, seed, identity=source.how == "insert")
-    state = load_state(pool, source.digest, role)
+    state = load_state(pool, source.digest, role, source.source)
     return component_from_state(
         structure, role, resize_positions(state, structure.grid) if source.how == "resize" else state
     )
@@ -86,7 +86,7 @@ def freeze_vision_path(path: Path, digests: Mapping[str, str], pool: BlobPool, h
     if not head:
         structure = structure.changed(classes=0)
     parts = {
-        role: component_from_state(structure, role, load_state(pool, digests[role], role))
+        role: component_from_state(structure, role, load_state(pool, digests[role], role, f"of {path.id}"))
         for role in structure.roles
         if role in digests
     }

@@ -194,7 +194,7 @@ class System:
         )
 
     def recorded(self) -> list[tuple[str, int | None]]:
-        """(agent's name, view) of each cycle that ended, in the order in which they did; None where it was withdrawn."""
+        """(agent's name, view) of each cycle that ended, in the order in which they did; None: it was withdrawn."""
         gone = {one.id for one in self.agents() if self.is_withdrawn(one)}
         return replay_order(past(self.store, self.row.id), self.store.systems.publications(self.row.id), gone)
 

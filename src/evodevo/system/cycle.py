@@ -132,6 +132,14 @@ class Cycle:
         self._asked[individual] = ledger.with_result(self._store, one)
         return fate
 
+    def lost(self, one: Asked) -> bool:
+        """Whether ``repair`` has given up weights that a child needs, so that it can never be trained."""
+        sources = {part["source"] for part in one.row.details["parts"]}
+        inside = self._store.systems.components_of(one.row.details["subpaths"])
+        needed = [part for parts in inside.values() for part in parts]
+        every = self._store.systems.components(self.agent.system_id)
+        return any(not part.held for part in [*needed, *(own for own in every if own.id in sources)])
+
     def read(self, one: Asked, answer: bytes) -> Answer:
         """What the evaluator of a child said.
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evodevo import canonical
-from evodevo.errors import DiskFullError, UsageError
-from evodevo.evaluation.base import DISK_FULL
+from evodevo.errors import DiskFullError, StoreDamagedError, UsageError
+from evodevo.evaluation.base import DAMAGED, DISK_FULL
 from evodevo.execution.base import Executor, Job, Progress, Result
 from evodevo.system.answers import Answer
 from evodevo.system.cycle import Cycle
@@ -76,6 +76,11 @@ class Dispatcher:
             answer = _answer(one, event)
             if answer.reason == DISK_FULL:  # of no child's making: it waits until there is room
                 raise DiskFullError(answer.detail)
+            if answer.reason == DAMAGED and not one.cycle.lost(one.child):  # nor this: it waits until that is settled
+                raise StoreDamagedError(
+                    f"path {one.cycle.agent.name}/{one.child.path.number} cannot be trained: {answer.detail} What was"
+                    " recorded is safe, and the run goes on from there with the same command."
+                )
             yield Told(one.cycle, one.child, answer, one.cycle.tell(one.child.id, answer))
 
     def cancel_all(self) -> None:

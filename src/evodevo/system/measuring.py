@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from evodevo import canonical
-from evodevo.errors import EvaluationsFailedError
+from evodevo.errors import EvaluationsFailedError, StoreDamagedError
+from evodevo.evaluation.base import DAMAGED
 from evodevo.execution.base import Executor, Job, Progress
 from evodevo.settings import validate
 from evodevo.storage import Evaluation, Score
@@ -114,6 +115,8 @@ def _ask(executor: Executor, name: str, payload: dict[str, Any], system: System)
             if event.payload is None:
                 raise EvaluationsFailedError(f"{name} could not be measured: {event.reason}: {event.detail[-500:]}")
             answer: dict[str, Any] = canonical.loads(event.payload, what="the answer of an evaluator")
+            if answer.get("reason") == DAMAGED:
+                raise StoreDamagedError(f"{name} cannot be measured: {answer['detail']}")
             if answer.get("reason") is not None:
                 raise EvaluationsFailedError(f"{name} could not be measured: {answer['reason']}: {answer['detail']}")
             return answer
