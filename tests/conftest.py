@@ -70,3 +70,13 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 
     with Archive(made.store) as archive:
         return Small(made.store, archive.run("last").id, text, config)
+
+
+@pytest.fixture(scope="session")
+def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of a system whose paths answer; see ``testing.answering``. Tests that change it take a copy."""
+    from evodevo.testing.answering import answering_system
+
+    folder = tmp_path_factory.mktemp("gallery") / "runs"
+    answering_system(folder)
+    return folder

@@ -22,6 +22,7 @@ from evodevo.cli.demo import demo
 from evodevo.cli.diff import diff
 from evodevo.cli.doctor import doctor
 from evodevo.cli.evolve import evolve
+from evodevo.cli.export import export
 from evodevo.cli.extend import COMMAND as extend
 from evodevo.cli.failures import TerminatedError, explain
 from evodevo.cli.front import front
@@ -52,7 +53,7 @@ PANELS: dict[str, tuple[Callable[..., None], ...]] = {
     "Begin": (doctor, demo),
     "Search and train": (evolve, train, grow, ablate, resume),
     "Look": (status, front, pick, show, diff, lineage, trace, report, cost),
-    "Use": (predict, generate),
+    "Use": (predict, generate, export),
     "Keep": (replay, repair),
 }
 CLASSES = {train: train_class, grow: train_class}

@@ -10,7 +10,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.files import write_text
-from evodevo.cli.options import DEFAULT_STORE, Given, Json, StoreFolder, parse_given
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder, parse_given
 
 if TYPE_CHECKING:
     from evodevo.runs.predicting import Prediction
@@ -21,21 +21,45 @@ MOST_SHOWN = 20
 
 def predict(
     what: Annotated[
-        str, typer.Argument(metavar="RUN|INDIVIDUAL", help="A beginning of an id, or last; of a run its best network.")
+        str,
+        typer.Argument(
+            metavar="RUN|INDIVIDUAL|SYSTEM",
+            help="A beginning of an id, or last; of a run its best network. Or a multitask system.",
+        ),
     ] = "last",
-    given: Given = None,
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", metavar="NAME=VALUE", help="An input of your own: a file, a text or numbers. Of a system FILE."
+        ),
+    ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A table with the columns of the training data.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A table with the columns of the training data. Of a system also a folder of images."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv file for the answers to --data.")
+    ] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="Of a system: the task to be answered.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of a system: whose path, instead of the task's best.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = "cpu",
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Classify samples of your own: classes with probabilities, and which modules counted."""
+    """Classify samples of your own: classes with probabilities, and which modules or paths counted."""
+    from evodevo.cli.predict_system import is_system, predict_system
     from evodevo.errors import UsageError
+
+    if task is not None or agent is not None or is_system(store, what):
+        predict_system(
+            store, what, task=task, agent=agent, given=given or [], data=data, out=out, device=device, json=json
+        )
+        return
+
     from evodevo.runs import Archive
     from evodevo.runs.predicting import Predictor, best_trained
 

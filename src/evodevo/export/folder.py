@@ -130,9 +130,7 @@ def _spec(exporter: Exporter, subject: Subject) -> dict[str, Any]:
     }
 
 
-def _manifest(
-    exporter: Exporter, subject: Subject, verified: Verified, files: Mapping[str, str]
-) -> dict[str, Any]:
+def _manifest(exporter: Exporter, subject: Subject, verified: Verified, files: Mapping[str, str]) -> dict[str, Any]:
     made = subject.provenance
     return {
         "schema": SCHEMA,

@@ -25,6 +25,9 @@ _TRACED = 3
 MOST_SAMPLES = 1 << 16
 """Of one batch."""
 
+_TRACES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")
+"""What torch.export notes about a node's origin: folders of this machine, and names of our classes."""
+
 _ALONE = """\
 import json
 
@@ -128,9 +131,9 @@ def exported(module: nn.Module, subject: Subject) -> torch.export.ExportedProgra
         ) from error
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
-            node.meta.pop("stack_trace", None)  # folders of this machine
+            for key in _TRACES:
+                node.meta.pop(key, None)
     return program
 
 
 PT2 = TorchExport()
-
