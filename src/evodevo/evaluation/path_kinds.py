@@ -26,7 +26,7 @@ from evodevo.models.frozen_path import FrozenPath
 from evodevo.registry import Registry, table
 from evodevo.spaces.path import Path
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import Batch, SampleTask, Split
+from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
 from evodevo.training.path_augmentation import augmented
 from evodevo.training.path_values import DataValues
 from evodevo.training.precision import Precision
@@ -86,6 +86,11 @@ class Samples:
         self._task, self._split, self._places = task, split, places
         self._values, self._seed, self._step = values, seed, step
 
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        """What a sample of the task holds."""
+        return self._task.inputs
+
     @cached_property
     def batch(self) -> Batch:
         """All inputs, as the task hands them out."""
@@ -127,15 +132,20 @@ Freezer = Callable[[Path, Mapping[str, str], BlobPool, bool], FrozenPart]
 """A published path, role -> digest of its components, the pool, whether with its head."""
 FROZEN: Registry[Freezer] = table("kind of path inside another", "evodevo.frozen_paths")
 FROZEN.add("vision_path", "evodevo.evaluation.vision_path_kind:freeze_vision_path")
+FROZEN.add("text_path", "evodevo.evaluation.text_path_kind:freeze_text_path")
+FROZEN.add("network_path", "evodevo.evaluation.network_path_kind:freeze_network_path")
 
 RootMaker = Callable[[PathRequest, BlobPool], Mapping[str, nn.Module]]
 """The components of a root that is not trained, by role: at random, or from a checkpoint."""
 ROOTS: Registry[RootMaker] = table("kind of root", "evodevo.path_roots")
 ROOTS.add("vision_path", "evodevo.evaluation.vision_path_kind:make_vision_root")
+ROOTS.add("text_path", "evodevo.evaluation.text_path_kind:make_text_root")
 
 Builder = Callable[[PathRequest, BlobPool, SampleTask, Precision], BuiltPath]
 KINDS: Registry[Builder] = table("kind of path", "evodevo.path_kinds")
 KINDS.add("vision_path", "evodevo.evaluation.vision_path_kind:build_vision_path")
+KINDS.add("text_path", "evodevo.evaluation.text_path_kind:build_text_path")
+KINDS.add("network_path", "evodevo.evaluation.network_path_kind:build_network_path")
 KINDS.add("multipath", "evodevo.evaluation.multipath_kind:build_multipath")
 
 

@@ -17,6 +17,7 @@ from evodevo.system.core import System
 from evodevo.system.rules import whole_settings
 from evodevo.system.schedule import is_root
 from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.tasks.modalities import modalities_of, with_bytes
 from evodevo.tasks.multitask import MultitaskSettings, MultitaskTask
 from evodevo.training.path_values import PathTrainingSettings
 
@@ -58,6 +59,7 @@ def prepare_task(
             f" none, and their names begin with {DIGITS!r}."
         )
     settings = validate(MultitaskSettings, values, what=f"settings of task {name!r}")
+    settings = settings.model_copy(update={"options": with_bytes(settings.source, settings.options)})
     opened = MultitaskTask.open(settings, cache_folder)
     samples: Mapping[str, int] = opened.describe()["samples"]
     facts = AgentSettings(
@@ -65,7 +67,7 @@ def prepare_task(
         task=settings.model_dump(mode="json"),
         task_key=opened.key,
         class_names=opened.outputs[0].names,
-        modalities=tuple(dict.fromkeys(one.modality for one in opened.inputs)),
+        modalities=modalities_of(opened),
         inputs=tuple(asdict(one) for one in opened.inputs),
     )
     return facts, samples

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -18,6 +19,7 @@ from evodevo.settings import Settings, validate
 # Layers may be H-Models and modules of a zoo; their classes are completed where those are described.
 from evodevo.spaces import h_model_structure as _complete  # noqa: F401
 from evodevo.spaces.layers import Layer
+from evodevo.spaces.path import Path
 
 PathActivation = Literal["gelu_tanh", "gelu", "relu", "silu"]
 EMBEDDING, CLASS_TOKEN, POSITIONS, NORM, HEAD = "embedding", "cls", "posembed_input", "encoder_norm", "head"
@@ -148,3 +150,24 @@ class BlockStructure(Settings):
 
     def _inside(self) -> dict[str, Any]:
         return {"activation": self.activation, "epsilon": self.norm_epsilon}
+
+
+S = TypeVar("S", bound=BlockStructure)
+
+
+def stored_structure(path: Path, kind: str, structure: type[S], fields: Mapping[str, str]) -> S:
+    """The structure of a path: what is stored, with what its hyperparameters and its task say of it.
+
+    Args:
+        path: whose.
+        kind: that it must be of.
+        structure: class of the structures of this kind.
+        fields: hyperparameter -> field of the structure that it decides.
+
+    Raises:
+        UsageError: it is of another kind, or makes no sense.
+    """
+    if path.kind != kind:
+        raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {kind!r}.")
+    said = {field: path.hparams[key] for key, field in fields.items() if key in path.hparams}
+    return validate(structure, {**path.structure, **said, "classes": path.classes}, what=f"path {path.id}")

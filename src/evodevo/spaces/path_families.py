@@ -58,8 +58,10 @@ class PathFamily(ABC):
         kind: of its paths, and the name of its row.
         presets: name -> a headless structure, with which a root may begin.
         fields: hyperparameter -> field of the structure that it decides.
+        augments: whether chance may change its samples while it learns (hyperparameters ``ds_…``).
     """
 
+    augments: bool = False
     kind: str
     presets: Mapping[str, PathStructure]
     fields: Mapping[str, str]
@@ -96,6 +98,18 @@ class PathFamily(ABC):
     def needs(self, structure: Any) -> frozenset[str]:
         """Modalities that a sample must have for a path to read it."""
 
+    def reads(self, structure: Any, modalities: Collection[str]) -> bool:
+        """Whether a path can read samples that have these modalities."""
+        return self.needs(structure) <= set(modalities)
+
+    def check_root(self, structure: Any, how: str) -> None:
+        """Refuse a root that cannot come about so ("random_init", "pretrain", "checkpoint").
+
+        Raises:
+            UsageError: it says why.
+        """
+        return
+
     def checkpoint(self, folder: str) -> PathStructure:
         """The structure of a root from a checkpoint of others.
 
@@ -107,6 +121,8 @@ class PathFamily(ABC):
 
 FAMILIES: Registry[PathFamily] = table("family of paths", "evodevo.path_families")
 FAMILIES.add("vision_path", "evodevo.spaces.vision_path_family:VISION")
+FAMILIES.add("text_path", "evodevo.spaces.text_path_family:TEXT")
+FAMILIES.add("network_path", "evodevo.spaces.network_path_family:NETWORK")
 
 
 def structure_of(path: Path) -> PathStructure:
@@ -126,4 +142,4 @@ def can_read(path: Path, modalities: Collection[str]) -> bool:
     if path.kind not in FAMILIES:
         return False  # a multipath model is no part of another
     family = FAMILIES.get(path.kind)
-    return family.needs(family.structure_of(path)) <= set(modalities)
+    return family.reads(family.structure_of(path), modalities)

@@ -11,10 +11,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from evodevo.errors import UsageError
-from evodevo.settings import validate
 from evodevo.spaces.path import Path
-from evodevo.spaces.path_blocks import EMBEDDING, BlockStructure
+from evodevo.spaces.path_blocks import EMBEDDING, BlockStructure, stored_structure
 
 
 class VisionStructure(BlockStructure):
@@ -86,7 +84,4 @@ def structure_of(path: Path) -> VisionStructure:
     Raises:
         UsageError: it is of another kind, or makes no sense.
     """
-    if path.kind != "vision_path":
-        raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not 'vision_path'.")
-    said = {field: path.hparams[key] for key, field in HYPERPARAMETERS.items() if key in path.hparams}
-    return validate(VisionStructure, {**path.structure, **said, "classes": path.classes}, what=f"path {path.id}")
+    return stored_structure(path, "vision_path", VisionStructure, HYPERPARAMETERS)

@@ -17,6 +17,7 @@ from evodevo.spaces.vision_path_cost import path_flops, role_parameters
 class VisionPaths(PathFamily):
     """See ``PathFamily``."""
 
+    augments = True
     kind = "vision_path"
     presets = PRESETS
     fields = HYPERPARAMETERS

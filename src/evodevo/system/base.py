@@ -28,6 +28,8 @@ from evodevo.storage.system_base import AgentRow, ComponentRow
 from evodevo.system.settings import AgentSettings, CycleSettings
 
 SPACE = "path"
+IMPORT = "Import"
+"""Class of the agents that hand in networks which were trained elsewhere."""
 
 Draw = Callable[..., np.random.Generator]
 """``draw(purpose, ...)``: a generator keyed by system, agent, cycle and child, besides the purpose."""
@@ -237,6 +239,12 @@ AGENTS: Registry[AgentClass] = table("class of agents", "evodevo.agents")
 for _name, _row in {"Vit": "VIT", "VitB": "VIT_B", "VitT3": "VIT_T3", "VitTiny": "VIT_TINY"}.items():
     AGENTS.add(_name, f"evodevo.system.singlepath:{_row}")
     AGENTS.add(f"Multi{_name}", f"evodevo.system.multipath:MULTI_{_row}")
+for _name, _row in {"Text": "TEXT", "TextTiny": "TEXT_TINY"}.items():
+    AGENTS.add(_name, f"evodevo.system.text_agents:{_row}")
+    AGENTS.add(f"Multi{_name}", f"evodevo.system.text_agents:MULTI_{_row}")
+AGENTS.add(IMPORT, "evodevo.system.network_agents:IMPORTS")
+AGENTS.add("Net", "evodevo.system.network_agents:NET")
+AGENTS.add("MultiNet", "evodevo.system.network_agents:MULTI_NET")
 
 
 def envelope(path: Path) -> dict[str, Any]:

@@ -23,15 +23,16 @@ from evodevo.evolution.mu_agent_versions import Rules, multipath_rules
 from evodevo.settings import Settings, validate
 from evodevo.spaces.multipath import MultipathStructure, multipath_flops, multipath_parameters, multipath_shapes
 from evodevo.spaces.path import Path, SubPath, agent_name
-from evodevo.spaces.path_families import FAMILIES, structure_of
+from evodevo.spaces.path_families import FAMILIES, PathFamily, structure_of
 from evodevo.spaces.path_hyperparameters import (
+    DATA,
     Hyperparameter,
     Hyperparameters,
     Version,
     multipath_hyperparameters,
 )
 from evodevo.storage.system_base import AgentRow
-from evodevo.system.base import AgentClass, Child, Draw, Known, Part, Situation, View
+from evodevo.system.base import IMPORT, AgentClass, Child, Draw, Known, Part, Situation, View
 from evodevo.system.settings import AgentSettings
 
 KIND = "multipath"
@@ -61,17 +62,23 @@ class MultipathAgents(AgentClass):
     Args:
         name: of the class.
         single: name of that other class.
+        family: row of ``FAMILIES``: the kind of its paths.
     """
 
     stage = 1
     priced = False
 
-    def __init__(self, name: str, single: str) -> None:
-        self.name, self.single = name, single
+    def __init__(self, name: str, single: str, family: str = "vision_path") -> None:
+        self.name, self.single, self._kind = name, single, family
+
+    @property
+    def family(self) -> PathFamily:
+        """Of the paths that it builds on."""
+        return FAMILIES.get(self._kind)
 
     def reads(self, agent: AgentRow) -> bool:
-        """Agents of the singlepath class; its roots may be supports."""
-        return agent.kind == self.single
+        """Agents of the singlepath class, its roots, and imports of networks: the latter two may be supports."""
+        return agent.kind in (self.single, IMPORT)
 
     def missing(self, agent: AgentRow, view: View) -> str | None:
         """The task's own path, and another one."""
@@ -92,12 +99,12 @@ class MultipathAgents(AgentClass):
         if settings.root:
             raise UsageError(f"an agent of class {self.name} makes no roots.")
         multipath_shapes(options.structure, settings.classes, [1])
-        _space(options)
+        self._space(options)
 
     def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
         """A generation; see ``AgentClass.breed``."""
         options = _options(situation.settings)
-        space = _space(options)
+        space = self._space(options)
         rule = situation.cycle.parents.model_copy(update={"fallback": "none"})
         chosen, _ = select_parents(situation.population, [], [draw(place, "parent") for place in range(count)], rule)
         shared = None
@@ -180,6 +187,14 @@ class MultipathAgents(AgentClass):
             },
         )
 
+    def _space(self, options: MultipathOptions) -> Hyperparameters:
+        space = multipath_hyperparameters(options.version, most_paths=options.most_paths)
+        if not self.family.augments:  # nothing that chance could change, and so nothing that it keeps from being kept
+            space = Hyperparameters(rows=tuple(row for row in space.rows if not row.key.startswith(DATA)))
+        for key, row in options.hyperparameters.items():
+            space = space.with_row(validate(Hyperparameter, {"key": key, **row}, what=f"hyperparameter {key}"))
+        return space
+
     def _evidence(self, situation: Situation, options: MultipathOptions) -> Evidence:
         if options.child.supports.sampler.kind == "uniform":
             return Evidence()
@@ -214,13 +229,6 @@ def _filled(parent: Known, widths: Sequence[int]) -> list[Place]:
     structure = validate(MultipathStructure, parent.path.structure, what=f"path {parent.path.id}")
     shapes = multipath_shapes(structure, parent.path.classes, widths)
     return [Place(one.role, canonical.dumps(dict(shapes[one.role])), one.id) for one in parent.components]
-
-
-def _space(options: MultipathOptions) -> Hyperparameters:
-    space = multipath_hyperparameters(options.version, most_paths=options.most_paths)
-    for key, row in options.hyperparameters.items():
-        space = space.with_row(validate(Hyperparameter, {"key": key, **row}, what=f"hyperparameter {key}"))
-    return space
 
 
 def _options(settings: AgentSettings) -> MultipathOptions:

@@ -89,7 +89,8 @@ class Singlepath(AgentClass):
         if (options.root == "checkpoint") != (options.checkpoint is not None):
             raise UsageError("a root from a checkpoint, and no other, names its folder ('checkpoint').")
         if settings.root:
-            self._structure(options, self._root_values(options, space), settings.classes)
+            made = self._structure(options, self._root_values(options, space), settings.classes)
+            self.family.check_root(made, str(options.root))
         if not settings.classes and options.root in (None, "pretrain"):
             raise UsageError("a task of this class tells at least 1 class apart; 'classes' says how many.")
 

@@ -16,6 +16,8 @@ from evodevo.system.schedule import is_root
 from evodevo.system.settings import AgentSettings, SystemSettings
 from evodevo.testing.system_paths import Trainer, executor_of, small, told
 
+ALL = ("image", "tokens:bytes")
+"""Modalities of samples that any path can read."""
 _GROWN: dict[str, System] = {}
 
 
@@ -40,7 +42,7 @@ class AgentTests:
         system.add_root(self.roots or self.kind, "random_init", AgentSettings(classes=0))
         for task in self.tasks:
             for kind in (*self.companions, self.kind):
-                system.add_agent(kind, task, AgentSettings(classes=3))
+                system.add_agent(kind, task, AgentSettings(classes=3, modalities=ALL))
         agents = [one for one in system.agents() if not is_root(one)]
         system.run(agents, 3, executor_of(Trainer(store), workers))
         return system
@@ -99,7 +101,7 @@ class AgentTests:
 
     def test_it_says_what_it_lacks(self) -> None:
         system = System.create(Store.memory(), "bare", settings=SystemSettings(cycle=small(2, 2)))
-        agent = system.add_agent(self.kind, "a", AgentSettings(classes=3))
+        agent = system.add_agent(self.kind, "a", AgentSettings(classes=3, modalities=ALL))
         missing = AGENTS.get(self.kind).missing(agent, system.view())
         assert missing is not None
         assert agent.name in missing
