@@ -16,7 +16,7 @@ from evodevo.spaces.backbone import BackboneSettings
 from evodevo.study import StudySettings
 
 Size = Literal["quick", "full"]
-Driver = Literal["evolve", "train", "grow", "ablate"]
+Driver = Literal["evolve", "train", "grow", "ablate", "extend"]
 Baselines = Literal["none", "quick", "all"]
 """Which opponents stand beside the network of a recipe, where it leaves that to its user."""
 
@@ -41,6 +41,8 @@ for _name in ("classifier", "paper"):
     RECIPES.add(f"module_zoo.{_name}", f"evodevo.recipes.module_zoo.{_name}:{_name.upper()}")
 RECIPES.add("module_zoo.growth_proof", "evodevo.recipes.module_zoo.proof:GROWTH_PROOF")
 RECIPES.add("module_zoo.small", "evodevo.recipes.module_zoo.search:SMALL")
+for _name in ("characters", "multipath"):
+    RECIPES.add(f"multitask.{_name}", f"evodevo.recipes.multitask.{_name}:{_name.upper()}")
 
 Compose = Callable[[Size, "Baselines | None", Mapping[str, Any]], "RunSettings"]
 Grow = Callable[[Size, "Baselines | None", Mapping[str, Any], Sequence[str]], "RunSettings"]

@@ -1,0 +1,1 @@
+"""Recipes of multitask systems: one file each."""
