@@ -26,13 +26,18 @@ def check_class(kind: str) -> None:
         raise unknown_name("class of agents", kind, AGENTS)
 
 
+def checked_name(kind: str, task: str) -> str:
+    """Of an agent; refuse a name that no task may have."""
+    try:
+        return agent_name(kind, task)
+    except ValueError as error:
+        raise UsageError(f"{error}.") from None
+
+
 def check_new(system: System, kinds: Sequence[str], task: str) -> None:
     """Refuse a name that no task may have, and one that is taken, before any data are read."""
     for kind in kinds:
-        try:
-            name = agent_name(kind, task)
-        except ValueError as error:
-            raise UsageError(f"{error}.") from None
+        name = checked_name(kind, task)
         if task.split("/")[0] == ROOT_TASK:
             raise UsageError(f"names that begin with {ROOT_TASK} are those of roots; choose another one than {task!r}.")
         same = [one for one in system.agents() if one.name == name]

@@ -135,16 +135,15 @@ def run_system(
         chosen = choose(found, agents, tasks)
         _check_devices(chosen)
         cache = str(cache_folder or default_folder())
-        session = Session(found, chosen, cycles)
 
         def hear(kind: str, facts: dict[str, object]) -> None:
             if session.stopped:
-                found.stop()  # a wish from before the run began counts, too
+                running.stop()  # a wish from before the run began counts, too
             if listener is not None:
                 listener(kind, facts)
 
         running = System(opened, found.row, listener=hear)
-        session.system = running
+        session = Session(running, chosen, cycles)
         own = _executor(workers, found.settings.packages) if executor is None else None
         try:
             used = own or executor

@@ -12,7 +12,7 @@ from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.registry import enable_packages
-from evodevo.runs.extend_checks import check_class, check_modalities, check_name, check_new, check_root
+from evodevo.runs.extend_checks import check_class, check_modalities, check_name, check_new, check_root, checked_name
 from evodevo.runs.extend_settings import (
     MULTI,
     check_training,
@@ -27,7 +27,7 @@ from evodevo.settings import merge, validate
 from evodevo.storage import Store
 from evodevo.storage.system_base import AgentRow
 from evodevo.system.base import AGENTS
-from evodevo.system.core import System
+from evodevo.system.core import ROOT_TASK, System
 from evodevo.system.schedule import is_root
 from evodevo.system.settings import AgentSettings, SystemSettings
 
@@ -94,6 +94,7 @@ def create_system(
     agent = AgentSettings(classes=0)
     samples = _no_samples()
     if how == PRETRAIN:
+        checked_name(kind, f"{ROOT_TASK}/{word}")
         agent, samples = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
     elif data is not None or "task" in own:
         raise UsageError(f"only a root that is pretrained has data; {root} has none. Say --root pretrain:NAME.")
