@@ -61,6 +61,7 @@ EVALUATORS.add("network_pace", "evodevo.evaluation.network:measure_pace")
 EVALUATORS.add("network_features", "evodevo.evaluation.network:prepare_features")
 EVALUATORS.add("path", "evodevo.evaluation.path_evaluation:evaluate_path")
 EVALUATORS.add("path_root", "evodevo.evaluation.path_evaluation:evaluate_root")
+EVALUATORS.add("path_import", "evodevo.evaluation.network_imports:evaluate_import")
 EVALUATORS.add("path_test", "evodevo.evaluation.path_evaluation:measure_path")
 # Evaluators that misbehave on purpose, for the conformance suite of executors; workers find evaluators by name only.
 for _name in (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evodevo.errors import UsageError, quoted_list, unknown_name
 from evodevo.spaces.path import agent_name
-from evodevo.system.base import AGENTS
+from evodevo.system.base import AGENTS, IMPORT
 from evodevo.system.core import ROOT_TASK, System
 from evodevo.system.schedule import is_root
 from evodevo.system.settings import AgentSettings
@@ -40,6 +40,8 @@ def check_new(system: System, kinds: Sequence[str], task: str) -> None:
         name = checked_name(kind, task)
         if task.split("/")[0] == ROOT_TASK:
             raise UsageError(f"names that begin with {ROOT_TASK} are those of roots; choose another one than {task!r}.")
+        if system.agents([IMPORT], [task]):
+            raise UsageError(f"{task!r} is the name of an import; choose another one for the task.")
         same = [one for one in system.agents() if one.name == name]
         if same and system.is_withdrawn(same[0]):
             raise UsageError(f"{name} was withdrawn; add the task under another name to begin anew.")
@@ -63,7 +65,8 @@ def check_root(system: System, kind: str) -> None:
 def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
     """Refuse samples that no path of a class can read, as far as the class says of what family its paths are."""
     family = getattr(AGENTS.get(kind), "family", None)
-    if family is not None and not any(family.needs(one) <= {*agent.modalities} for one in family.presets.values()):
+    presets = () if family is None else family.presets.values()  # none where all paths begin with imports
+    if presets and not any(family.needs(one) <= {*agent.modalities} for one in presets):
         raise UsageError(
             f"paths of class {kind} cannot read the samples of task {task!r}, which hold"
             f" {quoted_list(agent.modalities)}; choose another class of agents: --class."

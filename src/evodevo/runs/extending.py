@@ -26,7 +26,7 @@ from evodevo.runs.extend_settings import (
 from evodevo.settings import merge, validate
 from evodevo.storage import Store
 from evodevo.storage.system_base import AgentRow
-from evodevo.system.base import AGENTS
+from evodevo.system.base import AGENTS, IMPORT
 from evodevo.system.core import ROOT_TASK, System
 from evodevo.system.schedule import is_root
 from evodevo.system.settings import AgentSettings, SystemSettings
@@ -243,12 +243,13 @@ def open_system(store: Store, name: str) -> System:
 
 
 def class_of_root(system: System) -> str:
-    """The class of a system's roots.
+    """The class of a system's roots; imports count where there is nothing else.
 
     Raises:
         UsageError: it has none, or of several.
     """
-    kinds = dict.fromkeys(one.kind for one in system.agents() if is_root(one) and not system.is_withdrawn(one))
+    roots = [one.kind for one in system.agents() if is_root(one) and not system.is_withdrawn(one)]
+    kinds = dict.fromkeys(one for one in roots if one != IMPORT) or dict.fromkeys(["Net"] if roots else [])
     if not kinds:
         raise UsageError(f"system {system.row.name!r} has no root, from which agents could begin.")
     if len(kinds) > 1:

@@ -7,6 +7,7 @@ import typer
 from evodevo.cli import output
 from evodevo.cli.extend.add import add
 from evodevo.cli.extend.create import create
+from evodevo.cli.extend.import_ import import_
 from evodevo.cli.extend.run import run
 from evodevo.cli.extend.status import status
 from evodevo.cli.extend.withdraw import withdraw
@@ -28,3 +29,4 @@ COMMAND.command()(add)
 COMMAND.command()(run)
 COMMAND.command()(status)
 COMMAND.command()(withdraw)
+COMMAND.command("import")(import_)

@@ -1,0 +1,54 @@
+"""``evodevo extend import``: a network that was trained elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.extend.options import Document, SystemName
+from evodevo.cli.options import DEFAULT_STORE, StoreFolder
+from evodevo.cli.running import store_option
+
+
+def import_(
+    system: SystemName,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice; the agent is Import~NAME.")],
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="RUN", help="Its best network is taken; last is the newest run.")
+    ] = None,
+    individual: Annotated[
+        str | None, typer.Option(metavar="ID", help="Another network than the best, by any unique beginning.")
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="STORE", help="The store of that run.  [default: the system's]")
+    ] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Document = False,
+) -> None:
+    """Let a system have a network that evolve, grow or train made; nothing is trained.
+
+    Multipath models of any class that can read it take it as a support, and agents of class Net as a parent.
+    """
+    from evodevo.runs.extend_importing import import_individual
+
+    made = import_individual(system, name, run, individual=individual, source=source, store=store)
+    roles = [one.role for one in made.path.components]
+    if json:
+        facts = {
+            "system": made.system,
+            "agent": made.agent.name,
+            "path": made.path.path.id,
+            "individual": made.individual,
+            "components": {one.role: one.digest for one in made.path.components},
+            "parameters": made.path.parameters,
+            "flops": made.path.flops,
+            "reads": list(made.modalities),
+        }
+        output.document("evodevo.extend.import/1", facts)
+        return
+    output.line(f"agent {made.agent.name}   {made.path.parameters:,} parameters in {', '.join(roles)}")
+    output.line(f"reads {', '.join(made.modalities)}   from {made.individual}")
+    output.words(f"Next: evodevo extend add {made.system} TASK --class Net --data PATH{store_option(store)}")
