@@ -41,9 +41,14 @@ from evodevo.diagrams.growth_timeline import growth_timeline
 from evodevo.diagrams.module_graph import NodeMark, module_graph_diagram
 from evodevo.diagrams.module_routing import module_routing_diagram
 from evodevo.diagrams.module_zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.diagrams.multipath_model import multipath_model
 from evodevo.diagrams.palette import FAMILIES, roles
 from evodevo.diagrams.routing import routing_diagram, routing_difference
 from evodevo.diagrams.routing_flow import mean_flow
+from evodevo.diagrams.support_usage import SupportUse, support_usage
+from evodevo.diagrams.system_cycles import Arm, system_cycles
+from evodevo.diagrams.system_frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.diagrams.system_graph import system_graph
 from evodevo.testing.traces import random_trace
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -73,7 +78,16 @@ def every_drawing(text: str) -> dict[str, str]:
         Lane(text + "a", text, text, end=3, heir=text, points=seen, words=text),
         Lane(text, text, text, 3, birth=text, parents=[text + "a"], again=[4], words=text),
     ]
+    parts = {text + end: PartMark(text + end, text + end, 3, text, end == "r") for end in ("", "r", "c")}
+    streams = (Stream(text, text, (text,), None, 0.8), Stream(text, text + "2", (text, text + "r"), text + "c", None))
+    model = Joined(text, text, text + "3", streams, text + "r", 0.5, 0.5)
+    routes = (Route(text, text, text, (text,), 0.4, 0.3), Route(text, text, text + "r", (text + "r",), None, root=True))
+    system = SystemFrame(text, 3, text, (text,), routes, (model,), parts, (text,))
     return {
+        "system": system_graph(system, title=text, subtitle=text, task=text),
+        "multipath model": multipath_model(system, model, title=text, subtitle=text),
+        "cycles": system_cycles([Arm(text, [[0.1, 0.2], [0.3, 0.4]])], [Arm(text, [[1.0]])], references=[(text, 0.2)]),
+        "supports": support_usage([SupportUse(text, text, 2, 1)]),
         "backbone": backbone_diagram(livs, arcs, arcs, [Arc(0, 3, text, text)], text, text),
         "strip": genome_strip(livs, arcs, text),
         "population": population_strips([StripRow(text, livs, arcs, text, text)], text),

@@ -3,7 +3,8 @@
 Drawings name roles (``fill-attention``, ``stroke-muted``), never colours, so that one string looks right on white
 and on black. Family hues are those of Okabe and Ito (2008), made darker or lighter until text on them is readable;
 colour is never the only sign: families differ by glyph, states by marker, operations by dash. Generations use
-viridis, cut so that the newest generation has the strongest contrast on either ground.
+viridis, cut so that the newest generation has the strongest contrast on either ground. Tasks of a system have eight
+colours that stay apart (0.12 in OKLab) for all eyes; a drawing numbers its tasks, and dashes those that share a colour.
 
 The sheet uses literal colours and no ``url()``, so that programs which read only plain SVG show the light form.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 FAMILIES = ("attention", "recurrence", "convolution", "memoryless", "other")
 GENERATION_STEPS = 12
 GROUP_TINTS = 8
+TASK_COLOURS = 8
 
 # role: (on white, on black)
 _ROLES: dict[str, tuple[str, str]] = {
@@ -43,6 +45,16 @@ _GROUPS = (
     ("#cdeef2", "#1a5058"),
     ("#e4dccf", "#524634"),
 )
+_TASKS = (
+    ("#224bfa", "#3ea0ff"),
+    ("#a89407", "#dcdf54"),
+    ("#af00ac", "#f551bf"),
+    ("#22555c", "#0d7f70"),
+    ("#06a4af", "#96edf8"),
+    ("#5e0604", "#cd3024"),
+    ("#3d136e", "#8e33f9"),
+    ("#76681b", "#a5b46c"),
+)
 _VIRIDIS = ("#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#fde725")
 
 
@@ -71,6 +83,11 @@ def group_role(group: int) -> str:
     return f"group-{group % GROUP_TINTS}"
 
 
+def task_role(number: int) -> str:
+    """The colour of a system's task by its place; colours repeat after eight."""
+    return f"task-{number % TASK_COLOURS}"
+
+
 def roles() -> dict[str, tuple[str, str]]:
     """Every role with its colour on white and its colour on black."""
     steps = range(GENERATION_STEPS)
@@ -83,7 +100,8 @@ def roles() -> dict[str, tuple[str, str]]:
         for step in steps
     }
     groups = {f"group-{index}": pair for index, pair in enumerate(_GROUPS)}
-    return {**_ROLES, **groups, **generations}
+    tasks = {f"task-{index}": pair for index, pair in enumerate(_TASKS)}
+    return {**_ROLES, **groups, **tasks, **generations}
 
 
 def _rules(shade: int) -> str:

@@ -1,0 +1,153 @@
+"""A multitask system at one moment, as plain data that drawings, pages and outlines read.
+
+µNet (2205.10937) and µ4Net (2302.02721, Fig. 2); specification ``munet.md`` 1.6 and 4.2. ``system/picture.py`` reads
+these facts from a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PartMark:
+    """A component.
+
+    Attributes:
+        id: ``agent:number``.
+        role: its place in a path.
+        parameters: how many numbers it has.
+        task: of the agent that made it, so the one that it was last trained on; a root's name for a root's.
+        root: whether a root made it.
+    """
+
+    id: str
+    role: str
+    parameters: int
+    task: str
+    root: bool = False
+
+
+@dataclass(frozen=True)
+class Route:
+    """A path that is offered.
+
+    Attributes:
+        task: that it answers; a root's name for a root.
+        agent: whose it is.
+        path: ``agent/number``.
+        parts: its components in the order in which a sample passes them.
+        accuracy: on the validation split; None of a root that answers nothing.
+        test: accuracy on the test split, where it was measured.
+        root: whether others begin from it.
+    """
+
+    task: str
+    agent: str
+    path: str
+    parts: tuple[str, ...]
+    accuracy: float | None
+    test: float | None = None
+    root: bool = False
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A frozen path inside a multipath model.
+
+    Attributes:
+        task: that it was made for; a root's name for a root.
+        path: ``agent/number``.
+        parts: its components in order.
+        connector: component that maps what it represents to the logits; None of the main path.
+        weight: mean weight that the router gives it; None where that was not measured.
+        offered: whether its agent still offers just this path.
+        root: whether it is a root's.
+    """
+
+    task: str
+    path: str
+    parts: tuple[str, ...]
+    connector: str | None = None
+    weight: float | None = None
+    offered: bool = True
+    root: bool = False
+
+    @property
+    def agent(self) -> str:
+        """Whose path it is."""
+        return self.path.rpartition("/")[0]
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A multipath model.
+
+    Attributes:
+        task: that it answers.
+        agent: whose it is.
+        path: ``agent/number``.
+        streams: the main path first, then its supports.
+        router: its component; None where paths are summed.
+        accuracy: on the validation split.
+        test: on the test split, where it was measured.
+    """
+
+    task: str
+    agent: str
+    path: str
+    streams: tuple[Stream, ...]
+    router: str | None
+    accuracy: float | None
+    test: float | None = None
+
+
+@dataclass(frozen=True)
+class SystemFrame:
+    """What a system offers at one moment.
+
+    Attributes:
+        system: its name.
+        seq: of the last publication that counts.
+        label: what happened last, for people.
+        tasks: of all agents that the system ever had, in the order in which they were added; roots are none.
+        routes: one for each task that is answered, the best by validation accuracy, and one for each root.
+        joined: multipath models, at most one for each task.
+        parts: id -> component, of all routes and of what the multipath models run through and train.
+        withdrawn: agents that offer nothing any more.
+    """
+
+    system: str
+    seq: int
+    label: str
+    tasks: tuple[str, ...]
+    routes: tuple[Route, ...]
+    joined: tuple[Joined, ...]
+    parts: Mapping[str, PartMark]
+    withdrawn: tuple[str, ...] = ()
+
+    @property
+    def parameters(self) -> int:
+        """Distinct ones of all that is shown."""
+        return sum(one.parameters for one in self.parts.values())
+
+    def number(self, task: str) -> int:
+        """Of a task, from 1, the same in all frames of a system; 0 for a root."""
+        return self.tasks.index(task) + 1 if task in self.tasks else 0
+
+    def users(self, part: str) -> tuple[str, ...]:
+        """Tasks and roots whose routes pass a component."""
+        return tuple(one.task for one in self.routes if part in one.parts)
+
+
+def mark_of(frame: SystemFrame, part: PartMark) -> str:
+    """Who trained a component last, in a few letters: the number of the task, ``R`` for a root."""
+    return "R" if part.root else str(frame.number(part.task) or "?")
+
+
+def percent(accuracy: float | None) -> str:
+    """``97.1`` of a hundred; a dash where nothing is known."""
+    if accuracy is None:
+        return "–"
+    return "100" if round(100 * accuracy, 1) >= 100 else f"{100 * accuracy:.1f}"
