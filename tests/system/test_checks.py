@@ -38,8 +38,8 @@ from typing import Any
 
 import pytest
 
-from evodevo.evolution.mu_agent_population import PopulationSettings
 from evodevo.evolution.mu_agent_accounts import accounted_parameters
+from evodevo.evolution.mu_agent_population import PopulationSettings
 from evodevo.evolution.mu_agent_score import ScoreSettings, cost
 from evodevo.storage import Store
 from evodevo.system.core import System
