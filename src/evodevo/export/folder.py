@@ -90,7 +90,7 @@ def check_target(target: Path) -> None:
     found = sorted(one.name for one in target.iterdir())
     if not found:
         return
-    ours = {MANIFEST, *_files_of(target / MANIFEST)} if MANIFEST in found else set()
+    ours = _files_of(target / MANIFEST)
     strangers = [name for name in found if name not in ours]
     if strangers:
         raise UsageError(
@@ -108,14 +108,14 @@ def file_digest(path: Path) -> str:
 
 
 def _files_of(manifest: Path) -> set[str]:
-    """Names that a manifest of ours lists; none where it is not ours."""
+    """The name of a manifest of ours and those that it lists; none where it is not ours."""
     try:
         said = canonical.loads(manifest.read_bytes(), what=str(manifest), max_bytes=_MANIFEST_BYTES)
     except (OSError, UsageError):
         return set()
     if not isinstance(said, dict) or said.get("schema") != SCHEMA or not isinstance(said.get("files"), dict):
         return set()
-    return set(said["files"])
+    return {manifest.name, *said["files"]}
 
 
 def _spec(exporter: Exporter, subject: Subject) -> dict[str, Any]:

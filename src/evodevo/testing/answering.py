@@ -61,12 +61,12 @@ def answering_system(folder: Path, *, recorded: bool = True, more: Mapping[str, 
 
 
 def _settings(kind: str, task: str, recorded: bool) -> AgentSettings:
-    known = {"class_names": CLASSES[task], "inputs": (asdict(INPUTS[task]),)} if recorded else {}
     return AgentSettings(
         classes=len(CLASSES[task]),
         task={"data": "/nowhere/at/all"},
         options={"hyperparameters": SIZES} if kind == "VitTiny" else {},
-        **known,
+        class_names=CLASSES[task] if recorded else (),
+        inputs=(asdict(INPUTS[task]),) if recorded else (),
     )
 
 

@@ -1,0 +1,166 @@
+"""What every format of exports promises, as tests to inherit.
+
+class TestMine(ExporterTests):
+    exporter = MINE
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from evodevo.execution.environment import worker_environment
+from evodevo.export.base import Component, Exporter, ImageInput, Images, Logits, Provenance, Subject
+from evodevo.export.dense_path import DensePath
+from evodevo.export.folder import CARD, Export, write_export
+from evodevo.export.verify import probes
+from evodevo.models.frozen_path import FrozenPath
+from evodevo.models.multipath import Multipath
+from evodevo.models.vision_path import VisionPath
+from evodevo.spaces.vision_path import VisionStructure
+
+CLASSES = ("circle", "square", "star")
+IMAGE = ImageInput(6, 9, 3)
+
+
+def vision_path(seed: int = 0, **changed: object) -> VisionPath:
+    """A small path with drawn weights, the head's too."""
+    sizes = {"width": 8, "heads": 2, "hidden": 8, "layers": 1, "image_size": 8, "patch": 4, "classes": len(CLASSES)}
+    path = VisionPath.fresh(VisionStructure.model_validate({**sizes, **changed}), seed)
+    _draw(path, seed)
+    return path
+
+
+def multipath(**structure: object) -> Multipath:
+    """A grey main path and two supports of other sizes, one of which shares all its blocks with the main path."""
+    main = vision_path(1, channels=1)
+    same = VisionPath(main.structure.changed(classes=0), {role: main.parts[role] for role in main.structure.roles[:-1]})
+    other = vision_path(2, image_size=16, classes=0, layers=2)
+    frozen = [
+        FrozenPath(one, reads=f"{one.structure.image_size}/{one.structure.channels}") for one in (main, same, other)
+    ]
+    joint = Multipath(frozen[0], frozen[1:], len(CLASSES), [8, 8])
+    joint.structure = joint.structure.model_copy(update=structure)
+    for part in joint.components().values():
+        _draw(part, 3)
+    return joint.eval()
+
+
+def subject(network: nn.Module, image: ImageInput = IMAGE) -> Subject:
+    """A network as it is exported."""
+    dense = DensePath(network)
+
+    def answer(images: Images) -> Logits:
+        with torch.no_grad():
+            found: NDArray[np.float32] = dense(torch.from_numpy(images)).numpy()
+            return found
+
+    paths = ("A~shapes/0", "A~other/1", "A~root_model~x/0") if isinstance(network, Multipath) else ()
+    parts = (
+        Component("B~shapes/4", "head", "B~shapes:7", "0" * 64, 100),
+        Component("A~shapes/0", "cls", "A~shapes:0", "1" * 64, 300),
+    )
+    made = Provenance(
+        "gallery", "B~shapes", "shapes", "B~shapes/4", "multipath" if paths else "vision_path", 0.5, 0.25, 8, 1e6,
+        parts, (("B~shapes/1", "num_layers"),), paths, "2026-01-01",
+    )  # fmt: skip
+    return Subject(network, image, CLASSES, answer, made)
+
+
+def _draw(module: nn.Module, seed: int) -> None:
+    """Weights from a generator, the zeros of heads and connectors too."""
+    chance = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=chance))
+    module.eval()
+
+
+@pytest.mark.slow
+class ExporterTests:
+    """Inherit, and set ``exporter``."""
+
+    exporter: ClassVar[Exporter]
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def whole(cls) -> Subject:
+        return subject(multipath())
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def written(cls, whole: Subject, tmp_path_factory: pytest.TempPathFactory) -> Export:
+        return write_export(cls.exporter, whole, tmp_path_factory.mktemp("export") / "model")
+
+    def test_a_fresh_process_answers_alike_for_any_number_of_samples(self, whole: Subject, written: Export) -> None:
+        asked = probes(whole.image, (1, 4, 31))
+        answers = self.exporter.ask(written.folder, asked)
+        for batch, answer in zip(asked, answers, strict=True):
+            wanted = whole.answer(batch)
+            np.testing.assert_allclose(answer, wanted, rtol=1e-5, atol=1e-5 * float(np.abs(wanted).max()))
+
+    def test_equal_subjects_give_equal_bytes_and_the_network_stays_as_it_was(
+        self, written: Export, tmp_path: Path
+    ) -> None:
+        network = multipath(skip_below=0.25)
+        before = {name: value.clone() for name, value in network.state_dict().items()}
+        learn = network.learn(["router"])
+        self.exporter.write(subject(network), tmp_path)
+        assert (tmp_path / self.exporter.file).read_bytes() == (written.folder / self.exporter.file).read_bytes()
+        assert network.structure.skip_below == 0.25
+        assert all(one.requires_grad for one in learn)
+        assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+
+    def test_nothing_of_this_machine_or_of_our_code_is_in_the_file(self, written: Export) -> None:
+        found = (written.folder / self.exporter.file).read_bytes()
+        assert b"evodevo" not in found
+        assert str(Path(__file__).parents[1]).encode() not in found
+
+    def test_the_examples_of_the_card_run_where_evodevo_is_not(
+        self, whole: Subject, written: Export, tmp_path: Path
+    ) -> None:
+        from PIL import Image
+
+        card = (written.folder / CARD).read_text(encoding="utf-8")
+        (batch,) = probes(whole.image, (1,))
+        Image.fromarray(batch[0]).save(tmp_path / "a.png")
+        wanted = CLASSES[int(whole.answer(batch).argmax())]
+        for heading, code in self.exporter.usage(whole):
+            assert heading in card
+            assert code in card
+        said = _run_without_us("\n".join(code for _, code in self.exporter.usage(whole)), written.folder, tmp_path)
+        assert all(any(name in line for name in CLASSES) for line in said.splitlines()), said
+        assert any("a.png" in line and wanted in line for line in said.splitlines()), said
+
+    def test_the_manifest_holds_the_digest_of_every_file(self, written: Export) -> None:
+        import hashlib
+
+        manifest = json.loads((written.folder / "manifest.json").read_text())
+        files = {one.name: one for one in written.folder.iterdir() if one.name != "manifest.json"}
+        assert manifest["files"] == {name: hashlib.sha256(one.read_bytes()).hexdigest() for name, one in files.items()}
+        assert self.exporter.file in files
+
+
+def _run_without_us(code: str, folder: Path, images: Path) -> str:
+    """Output of a script about a.png in an interpreter that cannot import evodevo."""
+    script = f"import sys\nsys.modules['evodevo'] = None\n{code}"
+    done = subprocess.run(
+        [sys.executable, "-I", "-W", "ignore", "-c", script, str(images / "a.png")],
+        cwd=folder,
+        env=worker_environment(os.environ, threads=1),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout
+    return done.stdout
