@@ -33,13 +33,13 @@ def test_a_task_is_added_once_to_each_class_under_a_name_that_it_may_have() -> N
     system = grown(("a",))
     with pytest.raises(UsageError, match="has an agent 'VitTiny~a' already"):
         add(system, "a")
-    for wrong in ("a~b", "", "/a", "a b"):
+    for wrong in ("a~b", "", "/a", "a b", "cmaterdb/bangla"):
         with pytest.raises(UsageError, match="no name of a task"):
             add(system, wrong)
     with pytest.raises(UsageError, match="Did you mean 'VitTiny'"):
         system.add_agent("VitTinny", "c", AgentSettings(classes=3))
-    add(system, "cmaterdb/bangla")
-    assert system.agents()[-1].name == "VitTiny~cmaterdb~bangla"
+    add(system, "cmaterdb_bangla")
+    assert system.agents()[-1].name == "VitTiny~cmaterdb_bangla"
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def add_task(
 
     Args:
         system: its name, id, or the beginning of one.
-        task: a name of your choice, letters, digits, ``_``, ``-``, ``.``, and ``/`` between parts. A task that another
+        task: a name of your choice, letters, digits, ``_``, ``-`` and ``.``. A task that another
             class of agents has already needs no data.
         data: its files; without them the name begins with ``digits``, or another source makes its own.
         source: a task of the table that hands out samples, ``images`` if left out.

@@ -102,7 +102,7 @@ class System:
 
         Args:
             kind: a row of ``AGENTS``.
-            task: its name, without ``~``.
+            task: its name, without ``~`` and ``/``; those of roots are ``root_model/…``.
             settings: of the agent; what they leave open is the system's, and is recorded with it now.
 
         Raises:
@@ -110,6 +110,10 @@ class System:
         """
         if kind not in AGENTS:
             raise unknown_name("class of agents", kind, AGENTS)
+        if "/" in task and not settings.root:
+            raise UsageError(
+                f"{task!r} is no name of a task: letters, digits, '_', '-' and '.'. Call it {task.replace('/', '_')!r}."
+            )
         try:
             name = agent_name(kind, task)
         except ValueError as error:
