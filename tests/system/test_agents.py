@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from evodevo.system.base import AGENTS
+from evodevo.system.base import AGENTS, IMPORT
+from evodevo.system.core import System
 from evodevo.testing.agents import AgentTests
+from evodevo.testing.imports import small_import
 
 # Deep paths have many components, and so many rows.
 DEEP = ("Vit", "VitB", "MultiVit", "MultiVitB")
-ROWS = [pytest.param(one, marks=pytest.mark.slow) if one in DEEP else one for one in AGENTS.names()]
+# Those that hand in an import make one path and have no children; see test_imports.py.
+ROWS = [pytest.param(one, marks=pytest.mark.slow) if one in DEEP else one for one in AGENTS.names() if one != IMPORT]
 
 
 @pytest.mark.parametrize("kind", ROWS)
@@ -20,3 +23,9 @@ class TestAgents(AgentTests):
         if kind.startswith("Multi"):
             self.roots = kind.removeprefix("Multi")
             self.companions = (self.roots,)
+
+    def add_root(self, system: System) -> None:
+        if "Net" in (self.kind, self.roots):
+            system.add_agent(IMPORT, "one", small_import())
+        else:
+            super().add_root(system)

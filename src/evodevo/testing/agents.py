@@ -39,13 +39,17 @@ class AgentTests:
         """A system in which the class has run for three cycles."""
         store = Store.memory()
         system = System.create(store, "laws", seed=5, settings=SystemSettings(cycle=small(4, 2)))
-        system.add_root(self.roots or self.kind, "random_init", AgentSettings(classes=0))
+        self.add_root(system)
         for task in self.tasks:
             for kind in (*self.companions, self.kind):
                 system.add_agent(kind, task, AgentSettings(classes=3, modalities=ALL))
         agents = [one for one in system.agents() if not is_root(one)]
         system.run(agents, 3, executor_of(Trainer(store), workers))
         return system
+
+    def add_root(self, system: System) -> None:
+        """The path from which agents of the class begin."""
+        system.add_root(self.roots or self.kind, "random_init", AgentSettings(classes=0))
 
     @property
     def system(self) -> System:

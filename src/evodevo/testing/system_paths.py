@@ -96,7 +96,7 @@ class Shuffled(SerialExecutor):
 
 
 def executor_of(trainer: Trainer, workers: int = 1) -> Executor:
-    entries = {"path": trainer, "path_root": trainer}
+    entries = {"path": trainer, "path_root": trainer, "path_import": trainer}
     return SerialExecutor(evaluators=entries) if workers == 1 else Shuffled(workers, entries)
 
 
