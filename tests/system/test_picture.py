@@ -9,7 +9,7 @@ import pytest
 
 from evodevo.diagrams.system_graph import system_graph
 from evodevo.diagrams.system_outline import outline
-from evodevo.errors import UsageError
+from evodevo.errors import NotFoundError, UsageError
 from evodevo.storage import Evaluation, Score, Store
 from evodevo.system.core import System
 from evodevo.system.picture import Picture
@@ -91,7 +91,7 @@ def test_publications_that_are_not_there_are_refused(system: System) -> None:
         picture.frame(10_000)
     with pytest.raises(UsageError, match="the last publication"):
         picture.frame(-1)
-    with pytest.raises(UsageError, match="task with a multipath model"):
+    with pytest.raises(NotFoundError, match="no multipath model for task 'b'; it has some for a"):
         picture.joined(picture.frame(), "b")
     assert picture.joined(picture.frame(), "a").agent == "MultiVitTiny~a"
 

@@ -119,7 +119,7 @@ def _draw_row(drawing: Drawing, grid: _Grid, y: float, values: Sequence[float | 
                 width, height = grid.cell - 1, grid.tall - 1
                 drawing.rect(x + 0.5, y + 0.5, width, height, "fill-attention", rx=2, fill_opacity=opacity)
             if grid.cell >= 30 and grid.tall > 16:
-                label = MISSING if number is None else f"{number:.2f}"
+                label = MISSING if number is None else str(value) if isinstance(value, int) else f"{number:.2f}"
                 drawing.text(x + grid.cell / 2, y + grid.tall / 2 + 4, label, "fill-ink", 10, "middle")
 
 

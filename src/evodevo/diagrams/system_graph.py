@@ -1,6 +1,6 @@
 """A multitask system as a graph (µ4Net, 2302.02721, Fig. 2): tasks at the bottom, one box for each component in the
 colour of the task that it was last trained on, one coloured line for each task's path, heads with their validation
-accuracy, and multipath models in black on top.
+accuracy, and multipath models on top.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evodevo.diagrams.system_layout import NODE_HEIGHT, Line, Measures, Plan, Po
 
 _DASHES = ("", "7 3", "2 2", "10 3 2 3")
 _BOLD_AT_MOST = 2
-"""Of so many multipath models all their paths are drawn black; of more, only where they join."""
+"""Of so many multipath models all their paths are drawn strong; of more, only where they join."""
 _NAME_SPACE, _ROLE_SPACE = 120.0, 124.0
 _UPPER = 50.0
 
@@ -38,10 +38,11 @@ def system_graph(
     frames = [*within] if any(one is frame for one in within) else [frame, *within]
     names = columns_of(frames)
     pitch = min(max(1120 / len(names), 30.0), 92.0)
-    many = len(role_rows([one.parts[part].role for part in route.parts] for one in frames for route in one.routes)) > 14
+    rows = role_rows([one.parts[part].role for part in route.parts] for one in frames for route in one.routes)
+    gap = 16.0 if len(rows) > 14 else 30.0 if len(names) <= 12 else 36.0 if len(names) <= 40 else 46.0
     upper = _UPPER * 2 if any(one.joined for one in frames) else 0.0
     head = headline_height(title, subtitle)
-    sizes = Measures(pitch, 16.0 if many else 30.0, MARGIN + _ROLE_SPACE, head + 18 + upper)
+    sizes = Measures(pitch, gap, MARGIN + _ROLE_SPACE, head + 18 + upper)
     layout = plan(frame, frames, sizes)
     return _Graph(frame, layout, sizes, task, head + 14).draw(title, subtitle)
 
@@ -122,7 +123,7 @@ class _Graph:
         return {"stroke_width": self.thick, **({"stroke_dasharray": dash} if dash else {})}
 
     def _streams(self, model: Joined) -> None:
-        """The paths of a multipath model as black lines, and from their ends to connectors and router."""
+        """The paths of a multipath model as lines of ink, and from their ends to connectors and router."""
         bold, faded = model.path in self.bold, bool(self.task) and model.task != self.task
         look: dict[str, str | float] = {
             "stroke_width": 1.7 if bold else 1.0,
@@ -222,7 +223,7 @@ class _Graph:
             "square box: a head, with its validation accuracy in %",
         ]
         if frame.joined:
-            facts.append("black: multipath models, from their paths through connectors to the router")
+            facts.append("lines without a colour: multipath models, from their paths through connectors to the router")
         if frame.withdrawn:
             facts.append("withdrawn: " + ", ".join(frame.withdrawn[:20]))
         return [one_line(fact, 300) for fact in facts]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evodevo.diagrams.system_frame import Joined, PartMark, Route, Stream, SystemFrame
-from evodevo.errors import UsageError, unknown_name
+from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.spaces.multipath import ROUTER, connector
 from evodevo.storage.base import EvaluationRow
 from evodevo.storage.system_base import AgentRow, Publication, path_id
@@ -130,7 +130,9 @@ class Picture:
         """
         models = {one.task: one for one in frame.joined}
         if task not in models:
-            raise unknown_name("task with a multipath model", task, models)
+            there = f"it has some for {quoted_list(models)}" if models else "it has none for any task"
+            at = f"system {frame.system!r} at publication {frame.seq}"
+            raise NotFoundError(f"{at} has no multipath model for task {task!r}; {there}.")
         return models[task]
 
     # Inside

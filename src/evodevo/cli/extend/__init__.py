@@ -7,6 +7,7 @@ import typer
 from evodevo.cli import output
 from evodevo.cli.extend.add import add
 from evodevo.cli.extend.create import create
+from evodevo.cli.extend.graph import graph
 from evodevo.cli.extend.import_ import import_
 from evodevo.cli.extend.run import run
 from evodevo.cli.extend.status import status
@@ -28,5 +29,6 @@ COMMAND.command()(create)
 COMMAND.command()(add)
 COMMAND.command()(run)
 COMMAND.command()(status)
+COMMAND.command()(graph)
 COMMAND.command()(withdraw)
 COMMAND.command("import")(import_)

@@ -1,0 +1,90 @@
+"""``evodevo extend graph``: a drawing, a text, or JSON, of any moment; what is wrong is said in a sentence."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from evodevo.cli.application import run
+from evodevo.errors import ExitCode
+from evodevo.storage import Store
+from evodevo.system.settings import AgentSettings
+from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("graph") / "runs"
+    with Store.open(place) as store:
+        system = new_system(store, ("a", "b"))
+        system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
+        system.run(tasks_of(system), 1, executor_of(Trainer(store)))
+        new_system(store, ("a",), name="young")
+    return place
+
+
+def graph(folder: Path, *arguments: str) -> int:
+    return run(["extend", "graph", "--store", str(folder), *arguments])
+
+
+def test_without_a_file_it_is_told_in_text(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert graph(folder, "zoo") == ExitCode.SUCCESS
+    said = capsys.readouterr().out
+    assert "2 tasks answered, 1 multipath models" in said
+    assert "main VitTiny~a/" in said
+    assert graph(folder, "zoo", "--task", "b", "--cycle", "1") == ExitCode.SUCCESS
+    assert "multipath:" not in capsys.readouterr().out
+
+
+def test_it_is_drawn_into_a_file(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, model = tmp_path / "deep" / "zoo.svg", tmp_path / "model.svg"
+    assert graph(folder, "zoo", "-o", str(whole)) == ExitCode.SUCCESS
+    assert capsys.readouterr().out.strip() == str(whole)
+    assert graph(folder, "zoo", "--task", "a", "--model", "-o", str(model)) == ExitCode.SUCCESS
+    for path in (whole, model):
+        assert ElementTree.parse(path).getroot().tag.endswith("svg")
+    assert "MultiVitTiny~a" in model.read_text(encoding="utf-8")
+
+
+def test_json_holds_the_facts_of_a_moment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert graph(folder, "zoo", "--json", "--at", "1") == ExitCode.SUCCESS
+    first = json.loads(capsys.readouterr().out)
+    assert first["schema"] == "evodevo.extend.graph/1"
+    assert [one["root"] for one in first["paths"]] == [True]
+    assert graph(folder, "zoo", "--json", "--task", "a") == ExitCode.SUCCESS
+    now = json.loads(capsys.readouterr().out)
+    assert [one["task"] for one in now["paths"]] == ["a"]
+    assert len(now["multipath"]) == 1
+    assert {part for one in now["paths"] for part in one["parts"]} <= {one["id"] for one in now["components"]}
+
+
+def test_a_system_without_paths_says_so(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert graph(folder, "young", "-o", str(tmp_path / "young.svg")) == ExitCode.SUCCESS
+    assert "no path yet" in (tmp_path / "young.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["nobody"], ExitCode.NOT_FOUND, "no system 'nobody'"),
+        (["zoo", "--task", "z"], ExitCode.NOT_FOUND, "unknown task 'z'"),
+        (["zoo", "--task", "a", "--at", "1"], ExitCode.NOT_FOUND, "nobody offers a path for task 'a'"),
+        (["zoo", "--task", "b", "--model"], ExitCode.NOT_FOUND, "no multipath model for task 'b'"),
+        (["zoo", "--model"], ExitCode.USAGE, "--task TASK"),
+        (["zoo", "--at", "1", "--cycle", "1"], ExitCode.USAGE, "give one of them"),
+        (["zoo", "--at", "77"], ExitCode.USAGE, "the last publication"),
+        (["zoo", "--cycle", "5"], ExitCode.USAGE, "have ended 1 cycles"),
+        (["zoo", "-o", "x.png"], ExitCode.USAGE, "does not end with .svg"),
+        (["young", "--at", "1"], ExitCode.USAGE, "has published nothing yet"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    folder: Path, arguments: list[str], code: ExitCode, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert graph(folder, *arguments) == code
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
