@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from evodevo.errors import DataError, UsageError
+from evodevo.errors import UsageError
+from evodevo.evaluation.path_components import component_of
 from evodevo.evaluation.path_kinds import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
 from evodevo.evaluation.path_parts import load_state
 from evodevo.evaluation.path_settings import ComponentSource, PathRequest
@@ -130,14 +130,18 @@ def _component(
     tokenizer: Callable[[], bytes],
 ) -> nn.Module:
     """One component, as its source says; ``tokenizer`` makes that of a new embedding of subwords."""
-    if source.digest is None:
-        if source.how not in ("new", "insert", ""):
-            raise DataError(f"the component for {role!r} shall be a {source.how!r}, and no weights are named.")
+
+    def make(identity: bool) -> nn.Module:
         kept = tokenizer() if role == EMBEDDING and structure.tokenizer != "bytes" else b""
-        return build_component(structure, role, seed, identity=source.how == "insert", tokenizer=kept)
-    state = load_state(pool, source.digest, role, source.source)
-    return component_from_state(
-        structure, role, resize_positions(state, structure.length) if source.how == "resize" else state
+        return build_component(structure, role, seed, identity=identity, tokenizer=kept)
+
+    return component_of(
+        role,
+        source,
+        pool,
+        make=make,
+        restore=lambda state: component_from_state(structure, role, state),
+        resize=lambda state: resize_positions(state, structure.length),
     )
 
 
@@ -148,7 +152,7 @@ def _tokenizer(components: Mapping[str, nn.Module]) -> Tokenizer | None:
 
 
 def _identity(tokenizer: Tokenizer | None) -> str:
-    return "bytes" if tokenizer is None else hashlib.sha256(tokenizer.to_bytes()).hexdigest()
+    return "bytes" if tokenizer is None else tokenizer.digest
 
 
 def _read(

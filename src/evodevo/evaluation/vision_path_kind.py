@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError
+from evodevo.evaluation.path_components import component_of
 from evodevo.evaluation.path_kinds import BuiltPath, FrozenPart, Places, Reader, Samples
 from evodevo.evaluation.path_parts import load_state
 from evodevo.evaluation.path_settings import ComponentSource, PathRequest
@@ -65,13 +66,13 @@ def build_vision_path(request: PathRequest, pool: BlobPool, task: SampleTask, pr
 
 def component(structure: VisionStructure, role: str, source: ComponentSource, pool: BlobPool, seed: int) -> nn.Module:
     """One component, as its source says."""
-    if source.digest is None:
-        if source.how not in ("new", "insert", ""):
-            raise DataError(f"the component for {role!r} shall be a {source.how!r}, and no weights are named.")
-        return build_component(structure, role, seed, identity=source.how == "insert")
-    state = load_state(pool, source.digest, role, source.source)
-    return component_from_state(
-        structure, role, resize_positions(state, structure.grid) if source.how == "resize" else state
+    return component_of(
+        role,
+        source,
+        pool,
+        make=lambda identity: build_component(structure, role, seed, identity=identity),
+        restore=lambda state: component_from_state(structure, role, state),
+        resize=lambda state: resize_positions(state, structure.grid),
     )
 
 

@@ -1,0 +1,180 @@
+"""What a worker does with a path of texts: bytes or subwords, alone or inside a multipath model."""
+
+from __future__ import annotations
+
+from pathlib import Path as Folder
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.evaluation.path_evaluation import evaluate_path, evaluate_root, measure_path, open_path
+from evodevo.evaluation.path_parts import load_state
+from evodevo.evaluation.path_settings import PathRequest
+from evodevo.models.text_path import MASK, TOKENS
+from evodevo.settings import validate
+from evodevo.spaces.multipath import MultipathStructure, multipath_parameters
+from evodevo.spaces.path import Path
+from evodevo.spaces.text_path import structure_of
+from evodevo.spaces.text_path_cost import path_work, role_parameters
+from evodevo.storage.blobs import FolderPool
+from evodevo.training.path_values import data_values
+
+STRUCTURE = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 96}
+TRAINING = {"validations": 2, "most_between": 800, "validation_cap": 80, "device": "cpu"}
+SAMPLES = {"train": 800, "validation": 80, "test": 80}
+AGENT = "TextTiny~topics"
+
+
+def task_settings(seed: int = 0, classes: int = 2) -> dict[str, Any]:
+    topics = {"samples": SAMPLES, "classes": classes, "clarity": 4.0, "own": 0.9, "other": 0.0, "seed": seed}
+    return {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 128, "topics": topics}, "batch": 16}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {"blobs": str(tmp_path_factory.mktemp("blobs")), "cache": str(tmp_path_factory.mktemp("cache"))}
+
+
+def path_of(number: int = 0, *, structure: dict[str, Any] | None = None, **other: Any) -> dict[str, Any]:
+    plain = {"agent": AGENT, "number": number, "task": "topics", "classes": 2, "kind": "text_path"}
+    plain |= {"structure": structure or STRUCTURE, "hparams": {"opt_lr": 0.1}}
+    return validate(Path, {**plain, **other}, what="a path").model_dump(mode="json")
+
+
+def request_of(place: dict[str, str], path: dict[str, Any], **other: Any) -> dict[str, Any]:
+    roles = structure_of(validate(Path, path, what="a path")).roles if path["kind"] == "text_path" else ()
+    new = {role: {"digest": None, "train": True, "how": "new"} for role in roles}
+    plain = {"path": path, "components": new, "task": "topics", "task_settings": task_settings()}
+    return {**plain, "training": TRAINING, "seed": 1, **place, **other}
+
+
+def ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
+    return canonical.loads(what(canonical.dumps(request).encode(), lambda message: None), what="the answer")
+
+
+def frozen(answer: dict[str, Any]) -> dict[str, Any]:
+    return {role: {"digest": one["digest"], "how": "reference"} for role, one in answer["components"].items()}
+
+
+def logits(request: dict[str, Any]) -> torch.Tensor:
+    built, task, _ = open_path(validate(PathRequest, request, what="a request"))
+    with torch.no_grad():
+        answer: torch.Tensor = built.model.eval()(built.reader(task, "test", data_values({}), 0)(np.arange(40), None))
+    return answer
+
+
+@pytest.fixture(scope="module")
+def trained(place: dict[str, str]) -> dict[str, Any]:
+    return ask(request_of(place, path_of()))
+
+
+def test_a_path_learns_to_tell_topics_apart_by_their_bytes(place: dict[str, str], trained: dict[str, Any]) -> None:
+    structure = structure_of(validate(Path, path_of(), what="a path"))
+    assert trained["reason"] is None
+    assert {role: one["parameters"] for role, one in trained["components"].items()} == role_parameters(structure)
+    assert trained["flops"] == path_work(structure).total
+    again = request_of(place, path_of(), components=frozen(trained), split="validation")
+    assert ask(again, measure_path)["accuracy"] == trained["quality"]
+    assert trained["quality"] > 0.6
+    assert ask(request_of(place, path_of()))["components"] == trained["components"], "the same request, the same path"
+
+
+def test_an_inserted_block_and_another_length_begin_where_the_parent_is(
+    place: dict[str, str], trained: dict[str, Any]
+) -> None:
+    parts = frozen(trained)
+    before = logits(request_of(place, path_of(), components=parts))
+    grown = path_of(1, hparams={"num_layers": 2, "ds_length": 128})
+    parts |= {"encoderblock_1": {"digest": None, "train": True, "how": "insert"}}
+    parts["posembed_input"] = {**parts["posembed_input"], "how": "resize", "train": True}
+    longer = logits(request_of(place, grown, components=parts))
+    built, task, _ = open_path(validate(PathRequest, request_of(place, grown, components=parts), what="a request"))
+    read = built.reader(task, "test", data_values({}), 0)(np.arange(40), None)
+    assert read[TOKENS].shape == (40, 128)
+    short = read[MASK].sum(1) <= 96
+    assert 0 < short.sum() < 40
+    torch.testing.assert_close(longer[short], before[short])
+    assert not torch.allclose(longer[~short], before[~short])
+
+
+@pytest.mark.slow
+def test_subwords_are_trained_on_the_root_s_texts_and_go_where_the_embedding_goes(place: dict[str, str]) -> None:
+    structure = {**STRUCTURE, "tokenizer": "bpe", "vocabulary": 400}
+    root = ask(request_of(place, path_of(2, structure=structure)))
+    assert root["reason"] is None
+    kept = load_state(FolderPool(Folder(place["blobs"])), root["components"]["embedding"]["digest"], "embedding")
+    assert b'"kind":"bpe"' in bytes(kept["tokenizer"].numpy())
+    # Another task's path takes the embedding over, and reads that task's texts in the subwords of the first.
+    parts = frozen(root)
+    parts["head"] = {"digest": None, "train": True, "how": "new"}
+    other = request_of(place, path_of(3, structure=structure), components=parts, task_settings=task_settings(seed=5))
+    answer = ask(other)
+    assert set(answer["components"]) == {"head"}
+    built, task, _ = open_path(validate(PathRequest, other, what="a request"))
+    read = built.reader(task, "test", data_values({}), 0)(np.arange(20), None)
+    assert read[TOKENS].max() >= 256
+    mask = task.fetch("test", np.arange(20))["text/mask"]
+    assert (read[MASK].sum(1).numpy() < mask.sum(1)).all()
+
+
+def test_roots(place: dict[str, str]) -> None:
+    path = path_of(4, classes=0, agent="TextTiny~root_model~random_init", task="root_model~random_init")
+    request = request_of(place, path, root="random_init")
+    answer = ask(request, evaluate_root)
+    assert answer["improved"]
+    assert {role: one["parameters"] for role, one in answer["components"].items()} == role_parameters(
+        structure_of(validate(Path, path, what="a path"))
+    )
+    subwords = path | {"structure": {**STRUCTURE, "tokenizer": "bpe", "vocabulary": 300}}
+    with pytest.raises(UsageError, match="has none"):
+        ask(request | {"path": subwords}, evaluate_root)
+
+
+def test_images_are_not_read(place: dict[str, str]) -> None:
+    path = path_of(5, classes=10)
+    with pytest.raises(UsageError, match=r"reads one text per sample, as bytes; .*image"):
+        ask(request_of(place, path, task_settings={}))
+
+
+# Inside a multipath model
+
+
+@pytest.mark.slow
+def test_a_multipath_model_over_texts_learns_alike_with_kept_representations_and_without(
+    place: dict[str, str], trained: dict[str, Any]
+) -> None:
+    digests = {role: one["digest"] for role, one in trained["components"].items()}
+    main = path_of()
+    support = path_of(1, agent="TextTiny~other", task="other", structure={**STRUCTURE, "length": 32})
+    other = ask(request_of(place, support, task_settings=task_settings(seed=3)))
+    assert other["reason"] is None
+    supports = [
+        {"path": main, "components": digests},
+        {"path": support, "components": {role: one["digest"] for role, one in other["components"].items()}},
+    ]
+    names = [{"agent": one["path"]["agent"], "number": one["path"]["number"]} for one in supports]
+    whole = {"agent": "MultiTextTiny~topics", "number": 0, "task": "topics", "classes": 2, "kind": "multipath"}
+    path = validate(Path, {**whole, "paths": names, "hparams": {"opt_lr": 0.05}}, what="a path")
+    sizes = multipath_parameters(MultipathStructure(), 2, [16])
+    answers = {}
+    for kept in (True, False):
+        request = request_of(
+            place,
+            path.model_dump(mode="json"),
+            supports=supports,
+            components={role: {"digest": None, "train": True} for role in sizes},
+            training={**TRAINING, "representations": kept},
+        )
+        answers[kept] = ask(request)
+        assert answers[kept]["reason"] is None
+        assert answers[kept]["trainable"] == sum(sizes.values())
+    pool = FolderPool(Folder(place["blobs"]))
+    for role in sizes:
+        one, two = (load_state(pool, answers[kept]["components"][role]["digest"], role) for kept in (True, False))
+        for name, value in one.items():
+            torch.testing.assert_close(value, two[name], rtol=0, atol=1e-4)
+    assert set((Folder(place["cache"]) / "paths").rglob("*.rows"))
