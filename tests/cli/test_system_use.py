@@ -1,0 +1,190 @@
+"""``predict`` and ``export`` of a system, as a user has them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from evodevo.cli.application import run
+from evodevo.errors import ExitCode
+from evodevo.testing.answering import CLASSES, COLOURS, MULTI, NAME, SHAPES
+
+Said = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> list[str]:
+    found = []
+    for place in range(3):
+        pixels = np.random.default_rng(place).integers(0, 256, (10, 12), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{place}.png")
+        found.append(str(tmp_path / f"{place}.png"))
+    return found
+
+
+def predict(gallery: Path, *words: str) -> int:
+    return run(["predict", NAME, *words, "--store", str(gallery)])
+
+
+def document(capsys: Said) -> dict[str, Any]:
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_images_are_named_one_after_another(gallery: Path, pictures: list[str], capsys: Said) -> None:
+    given = [word for one in pictures for word in ("--input", one)]
+    assert predict(gallery, "--task", SHAPES, *given, "--json") == 0
+    said = document(capsys)
+    assert said["schema"] == "evodevo.predict_system/1"
+    assert (said["system"], said["agent"], said["validation"]) == (NAME, MULTI, 0.625)
+    assert [row["sample"] for row in said["rows"]] == pictures
+    assert {row["chosen"] for row in said["rows"]} <= set(CLASSES[SHAPES])
+    assert said["rows"][0]["paths"][0]["path"].startswith(f"VitTiny~{SHAPES}/")
+    assert predict(gallery, "--task", SHAPES, "--input", f"image={pictures[1]}", "--json") == 0
+    (alone,) = document(capsys)["rows"]
+    assert alone["sample"] == pictures[1]
+    assert alone["probabilities"] == pytest.approx(said["rows"][1]["probabilities"], abs=1e-6)
+
+
+def test_people_see_classes_and_paths(gallery: Path, pictures: list[str], capsys: Said) -> None:
+    assert predict(gallery, "--task", SHAPES, "--input", pictures[0]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[0] in CLASSES[SHAPES]
+    assert f"VitTiny~{SHAPES}/0" in shown.out
+    assert f"task {SHAPES}, path {MULTI}/0, validation accuracy 0.6250" in shown.err
+    assert predict(gallery, "--task", COLOURS, "--data", str(Path(pictures[0]).parent)) == 0
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 4
+    assert "paths asked" not in shown.out
+
+
+def test_a_folder_becomes_a_table(gallery: Path, pictures: list[str], tmp_path: Path, capsys: Said) -> None:
+    out = tmp_path / "answers" / "out.csv"
+    words = ["--task", SHAPES, "--data", str(Path(pictures[0]).parent), "-o", str(out)]
+    assert predict(gallery, *words) == 0
+    assert capsys.readouterr().out == ""
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["sample"] for row in rows] == ["0.png", "1.png", "2.png"]
+    for row in rows:
+        numbers = {name: float(row[f"p {name}"]) for name in CLASSES[SHAPES]}
+        assert sum(numbers.values()) == pytest.approx(1, abs=1e-5)
+        assert row["class"] == max(numbers, key=numbers.__getitem__)
+        assert sum(float(value) for name, value in row.items() if name.startswith("path ")) == pytest.approx(
+            1, abs=1e-5
+        )
+    assert predict(gallery, *words, "--json") == 0
+    said = document(capsys)
+    assert (said["count"], said["rows"], said["file"]) == (3, [], str(out))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--input", "PICTURE"], ExitCode.USAGE, "--task: colours, shapes"),
+        (["--task", "shape", "--input", "PICTURE"], ExitCode.NOT_FOUND, "colours, shapes"),
+        (["--task", SHAPES], ExitCode.USAGE, "--input"),
+        (["--task", SHAPES, "--input", "PICTURE", "--data", "."], ExitCode.USAGE, "one of both"),
+        (["--task", SHAPES, "--input", "PICTURE", "-o", "a.txt"], ExitCode.USAGE, ".csv"),
+        (["--task", SHAPES, "--input", "PICTURE", "--agent", "nobody"], ExitCode.NOT_FOUND, MULTI),
+        (["--task", SHAPES, "--input", "gone.png"], ExitCode.USAGE, "gone.png"),
+        (["--task", SHAPES, "--input", "PICTURE", "--device", "cuda:99"], ExitCode.USAGE, "cuda:99"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    gallery: Path, pictures: list[str], capsys: Said, words: list[str], code: int, said: str
+) -> None:
+    assert predict(gallery, *(pictures[0] if word == "PICTURE" else word for word in words)) == code
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert len(shown.err.splitlines()) == 1
+    assert said in shown.err
+
+
+def test_a_task_goes_with_a_system(gallery: Path, pictures: list[str], capsys: Said) -> None:
+    words = ["--task", SHAPES, "--input", pictures[0], "--store", str(gallery)]
+    assert run(["predict", "nothing", *words]) == ExitCode.NOT_FOUND
+    assert NAME in capsys.readouterr().err
+
+
+def export(gallery: Path, target: Path, *words: str) -> int:
+    return run(["export", NAME, str(target), *words, "--store", str(gallery)])
+
+
+@pytest.mark.slow
+def test_an_export_is_written_verified_and_written_again(gallery: Path, tmp_path: Path, capsys: Said) -> None:
+    target = tmp_path / "out"
+    assert export(gallery, target, "--task", SHAPES, "--to", "pt2", "--json") == 0
+    said = document(capsys)
+    assert said["schema"] == "evodevo.export_system/1"
+    assert said["verified"]["difference"] <= said["verified"]["limit"]
+    assert {one["name"] for one in said["files"]} == {"README.md", "model.pt2", "spec.json"}
+    manifest = json.loads((target / "manifest.json").read_text())
+    assert manifest["path"] == f"{MULTI}/0"
+    assert manifest["classes"] == list(CLASSES[SHAPES])
+    assert manifest["input"]["shape"] == [None, 10, 12, 1]
+    owners = {one["id"].rpartition(":")[0] for one in manifest["components"]}
+    assert {MULTI, f"VitTiny~{SHAPES}"} <= owners
+    assert manifest["ancestors"][0]["path"] == f"VitTiny~{SHAPES}/0", "the main path inside it"
+    before = (target / "model.pt2").read_bytes()
+    assert export(gallery, target, "--task", SHAPES) == 0
+    assert (target / "model.pt2").read_bytes() == before
+    shown = capsys.readouterr()
+    assert "verified: a fresh process" in shown.out
+    card = (target / "README.md").read_text()
+    assert "a \\| star" in card
+    assert "| validation | 0.6250 |" in card
+    assert "not measured" in card
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], ExitCode.USAGE, "--task: colours, shapes"),
+        (["--task", "x"], ExitCode.NOT_FOUND, "colours, shapes"),
+        (["--task", SHAPES, "--to", "pt3"], ExitCode.USAGE, "Did you mean 'pt2'"),
+    ],
+)
+def test_an_export_that_cannot_be_is_one_line_and_nothing_is_written(
+    gallery: Path, tmp_path: Path, capsys: Said, words: list[str], code: int, said: str
+) -> None:
+    assert export(gallery, tmp_path / "out", *words) == code
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_somebody_else_is_left_alone(gallery: Path, tmp_path: Path, capsys: Said) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    assert export(gallery, tmp_path, "--task", SHAPES) == ExitCode.USAGE
+    assert "mine.txt" in capsys.readouterr().err
+
+
+def test_an_export_that_answers_otherwise_is_refused(
+    gallery: Path, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evodevo.export.torch_export import TorchExport
+
+    def wrong(self: TorchExport, folder: Path, probes: list[Any]) -> list[Any]:
+        return [np.zeros((len(one), len(CLASSES[COLOURS])), np.float32) for one in probes]
+
+    monkeypatch.setattr(TorchExport, "ask", wrong)
+    monkeypatch.setattr(TorchExport, "write", lambda self, subject, folder: (folder / self.file).write_bytes(b""))
+    assert export(gallery, tmp_path / "out", "--task", COLOURS) == ExitCode.VERIFICATION_FAILED
+    assert "differs" in capsys.readouterr().err
+    assert list(tmp_path.glob("*out*")) == []
+
+
+def test_a_run_is_not_exported_yet_and_says_so(small: Any, tmp_path: Path, capsys: Said) -> None:
+    for name in (small.run, "last"):
+        assert run(["export", name, str(tmp_path / "out"), "--store", str(small.store)]) == ExitCode.USAGE
+        said = capsys.readouterr().err
+        assert "only paths of multitask systems are exported so far" in said
+        assert "evodevo generate" in said
