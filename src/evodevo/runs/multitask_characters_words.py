@@ -31,7 +31,7 @@ def result(session: RecipeSession, settings: CharactersSettings, end: Characters
         document,
         (_arms_table(settings, end), _difference_table(settings, end)),
         to_csv(COLUMNS, _rows(end)),
-        tuple(document["notes"]),
+        (*_summary(document["target"]), *document["notes"]),
     )
 
 
@@ -58,7 +58,7 @@ def _document(session: RecipeSession, settings: CharactersSettings, end: Charact
             for (arm, reference, task), difference in end.differences.items()
         ],
         "target": _target(end),
-        "notes": _notes(settings, end),
+        "notes": _notes(session, settings, end),
     }
 
 
@@ -111,12 +111,22 @@ def _target(end: CharactersEnd) -> dict[str, Any] | None:
     }
 
 
+def _summary(target: dict[str, Any] | None) -> tuple[str, ...]:
+    if target is None:
+        return ()
+    return (
+        f"target {'reached' if target['reached'] else 'not reached'}: (d) is {points(target['difference'])} points from"
+        f" (b), with {percent(target['share'])} % of its parameters per task (at most {percent(TARGET_SHARE)} %);"
+        f" {percent(target['share_without_the_root_of_fine_tuning'])} % where the root is not counted for (b).",
+    )
+
+
 def _without_root(one: ArmEnd, end: CharactersEnd) -> float:
     root = next(root.known for root in end.roots if root.seed == one.seed)
     return (one.parameters - root.parameters) / len(one.tasks)
 
 
-def _notes(settings: CharactersSettings, end: CharactersEnd) -> list[str]:
+def _notes(session: RecipeSession, settings: CharactersSettings, end: CharactersEnd) -> list[str]:
     root = sum(one.spent.samples for one in end.roots)
     found = [
         f"The root was first trained on {settings.system.root.name}; its {root:,} samples are no arm's own.",
@@ -135,6 +145,8 @@ def _notes(settings: CharactersSettings, end: CharactersEnd) -> list[str]:
                 f"({ARMS[name].letter}) saw {seen:,} of {asked:,} samples: children that diverged ended early"
                 f" ({failed} failed)."
             )
+    if session.size == "quick":
+        found.append("The size quick shows that all works; its budget is too small to decide anything.")
     if settings.study.copies == 1:
         found.append("One copy: intervals speak of test samples alone, not of chance in the search.")
     return found

@@ -17,7 +17,7 @@ from evodevo.evolution.mu_agent_child import ChildSettings
 from evodevo.evolution.mu_agent_mutation import MutationSettings
 from evodevo.evolution.mu_agent_supports import MultipathSettings, SupportSettings
 from evodevo.recipes.multitask.settings import MultipathRecipeSettings, TaskPlan, Variant
-from evodevo.runs.extending import MULTI
+from evodevo.runs.extend_settings import MULTI
 from evodevo.runs.multitask_characters import root_load
 from evodevo.runs.multitask_course import NOTHING, Course, Spent
 from evodevo.runs.multitask_forecast import Load, forecast

@@ -35,7 +35,7 @@ def result(session: RecipeSession, settings: MultipathRecipeSettings, end: Multi
         document,
         (*tables, _control_table(document)),
         to_csv(COLUMNS, _rows(settings, end)),
-        tuple(document["notes"]),
+        (*_summary(document), *document["notes"]),
     )
 
 
@@ -98,6 +98,15 @@ def _numbers(settings: MultipathRecipeSettings, end: MultipathEnd, name: str, ta
         "seconds": spent.seconds,
         "copies": values,
     }
+
+
+def _summary(document: dict[str, Any]) -> tuple[str, ...]:
+    """The question of the proof: the reference beside the singlepath agent with the same further budget."""
+    rows = [one for one in document["controls"] if one["control"] == CONTROL and "mean" in one]
+    if not rows:
+        return ()
+    told = ", ".join(f"{points(one['mean'])} points on {one['target']} (p = {_p(one['p'])})" for one in rows)
+    return (f"{document['reference']} beside {CONTROL} with the same further budget: {told}.",)
 
 
 def _controls(settings: MultipathRecipeSettings, end: MultipathEnd, name: str) -> list[dict[str, Any]]:
