@@ -3,58 +3,97 @@
 from __future__ import annotations
 
 import shlex
-import signal
 from pathlib import Path
-from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evodevo.cli import output
+from evodevo.cli.evolve import Size
 from evodevo.cli.extend.live import View, choose, number
-from evodevo.cli.extend.options import SystemName, words_of
+from evodevo.cli.extend.options import words_of
+from evodevo.cli.extend.recipe import is_recipe, run_recipe
+from evodevo.cli.extend.stopping import Stopping
 from evodevo.cli.failures import TerminatedError
-from evodevo.cli.options import DEFAULT_STORE, Events, StoreFolder
+from evodevo.cli.options import DEFAULT_STORE, Assignments, ConfigFile, Events, StoreFolder
+from evodevo.cli.overrides import overrides
 from evodevo.cli.running import store_option
-from evodevo.errors import ExitCode
+from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from evodevo.runs.extend_running import Ended, Session
+    from evodevo.runs.extend_running import Ended
 
 
 def run(
-    system: SystemName,
+    system: Annotated[
+        str,
+        typer.Argument(metavar="SYSTEM|RECIPE", help="A system: its name, or any unique beginning; or a recipe."),
+    ],
     agents: Annotated[
-        str, typer.Option(metavar="A,B", help="single, multi (added where missing), classes, or names of agents.")
-    ] = "single",
+        str | None,
+        typer.Option(
+            metavar="A,B", help="single, multi (added where missing), classes, or names of agents.  [default: single]"
+        ),
+    ] = None,
     tasks: Annotated[str | None, typer.Option(metavar="A,B", help="Of these tasks alone.  [default: all]")] = None,
-    cycles: Annotated[int, typer.Option(help="That each agent is to have ended in its life.")] = 1,
-    workers: Annotated[int, typer.Option(help="Children that are trained at a time.")] = 1,
+    cycles: Annotated[int | None, typer.Option(help="That each agent is to have ended.  [default: 1]")] = None,
+    workers: Annotated[int | None, typer.Option(help="Children that are trained at a time.  [default: 1]")] = None,
     free: Annotated[
         bool, typer.Option("--free", help="Each agent begins its next cycle at once, with what is there by then.")
     ] = False,
     test: Annotated[
         bool, typer.Option("--test", help="Measure the best path of each cycle on the test split, once.")
     ] = False,
+    size: Annotated[Size | None, typer.Option(help="Of a recipe.  [default: quick]")] = None,
+    data: Annotated[Path | None, typer.Option(help="Of a recipe: a folder of the data of its tasks.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Of a recipe: its results, .csv or .json.")
+    ] = None,
     store: StoreFolder = DEFAULT_STORE,
+    config: ConfigFile = None,
+    set: Assignments = None,
     json: Events = False,
 ) -> None:
     """Let agents run: first the root, then those with one path, then those that combine paths.
 
     The same command goes on with what was stopped or killed, a larger --cycles with what is finished. Test accuracies
-    are shown and never used. Ctrl-C stops safely.
+    are shown and never used. Ctrl-C stops safely. A recipe makes its own systems and compares them.
     """
+    of_system = {"agents": agents, "tasks": tasks, "cycles": cycles, "free": free or None, "test": test or None}
+    of_recipe = {
+        "size": None if size is None else size.value,
+        "data": data,
+        "output": out,
+        "config": config,
+    }
+    again = f"evodevo extend run {shlex.quote(system)}{_spelled({**of_system, **of_recipe, 'workers': workers})}"
+    again += "".join(f" --set {shlex.quote(one)}" for one in set or []) + store_option(store)
+    if is_recipe(system):
+        _refuse(of_system, f"{system} is a recipe", "a system")
+        flags = {"data": None if data is None else str(data)}
+        changes = overrides(config, set or [], flags)
+        run_recipe(
+            system,
+            size=(size or Size.quick).value,
+            store=store,
+            workers=workers,
+            changes=changes,
+            out=out,
+            json=json,
+            again=again,
+        )
+        return
+    _refuse({**of_recipe, "set": set or None}, f"{system} is no recipe", "a recipe")
     from evodevo.runs.extend_running import run_system
 
-    again = _again(system, agents, tasks, cycles, workers, free, test, store)
-    with choose(json=json) as view, _Stopping(view) as stopping:
+    with choose(json=json) as view, Stopping(view) as stopping:
         try:
             ended = run_system(
                 system,
-                agents=words_of(agents),
+                agents=words_of(agents or "single"),
                 tasks=words_of(tasks or ""),
-                cycles=cycles,
-                workers=workers,
+                cycles=1 if cycles is None else cycles,
+                workers=1 if workers is None else workers,
                 schedule="free" if free else "rounds",
                 test=test,
                 store=store,
@@ -92,69 +131,22 @@ def present(ended: Ended, view: View, *, json: bool) -> None:
     output.table(columns, table, right=("cycles", "validation", "test", "parameters"))
 
 
-def _again(
-    system: str,
-    agents: str,
-    tasks: str | None,
-    cycles: int,
-    workers: int,
-    free: bool,
-    test: bool,
-    store: Path,
-) -> str:
-    """The command that goes on."""
-    options = [
-        *(["--agents", agents] if agents != "single" else []),
-        *(["--tasks", tasks] if tasks else []),
-        *(["--cycles", str(cycles)] if cycles != 1 else []),
-        *(["--workers", str(workers)] if workers != 1 else []),
-        *(["--free"] if free else []),
-        *(["--test"] if test else []),
+def _spelled(options: dict[str, Any]) -> str:
+    """Options as a command line has them."""
+    words = [
+        word
+        for name, value in options.items()
+        if value is not None
+        for word in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
     ]
-    return f"evodevo extend run {shlex.join([system, *options])}{store_option(store)}"
+    return f" {shlex.join(words)}" if words else ""
+
+
+def _refuse(options: dict[str, Any], why: str, whose: str) -> None:
+    given = [f"--{name}" for name, value in options.items() if value is not None]
+    if given:
+        raise UsageError(f"{why}; {', '.join(given)} is of {whose}.")
 
 
 def _say_how_to_go_on(command: str) -> None:
     output.words(f"what was finished is safe. Go on with: {command}")
-
-
-class _Stopping:
-    """While it lasts, Ctrl-C once ends the run safely, twice at once; SIGTERM ends it safely."""
-
-    def __init__(self, view: View) -> None:
-        self.terminated = False
-        self._session: Session | None = None
-        self._view = view
-        self._presses = 0
-        self._before: dict[signal.Signals, Any] = {}
-
-    def begin(self, session: Session) -> None:
-        """Agents are about to run; from now on they can be stopped."""
-        self._view.begin(session)
-        self._session = session
-
-    def __enter__(self) -> _Stopping:
-        self._before = {
-            signal.SIGINT: signal.signal(signal.SIGINT, self._interrupt),
-            signal.SIGTERM: signal.signal(signal.SIGTERM, self._terminate),
-        }
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for one, handler in self._before.items():
-            signal.signal(one, handler)
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        self._presses += 1
-        if self._session is None or self._presses > 1:
-            raise KeyboardInterrupt
-        self._session.stop()
-        self._view.say("stopping; children that are under way are trained again when it goes on. Ctrl-C: at once.")
-
-    def _terminate(self, number: int, frame: FrameType | None) -> None:
-        self.terminated = True
-        if self._session is None:
-            raise TerminatedError
-        self._session.stop()

@@ -1,0 +1,254 @@
+"""``evodevo extend run RECIPE``: systems that a recipe makes, lets run and compares."""
+
+from __future__ import annotations
+
+import json as plain
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.extend.live import BAR, REDRAW_SECONDS, fate
+from evodevo.cli.extend.stopping import Stopping
+from evodevo.cli.failures import TerminatedError
+from evodevo.cli.files import write_text
+from evodevo.cli.standing import duration
+from evodevo.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+    from evodevo.runs.multitask_course import RecipeSession
+    from evodevo.runs.multitask_results import RecipeResult
+
+SUFFIXES = (".csv", ".json")
+
+
+def is_recipe(name: str) -> bool:
+    """Whether ``extend run`` takes it for a recipe."""
+    from evodevo.recipes.base import RECIPES
+
+    return name in RECIPES
+
+
+def run_recipe(
+    name: str,
+    *,
+    size: str,
+    store: Path,
+    workers: int | None,
+    changes: dict[str, Any],
+    out: Path | None,
+    json: bool,
+    again: str,
+) -> None:
+    """Run a recipe, show it, and print what it found; what was found before is printed at once.
+
+    Args:
+        name: of the recipe.
+        size: quick or full.
+        store: its folder.
+        workers: children at a time; None leaves it to the recipe.
+        changes: nested settings.
+        out: a .csv or .json file that gets the results.
+        json: events on stdout.
+        again: the command that goes on.
+
+    Raises:
+        UsageError: no recipe of systems, or no such kind of file.
+    """
+    if out is not None and out.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"results are written as {' or '.join(SUFFIXES)}; {out} is neither.")
+    from evodevo.runs import multitask_recipes
+
+    with _choose(json=json) as view, Stopping(view) as stopping:
+        try:
+            result = multitask_recipes.run_recipe(
+                name,
+                size=size,
+                store=store,
+                workers=workers,
+                overrides=changes,
+                listener=view.hear,
+                on_start=stopping.begin,
+            )
+        except (KeyboardInterrupt, TerminatedError):
+            view.end()
+            output.words(f"what was finished is safe. Go on with: {again}")
+            raise
+    if result.state == "interrupted":
+        output.words(f"what was finished is safe. Go on with: {again}")
+        raise typer.Exit(ExitCode.TERMINATED if stopping.terminated else ExitCode.INTERRUPTED)
+    if json:
+        view.hear("finished", {"result": dict(result.document)})
+    else:
+        _present(result)
+    if out is not None:
+        csv = out.suffix.lower() == ".csv"
+        write_text(out, result.csv if csv else plain.dumps(dict(result.document), indent=1, allow_nan=False) + "\n")
+
+
+def _present(result: RecipeResult) -> None:
+    for table in result.tables:
+        output.line(table.title)
+        output.table(table.columns, table.rows, right=table.columns[table.left :])
+        output.line()
+    for note in result.notes:
+        output.words(note)
+
+
+class RecipeView:
+    """Plain lines: the plan, one per comparison, one per child."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.session: RecipeSession | None = None
+        self.wanted = self.done = 0
+        self.place = "preparation"
+        self._clock = clock
+        self._begun = clock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def begin(self, session: RecipeSession) -> None:
+        """Its systems are about to run."""
+        self.session = session
+        self.say(f"recipe {session.recipe} {session.size}   systems {session.label}.*")
+
+    def hear(self, kind: str, facts: dict[str, Any]) -> None:
+        """What the listener is told."""
+        if kind == "plan":
+            self.wanted, self.done, self._begun = int(facts["children"]), 0, self._clock()
+        elif kind == "child":
+            self.done += 1
+        elif kind in ("arm", "variant"):
+            self.place = f"{kind} {facts[kind]}, seed {facts['seed']}"
+        self.show(kind, facts)
+
+    def show(self, kind: str, facts: dict[str, Any]) -> None:
+        """Show what has changed."""
+        if kind == "plan":
+            output.words(facts["words"])
+        elif kind in ("arm", "variant"):
+            output.words(f"{self.place}   {facts['system']}")
+        elif kind == "child":
+            output.words(f"{self.done} of {self.wanted}  {facts['agent']:<36}  {fate(facts)}  {self.time_left}")
+
+    @property
+    def time_left(self) -> str:
+        """At the pace so far."""
+        left = max(0, self.wanted - self.done)
+        seconds = left * (self._clock() - self._begun) / self.done if self.done and self.wanted else None
+        return f"time left {duration(seconds)}"
+
+    def say(self, text: str) -> None:
+        """A sentence to the user."""
+        output.words(text)
+
+    def end(self) -> None:
+        """Nothing more is to come."""
+
+
+class _Events(RecipeView):
+    """Newline-delimited JSON on stdout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._deaf = False
+
+    def begin(self, session: RecipeSession) -> None:
+        self.session = session
+        self.show("begin", {"recipe": session.recipe, "size": session.size, "systems": session.label})
+
+    def show(self, kind: str, facts: dict[str, Any]) -> None:
+        if self._deaf:
+            return
+        try:
+            output.event({"schema": "evodevo.event/1", "type": kind, **facts})
+        except output.ReaderGoneError:
+            self._deaf = True
+            if self.session is not None:
+                self.session.stop()
+
+
+class _Live(RecipeView):
+    """One live region: how far the recipe is, and what came last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawn = 0.0
+        self._drawing = False
+        self._live: Live | None = None
+        self._plan = self._last = self._said = ""
+
+    def begin(self, session: RecipeSession) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.session = session
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._live.start()
+        self._draw()
+
+    def show(self, kind: str, facts: dict[str, Any]) -> None:
+        if kind == "plan":
+            self._plan = facts["words"]
+        elif kind == "child":
+            self._last = f"{facts['agent']}  {fate(facts)}"
+        if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("plan", "arm", "variant"):
+            self._draw()
+
+    def say(self, text: str) -> None:
+        self._said = text
+        self._draw()
+
+    def end(self) -> None:
+        if self._live is not None:
+            self._draw()
+            self._live.stop()
+            self._live = None
+
+    def _draw(self) -> None:
+        # ``say`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
+        if self._live is None or self._drawing or self.session is None:
+            return
+        self._drawing = True
+        try:
+            self._drawn = self._clock()
+            self._live.update(self._picture(), refresh=True)
+        finally:
+            self._drawing = False
+
+    def _picture(self) -> Any:
+        from rich.console import Group
+        from rich.text import Text
+
+        assert self.session is not None
+        full = round(BAR * min(1.0, self.done / self.wanted)) if self.wanted else 0
+        bar = Text("━" * full, style="green") + Text("━" * (BAR - full), style="bright_black")
+        parts = [
+            Text(f"recipe {self.session.recipe} {self.session.size}   systems {self.session.label}.*", style="bold"),
+            Text(self._plan),
+            bar + Text(f"  {self.done} of {self.wanted or '?'} children  {self.time_left}"),
+            Text(f"{self.place}   {output.one_line(self._last)}"),
+        ]
+        return Group(*parts, *([Text(self._said, style="yellow")] if self._said else []))
+
+
+def _choose(*, json: bool) -> RecipeView:
+    if json:
+        return _Events()
+    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return _Live() if terminal and output.has_unicode(sys.stderr) else RecipeView()
