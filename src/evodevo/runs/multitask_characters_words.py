@@ -114,11 +114,13 @@ def _target(end: CharactersEnd) -> dict[str, Any] | None:
 def _summary(target: dict[str, Any] | None) -> tuple[str, ...]:
     if target is None:
         return ()
-    return (
-        f"target {'reached' if target['reached'] else 'not reached'}: (d) is {points(target['difference'])} points from"
+    reached = "reached" if target["reached"] else "not reached"
+    words = (
+        f"target {reached}: (d) is {points(target['difference'])} points from"
         f" (b), with {percent(target['share'])} % of its parameters per task (at most {percent(TARGET_SHARE)} %);"
-        f" {percent(target['share_without_the_root_of_fine_tuning'])} % where the root is not counted for (b).",
+        f" {percent(target['share_without_the_root_of_fine_tuning'])} % where the root is not counted for (b)."
     )
+    return (words,)
 
 
 def _without_root(one: ArmEnd, end: CharactersEnd) -> float:
