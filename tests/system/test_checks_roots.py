@@ -104,11 +104,9 @@ def test_a_checkpoint_whose_shape_does_not_fit_is_one_clear_error_and_nothing_is
     deep = {**options, "hyperparameters": {**SIZES, "num_layers": {"values": [0, 1], "default": 1}}}
     with pytest.raises(UsageError, match=r"num_layers.*got 2"):
         system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=deep))
+    odd = {**options, "hyperparameters": {**SIZES, "ds_image_size": {"values": [10], "default": 10}}}
     with pytest.raises(UsageError, match="patches of 4"):
-        sizes = {**SIZES, "ds_image_size": {"values": [10], "default": 10}}
-        system.add_root(
-            "VitTiny", "checkpoint", AgentSettings(classes=0, options={**options, "hyperparameters": sizes})
-        )
+        system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=odd))
     assert not [one for one in system.agents() if one.settings["root"]]
     system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=options))
     whole = (folder / "config.json").read_text()
