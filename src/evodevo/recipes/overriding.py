@@ -56,6 +56,8 @@ def own_data(given: Values) -> tuple[str | None, Values]:
         return None, given
     rest = {name: value for name, value in settings.items() if name != "data"}
     others = {name: value for name, value in given.items() if name != "data"}
+    if not settings:  # recipes of systems have no settings of one task
+        return str(data), others
     return str(data), {**others, "evaluation": {**evaluation, "task_settings": rest}}
 
 
