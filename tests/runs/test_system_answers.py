@@ -18,11 +18,22 @@ from evodevo.evaluation.path_evaluation import open_path
 from evodevo.evaluation.path_settings import PathRequest
 from evodevo.models.multipath import Multipath
 from evodevo.runs.system_answers import SystemAnswerer, chosen_path, find_system, open_answerer, path_request
+from evodevo.runs.system_exporting import subject_of
 from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.system.core import System
 from evodevo.system.settings import AgentSettings
-from evodevo.testing.answering import CLASSES, COLOURS, MULTI, NAME, SHAPES, SIZES, answering_system
+from evodevo.testing.answering import (
+    CLASSES,
+    COLOURS,
+    LETTERS,
+    MULTI,
+    NAME,
+    SHAPES,
+    SIZES,
+    answering_system,
+    answering_texts,
+)
 from evodevo.training.path_values import DataValues
 
 SINGLE = f"VitTiny~{SHAPES}"
@@ -69,6 +80,22 @@ def test_without_anything_recorded_classes_are_numbers_and_images_are_the_paths_
         assert answerer.classes == ("0", "1", "2")
         assert (answerer.samples.only.height, answerer.samples.only.channels) in ((8, 3), (16, 3))  # type: ignore[union-attr]
         assert len(answerer.predict(pictures(2, (5, 9)))) == 2
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_texts_are_read_as_bytes_without_the_data_of_their_task(tmp_path: Path, recorded: bool) -> None:
+    answering_texts(tmp_path / "runs", recorded=recorded)
+    with Store.open(tmp_path / "runs", "ro", create=False) as store:
+        answerer = open_answerer(store, LETTERS, "style", cache_folder=tmp_path / "cache")
+        assert answerer.classes == (("prose", "verse") if recorded else ("0", "1"))
+        one, other, again = answerer.predict(["Shall I compare thee", "Grüße", {"text": "Grüße"}])
+        assert one.probabilities != other.probabilities
+        assert again.probabilities == pytest.approx(dict(other.probabilities), abs=1e-6)
+        assert answerer.predict(["Grüße"])[0].probabilities == pytest.approx(dict(other.probabilities), abs=1e-6)
+        with pytest.raises(UsageError, match="image"):
+            answerer.predict([np.zeros((4, 4), np.uint8)])
+        with pytest.raises(UsageError, match="reads text"):
+            subject_of(answerer)
 
 
 def test_a_file_answers_as_its_pixels_whatever_the_form(opened: Store, tmp_path: Path) -> None:

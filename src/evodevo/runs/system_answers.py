@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.registry import enable_packages
-from evodevo.runs.system_samples import OwnSamples, Sample, SampleReader
+from evodevo.runs.system_samples import OwnSamples, Sample, SampleReader, own_input
 from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.system_base import SystemRow
 from evodevo.system.base import Known
 from evodevo.system.core import System
 from evodevo.system.settings import AgentSettings
+from evodevo.tasks.base import InputSpec
 
 AT_ONCE = 64
 NEGLIGIBLE = 1e-3
@@ -109,7 +110,7 @@ class SystemAnswerer:
         self.precision = decide(device)
         self.built = _build(system, known, self.precision)
         self._skip(skip_below)
-        self.samples = SampleReader(settings, self._own_size(), cache_folder)
+        self.samples = SampleReader(settings, self._own_input(), cache_folder)
         names = self.samples.class_names()
         self.named = len(names) == known.path.classes
         self.classes = names if self.named else tuple(map(str, range(known.path.classes)))
@@ -179,15 +180,14 @@ class SystemAnswerer:
             bar = max(below, model.structure.skip_below) if below else 0.0
             model.structure = model.structure.model_copy(update={"skip_below": bar})
 
-    def _own_size(self) -> tuple[int, int] | None:
-        """Side and channels of the images that the path, or the main path in it, reads; None where it reads others."""
+    def _own_input(self) -> InputSpec | None:
+        """What the path, or the main path in it, reads."""
         from evodevo.spaces.path_families import structure_of
 
         path = self.known.path
         if path.paths:
             path = self.system.library.by_number(path.paths[0].agent, path.paths[0].number).path
-        said = structure_of(path).input_spec
-        return (said["size"][0], said["channels"]) if said.get("modality") == "image" else None
+        return own_input(structure_of(path).input_spec)
 
 
 def open_answerer(

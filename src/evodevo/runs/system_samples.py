@@ -24,13 +24,16 @@ from evodevo.tasks import own_samples
 from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
 from evodevo.tasks.multitask import MultitaskSettings, MultitaskTask
 from evodevo.tasks.pixels import SUFFIXES, uniform
+from evodevo.tasks.tokenizers import ByteTokenizer
 
 Sample = str | Path | NDArray[np.uint8] | Mapping[str, str]
 """An image file, an image (height, width) or (height, width, 1 or 3) of bytes, a text where the task reads texts, or
 all inputs of a sample by name."""
 COLUMNS = {"image": ("image", "image_path", "path", "file"), "tokens": ("text",)}
 """Modality -> columns of a table that hold it, where none is called as the input is."""
-PATH_INPUT = "image"
+_BYTES = ByteTokenizer()
+_MOST_BYTES = 8
+"""Of a token, where a path's own length is all that is known."""
 
 
 class OwnSamples(SampleTask):
@@ -74,14 +77,14 @@ class SampleReader:
 
     Args:
         settings: of the agent that is asked.
-        size: height and width, and channels, of images where nobody recorded those of the task: the path's own.
+        own: what the path itself reads, for tasks of which nobody recorded anything; None where it cannot be said.
         cache_folder: of prepared data, which hold the words of tasks of texts; None is the user's.
     """
 
-    def __init__(self, settings: AgentSettings, size: tuple[int, int] | None, cache_folder: Path | None = None) -> None:
+    def __init__(self, settings: AgentSettings, own: InputSpec | None, cache_folder: Path | None = None) -> None:
         self._settings, self._cache_folder = settings, cache_folder
         self._task: MultitaskTask | None = None
-        self.inputs = self._recorded() or self._opened() or self._own(size)
+        self.inputs = self._recorded() or self._opened() or _alone(own)
 
     @property
     def only(self) -> InputSpec | None:
@@ -137,6 +140,10 @@ class SampleReader:
         return {name: one for name, one in found.items() if not name.endswith("/present")}
 
     def _encode(self, name: str, text: str) -> NDArray[np.int64]:
+        """Ids of a text; bytes need no data of the task, as words do."""
+        (spec,) = (one for one in self.inputs if one.name == name)
+        if spec.vocabulary == len(_BYTES.token_bytes()):
+            return _BYTES.encode(text)[: spec.length]
         return self._whole_task().encode(name, text)
 
     def _table(self, place: Path) -> Iterator[tuple[str, Sample]]:
@@ -176,12 +183,6 @@ class SampleReader:
         except (DataError, NotFoundError):
             return ()
 
-    def _own(self, size: tuple[int, int] | None) -> tuple[InputSpec, ...]:
-        if size is None:
-            raise DataError("the data of this task are gone, and nobody recorded what a sample of it holds.")
-        side, channels = size
-        return (InputSpec(PATH_INPUT, "image", height=side, width=side, channels=channels),)
-
     def _whole_task(self) -> MultitaskTask:
         if self._task is None:
             own = validate(MultitaskSettings, self._settings.task, what="settings of the task")
@@ -196,6 +197,25 @@ class SampleReader:
             return self._whole_task().outputs[0].names
         except (DataError, NotFoundError):
             return ()
+
+
+def own_input(said: Mapping[str, Any]) -> InputSpec | None:
+    """What a path reads, out of its own input specification; None where that is neither an image nor a text.
+
+    A text is handed out in more bytes than the path has tokens, since one token may stand for several.
+    """
+    if said.get("modality") == "image":
+        side, channels = said["size"][0], said["channels"]
+        return InputSpec("image", "image", height=side, width=side, channels=channels)
+    if said.get("modality") == "tokens":
+        return InputSpec("text", "tokens", length=_MOST_BYTES * said["length"], vocabulary=len(_BYTES.token_bytes()))
+    return None
+
+
+def _alone(own: InputSpec | None) -> tuple[InputSpec, ...]:
+    if own is None:
+        raise DataError("the data of this task are gone, and nobody recorded what a sample of it holds.")
+    return (own,)
 
 
 def _pixels(image: NDArray[Any], spec: InputSpec) -> NDArray[np.uint8]:

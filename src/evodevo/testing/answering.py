@@ -27,7 +27,7 @@ from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.tasks.base import InputSpec
 from evodevo.training.precision import decide
 
-NAME = "gallery"
+NAME, LETTERS = "gallery", "letters"
 SHAPES, COLOURS = "shapes", "colours"
 CLASSES: Mapping[str, tuple[str, ...]] = {SHAPES: ("circle", "square", "a | star"), COLOURS: ("red", "blue")}
 INPUTS: Mapping[str, InputSpec] = {
@@ -56,6 +56,27 @@ def answering_system(folder: Path, *, recorded: bool = True, more: Mapping[str, 
             system.add_agent(kind, task, _settings(kind, task, recorded))
         for task, settings in (more or {}).items():
             system.add_agent("VitTiny", task, settings)
+        with SerialExecutor(evaluators={"path": _drawn, "path_root": evaluate_root}) as executor:
+            system.run(system.agents(), 1, executor)
+
+
+def answering_texts(folder: Path, *, recorded: bool = True) -> None:
+    """As ``answering_system``: the system ``letters`` with one task of texts as bytes."""
+    sizes = {"num_layers": {"values": [0, 1], "default": 1}, "ds_length": {"values": [16, 32], "default": 32}}
+    root = {"structure": {"width": 8, "heads": 2, "hidden": 8}, "hyperparameters": sizes}
+    agent = AgentSettings(
+        classes=2,
+        task={"source": "text_labels", "data": "/nowhere/at/all"},
+        options={"hyperparameters": sizes},
+        modalities=("tokens:bytes",),
+        class_names=("prose", "verse") if recorded else (),
+        inputs=(asdict(InputSpec("text", "tokens", length=64, vocabulary=256)),) if recorded else (),
+    )
+    with Store.open(folder) as store:
+        cycle = CycleSettings(samples=1, generation_size=1)
+        system = System.create(store, LETTERS, seed=5, settings=SystemSettings(cycle=cycle))
+        system.add_root("TextTiny", "random_init", AgentSettings(classes=0, options=root))
+        system.add_agent("TextTiny", "style", agent)
         with SerialExecutor(evaluators={"path": _drawn, "path_root": evaluate_root}) as executor:
             system.run(system.agents(), 1, executor)
 
