@@ -20,6 +20,7 @@ from evodevo.system.forking import fork
 from evodevo.system.measuring import Measured, measure, measured
 from evodevo.system.recorded import deciding
 from evodevo.system.running import Listener
+from evodevo.system.schedule import past
 from evodevo.system.settings import AgentSettings, SystemSettings
 from evodevo.tasks.multitask import MultitaskTask
 from evodevo.tasks.token_cache import default_folder
@@ -228,7 +229,8 @@ class Course:
     def run(self, system: System, agents: Sequence[AgentRow], cycles: int) -> None:
         """Let agents run until each has ended so many cycles."""
         self.check()
-        if all(len([one for one in system.recorded() if one[0] == agent.name]) >= cycles for agent in agents):
+        before = past(self.store, system.row.id)
+        if all(before.finished(agent) >= cycles for agent in agents):
             return
         self.session.system = system
         state = system.run(agents, cycles, self.executor, cache=self.cache).state

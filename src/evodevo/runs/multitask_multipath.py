@@ -185,7 +185,7 @@ def _variant(
         known = system.best(agent.task, agent=agent.name)
         test = course.measured(system, known)
         weight = _main_weight(variant, test)
-        same = _answers_as_main(course, system, known, test) if known.path.paths else None
+        same = _answers_as_main(course, base, known, test) if known.path.paths else None
         collapsed = None if same is None else same or (weight is not None and weight > ALONE)
         found[task.name] = End(known, test, weight, collapsed, course.spent(system, [agent], since=since))
     return found
@@ -214,7 +214,7 @@ def _main_weight(variant: Variant, test: Measured) -> float | None:
     return test.weights[0]
 
 
-def _answers_as_main(course: Course, system: System, known: Known, test: Measured) -> bool:
-    main = known.path.paths[0]
-    alone = course.measured(system, system.library.by_number(main.agent, main.number))
+def _answers_as_main(course: Course, base: System, known: Known, test: Measured) -> bool:
+    main = known.path.paths[0]  # as old as the copy: nobody but the variant's own agent has run since
+    alone = course.measured(base, base.library.by_number(main.agent, main.number))
     return alone.answers == test.answers

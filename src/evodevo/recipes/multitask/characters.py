@@ -44,8 +44,8 @@ def characters(size: Size, data: str | None = None) -> CharactersSettings:
     return CharactersSettings(
         system=SystemPlan(tasks=tasks, root=root, agent=agents_of(size, data)),
         study=StudyPlan(
-            cycles=4 if full else 2,
-            cycle=CycleSettings(samples=16 if full else 8, generation_size=4),
+            cycles=8 if full else 2,  # tasks learn of each other between cycles
+            cycle=CycleSettings(samples=8, generation_size=4),
         ),
         evaluation=EvaluationPlan(
             training=PathTrainingSettings(

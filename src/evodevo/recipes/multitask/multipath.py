@@ -60,14 +60,14 @@ def multipath(size: Size, data: str | None = None) -> MultipathRecipeSettings:
         study=StudyPlan(
             copies=5,
             cycles=2 if full else 1,
-            extra=4 if full else 1,
+            extra=2 if full else 1,
             cycle=CycleSettings(samples=16 if full else 4, generation_size=4),
         ),
         evaluation=EvaluationPlan(
             training=PathTrainingSettings(
                 batch=256 if full else 64,
                 validations=4 if full else 2,
-                most_between=8000 if full else 1500,
+                most_between=4000 if full else 1500,
                 device="cpu",
             ),
             root_validations=20 if full else 10,
