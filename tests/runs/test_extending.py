@@ -14,7 +14,7 @@ from PIL import Image
 from evodevo.errors import DataError, EvodevoError, NotFoundError, RunOwnedError, UsageError
 from evodevo.runs import extend_running, extending
 from evodevo.runs.extend_running import Session, run_system
-from evodevo.runs.extending import add_task, create_system, withdraw
+from evodevo.runs.extending import add_root, add_task, create_system, withdraw
 from evodevo.storage import Store
 from evodevo.system.core import System
 from evodevo.testing.system_paths import ROOT, SIZES, Trainer, executor_of, told
@@ -136,6 +136,28 @@ def test_a_pretrained_root_is_called_after_its_task(tmp_path: Path) -> None:
     assert made.agent.name == "VitTiny~root_model~digits"
     assert made.agent.settings["classes"] == 10
     assert sum(made.samples.values()) == 1797
+
+
+def test_a_system_may_have_roots_of_several_classes(busy: Path) -> None:
+    own = {"task": {"source": "text_labels"}}
+    made = add_root("zoo", root="pretrain:topics", kind="TextTiny", overrides=own, store=busy)
+    assert made.agent.name == "TextTiny~root_model~topics"
+    assert made.agent.settings["modalities"] == ["tokens:bytes"]
+    with pytest.raises(UsageError, match="--class"):
+        add_task("zoo", "digits_more", store=busy)
+    (more,) = add_task("zoo", "digits_more", kind="VitTiny", store=busy)
+    assert more.agent.name == "VitTiny~digits_more"
+    (texts,) = add_task("zoo", "topics", kind="TextTiny", source="text_labels", store=busy)
+    assert texts.agent.settings["classes"] == 20
+    for change, says in (
+        ({"root": "pretrain:topics", "kind": "TextTiny", "overrides": own}, "already"),
+        ({"root": "pretrain:topics", "kind": "VitTiny", "overrides": own}, "tokens"),
+        ({"kind": "VitTiny"}, "already"),
+    ):
+        before = names(busy)
+        with pytest.raises(UsageError, match=says):
+            add_root("zoo", store=busy, **change)
+        assert names(busy) == before
 
 
 # Add

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
+from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.registry import enable_packages
-from evodevo.runs.extend_checks import check_class, check_modalities, check_name, check_new, check_root, checked_name
+from evodevo.runs.extend_checks import check_class, check_modalities, check_name, check_new, check_root
+from evodevo.runs.extend_roots import RANDOM, plan_root
 from evodevo.runs.extend_settings import (
     MULTI,
     check_training,
@@ -27,12 +28,10 @@ from evodevo.settings import merge, validate
 from evodevo.storage import Store
 from evodevo.storage.system_base import AgentRow
 from evodevo.system.base import AGENTS, IMPORT
-from evodevo.system.core import ROOT_TASK, System
+from evodevo.system.core import System
 from evodevo.system.schedule import is_root
-from evodevo.system.settings import AgentSettings, SystemSettings
+from evodevo.system.settings import SystemSettings
 
-RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
-ROOTS = (RANDOM, PRETRAIN, CHECKPOINT)
 DEFAULT_CLASS = "VitT3"
 
 
@@ -87,28 +86,44 @@ def create_system(
     check_training(settings.training)
     enable_packages(settings.packages)
     check_name(name)
-    check_class(kind)
-    how, word = _root(root)
-    if "cycle" in own:
-        raise UsageError("a root has one cycle of one child; root.cycle cannot be set.")
-    agent = AgentSettings(classes=0)
-    samples = _no_samples()
-    if how == PRETRAIN:
-        checked_name(kind, f"{ROOT_TASK}/{word}")
-        agent, samples = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
-    elif data is not None or "task" in own:
-        raise UsageError(f"only a root that is pretrained has data; {root} has none. Say --root pretrain:NAME.")
-    agent = with_own(kind, agent, settings, own)
-    if how == CHECKPOINT:
-        agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})
+    planned = plan_root(root, kind, data, own, settings, cache_folder)
 
     def make(opened: Store) -> AgentRow:
-        return _system(opened, name, seed, settings).add_root(kind, how, agent, name=word if how == PRETRAIN else None)
+        return planned.add_to(_system(opened, name, seed, settings))
 
     with Store.memory() as rehearsal:
         make(rehearsal)
     with Store.open(store) as opened:
-        return Made(name, make(opened), samples)
+        return Made(name, make(opened), planned.samples)
+
+
+def add_root(
+    system: str,
+    *,
+    root: str = RANDOM,
+    data: str | Path | None = None,
+    kind: str = DEFAULT_CLASS,
+    overrides: Mapping[str, Any] | None = None,
+    store: str | Path = "runs",
+    cache_folder: Path | None = None,
+) -> Made:
+    """One more root in a system that exists: of another class, or trained on another task.
+
+    Args:
+        system: its name, id, or the beginning of one.
+        root, data, kind, store, cache_folder: as for ``create_system``.
+        overrides: nested settings of the root, as those under ``root`` there.
+
+    Raises:
+        UsageError, DataError: something cannot be used; nothing was recorded then.
+        NotFoundError: no such system.
+    """
+    with Store.open(store, create=False) as opened:
+        found = open_system(opened, system)
+        planned = plan_root(root, kind, data, dict(overrides or {}), found.settings, cache_folder)
+        with Store.memory() as rehearsal:
+            planned.add_to(System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings))
+        return Made(found.row.name, planned.add_to(found), planned.samples)
 
 
 def add_task(
@@ -284,17 +299,3 @@ def _system(store: Store, name: str, seed: int, settings: SystemSettings) -> Sys
             if (found.row.seed, found.settings) == (seed, settings):
                 return found
     return System.create(store, name, seed=seed, settings=settings)
-
-
-def _root(text: str) -> tuple[str, str]:
-    how, colon, word = text.partition(":")
-    if how not in ROOTS:
-        raise unknown_name("root", how, ROOTS)
-    if bool(word) != (how != RANDOM) or (colon and how == RANDOM):
-        raise UsageError(f"a root is random_init, pretrain:NAME or checkpoint:FOLDER; got {text[:80]!r}.")
-    if how == CHECKPOINT:
-        folder = Path(word).expanduser().resolve()
-        if not folder.is_dir():
-            raise NotFoundError(f"no folder of a checkpoint at {folder}.")
-        return CHECKPOINT, str(folder)
-    return (PRETRAIN, word) if how == PRETRAIN else (RANDOM, "")

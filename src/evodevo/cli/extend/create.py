@@ -12,6 +12,7 @@ from evodevo.cli.extend.options import Document
 from evodevo.cli.options import DEFAULT_STORE, Assignments, ConfigFile, StoreFolder
 from evodevo.cli.overrides import overrides
 from evodevo.cli.running import store_option
+from evodevo.errors import UsageError
 
 
 def create(
@@ -25,7 +26,8 @@ def create(
     kind: Annotated[
         str, typer.Option("--class", metavar="CLASS", help="Class of agents: VitTiny, VitT3, VitB, Vit, ...")
     ] = "VitT3",
-    seed: Annotated[int, typer.Option(help="Of all chance in the system.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Of all chance in the system.  [default: 0]")] = None,
+    beside: Annotated[bool, typer.Option("--beside", help="One more root, in a system that exists.")] = False,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
     set: Assignments = None,
@@ -37,9 +39,20 @@ def create(
     The root itself is made, or trained, when agents run for the first time.
     """
     changes = overrides(config, set or [], {})
-    from evodevo.runs.extending import create_system
+    from evodevo.runs import extending
 
-    made = create_system(system, root=root, data=data, kind=kind, seed=seed, overrides=changes, store=store)
+    if beside:
+        own = changes.pop("root", {})
+        if changes or seed is not None:
+            given = ", ".join([*changes, *([] if seed is None else ["seed"])])
+            raise UsageError(
+                f"a system keeps its settings and its seed: with --beside, only root.* is set, not {given}."
+            )
+        made = extending.add_root(system, root=root, data=data, kind=kind, overrides=own, store=store)
+    else:
+        made = extending.create_system(
+            system, root=root, data=data, kind=kind, seed=seed or 0, overrides=changes, store=store
+        )
     if json:
         facts = {
             "system": made.system,
