@@ -1,0 +1,186 @@
+"""The laws of a kind of path at work; a test inherits them and says what is asked of a worker.
+
+A kind is a row of ``evaluation.path_kinds.KINDS``. Whatever it builds, only what the request lets learn is new
+afterwards, everything follows from the request, and what is stated is what is counted.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path as Folder
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.evaluation.path_evaluation import evaluate_path, measure_path, open_path
+from evodevo.evaluation.path_kinds import FROZEN, KINDS, Samples
+from evodevo.evaluation.path_parts import count_parameters
+from evodevo.evaluation.path_settings import PathRequest
+from evodevo.settings import validate
+from evodevo.spaces.path import Path
+from evodevo.spaces.path_families import FAMILIES, structure_of
+from evodevo.storage.blobs import FolderPool
+from evodevo.training.path_values import DataValues
+
+Request = dict[str, Any]
+TRAINING = {"validations": 2, "most_between": 400, "validation_cap": 80, "device": "cpu"}
+"""For a class that has none of its own."""
+
+
+class PathKindTests(ABC):
+    """Laws of one kind.
+
+    Attributes:
+        kind: a row of ``KINDS``.
+    """
+
+    kind: str
+
+    @abstractmethod
+    def request(self, place: dict[str, str]) -> Request:
+        """A child to be trained: some of its components learn, at least one begins anew.
+
+        Args:
+            place: ``blobs`` and ``cache``, folders; blobs that the request names are put there.
+        """
+
+    @pytest.fixture
+    def place(self, tmp_path: Folder) -> dict[str, str]:
+        return {"blobs": str(tmp_path / "blobs"), "cache": str(tmp_path / "cache")}
+
+    @pytest.fixture
+    def asked(self, place: dict[str, str]) -> tuple[Request, dict[str, Any]]:
+        """The request, and what became of it."""
+        request = self.request(place)
+        answer = _ask(request)
+        assert answer["reason"] is None, answer["detail"]
+        return request, answer
+
+    def test_it_is_a_row_of_the_table(self, place: dict[str, str]) -> None:
+        request = validate(PathRequest, self.request(place), what="a request")
+        assert self.kind in KINDS
+        assert request.path.kind == self.kind
+        plain = canonical.loads(canonical.dumps(request.model_dump(mode="json")).encode())
+        assert validate(PathRequest, plain, what="a request") == request
+
+    def test_everything_follows_from_the_request(self, asked: tuple[Request, dict[str, Any]]) -> None:
+        request, answer = asked
+        assert {**_ask(request), "seconds": 0} == {**answer, "seconds": 0}
+        assert _ask({**request, "seed": request["seed"] + 1})["components"] != answer["components"]
+
+    def test_only_what_is_asked_for_learns_and_becomes_new_blobs(self, asked: tuple[Request, dict[str, Any]]) -> None:
+        request, answer = asked
+        learning = {role for role, one in request["components"].items() if one.get("train")}
+        assert set(answer["components"]) == learning
+        given = {one["digest"] for one in request["components"].values()}
+        assert given.isdisjoint(one["digest"] for one in answer["components"].values())
+        pool = FolderPool(Folder(request["blobs"]))
+        assert all(pool.verify(one) is None for one in pool.digests()), "no blob was written to"
+
+    def test_what_is_stated_is_counted(self, asked: tuple[Request, dict[str, Any]]) -> None:
+        request, answer = asked
+        built, _, _ = open_path(validate(PathRequest, request, what="a request"))
+        counted = {role: count_parameters(part) for role, part in built.components.items()}
+        trained = {role: one["parameters"] for role, one in answer["components"].items()}
+        assert trained == {role: counted[role] for role in trained}
+        assert answer["trainable"] == sum(trained.values())
+        assert answer["parameters"] == built.parameters >= sum(counted.values())
+        assert answer["flops"] == built.flops > 0
+        path = validate(Path, request["path"], what="a path")
+        if self.kind in FAMILIES:
+            family = FAMILIES.get(self.kind)
+            structure = structure_of(path)
+            stated = family.parameters(structure)
+            assert counted == {role: stated[role] for role in counted}
+            assert built.flops == family.flops(structure)
+
+    def test_what_was_kept_answers_as_it_was_measured(self, asked: tuple[Request, dict[str, Any]]) -> None:
+        request, answer = asked
+        kept = _kept(request, answer)
+        first, again = _logits(kept), _logits(kept)
+        assert torch.equal(first, again)
+        assert first.shape == (40, request["path"]["classes"])
+        assert not torch.equal(first, _logits(request)), "training has changed what it says"
+        assert _ask(kept)["evals"] == [answer["quality"]], "nothing learns: one look, at the same samples"
+        measured = _ask({**kept, "split": "test"}, measure_path)
+        assert 0 <= measured["accuracy"] <= 1
+        assert measured["samples"] >= 40
+
+    def test_below_its_bar_it_leaves_nothing(self, asked: tuple[Request, dict[str, Any]]) -> None:
+        request, answer = asked
+        pool = FolderPool(Folder(request["blobs"]))
+        before = set(pool.digests())
+        for bar, keep in ((answer["quality"], "above"), (np.nextafter(answer["quality"], 2.0), "reaches")):
+            found = _ask({**request, "bar": float(bar), "training": {**request["training"], "keep": keep}})
+            assert (found["reason"], found["improved"], found["components"]) == (None, False, {})
+        assert set(pool.digests()) == before
+
+    def test_a_damaged_or_missing_component_is_named(self, asked: tuple[Request, dict[str, Any]]) -> None:
+        request, answer = asked
+        kept = _kept(request, answer)
+        role, one = next(iter(answer["components"].items()))
+        kept["components"][role] |= {"source": "Class~task:7"}
+        file = FolderPool(Folder(request["blobs"])).path(one["digest"])
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.chmod(0o600)
+        file.write_bytes(data)
+        for _ in range(2):
+            found = _ask(kept)
+            assert found["reason"] == "damaged"
+            assert one["digest"] in found["detail"]
+            assert "Class~task:7" in found["detail"]
+            assert repr(role) in found["detail"]
+            file.unlink(missing_ok=True)
+
+    def test_another_number_of_classes_is_refused(self, place: dict[str, str]) -> None:
+        request = self.request(place)
+        request["path"] = {**request["path"], "classes": request["path"]["classes"] + 1}
+        with pytest.raises((UsageError, ValueError), match=r"classes|answers"):
+            _ask(request)
+
+    def test_inside_another_model_it_represents_as_it_does_alone(self, asked: tuple[Request, dict[str, Any]]) -> None:
+        """Check 19, where the kind has a row in ``FROZEN``: with its head and without, at any company."""
+        if self.kind not in FROZEN:
+            return
+        request, answer = asked
+        kept = validate(PathRequest, _kept(request, answer), what="a request")
+        digests = {role: one.digest or "" for role, one in kept.components.items()}
+        pool = FolderPool(Folder(kept.blobs))
+        _, task, _ = open_path(kept)
+        samples = Samples(task, "test", np.arange(40), DataValues(), 0, None)
+        whole, bare = (FROZEN.get(self.kind)(kept.path, digests, pool, head) for head in (True, False))
+        with torch.no_grad():
+            said, represented = (one.path({str(one.path.reads): one.read(samples)}) for one in (whole, bare))
+        torch.testing.assert_close(said, _logits(kept.model_dump(mode="json")), rtol=1e-5, atol=1e-6)
+        assert represented.shape == (40, bare.width)
+        assert whole.flops > bare.flops
+        canonical.dumps({"structure": dict(bare.structure), "preparation": dict(bare.preparation)})
+        assert not any(one.requires_grad for one in bare.path.parameters())
+
+
+def _ask(request: Request, what: Any = evaluate_path) -> dict[str, Any]:
+    answer = what(canonical.dumps(request).encode(), lambda message: None)
+    found: dict[str, Any] = canonical.loads(answer, what="the answer", max_bytes=1 << 26)
+    return found
+
+
+def _kept(request: Request, answer: dict[str, Any]) -> Request:
+    """The path that training made, nothing of which learns any more."""
+    parts = {role: {**one, "train": False, "how": "reference"} for role, one in request["components"].items()}
+    for role, one in answer["components"].items():
+        parts[role]["digest"] = one["digest"]
+    return {**request, "components": parts}
+
+
+def _logits(request: Request) -> Tensor:
+    built, task, _ = open_path(validate(PathRequest, request, what="a request"))
+    read = built.reader(task, "test", DataValues(), 0)
+    with torch.no_grad():
+        answer: Tensor = built.model.eval()(read(np.arange(40), None))
+    return answer
