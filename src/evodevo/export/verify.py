@@ -17,7 +17,7 @@ from evodevo.errors import VerificationError
 from evodevo.export.base import Exporter, ImageInput, Images, Subject
 from evodevo.randomness import generator
 
-TOLERANCE = 1e-5
+TOLERANCE = 1e-4
 """Of the largest difference of a logit, as a share of the largest logit, or of 1 where all are smaller."""
 SIZES = (1, 2, 5)
 """Samples of the probes: a graph that holds for one size alone would be found out."""

@@ -41,8 +41,8 @@ def _plain(x: Tensor, weight: Tensor) -> bool:
         x.device.type != "cpu"
         or x.dtype != torch.float32
         or weight.dtype != torch.float32
+        or torch.compiler.is_compiling()  # before any question about rows; see ``affine``
         or x.numel() < FEWEST_ROWS * x.shape[-1]
-        or torch.compiler.is_compiling()
         or torch.is_autocast_enabled("cpu")
         or torch._C._are_functorch_transforms_active()
         or torch._C._len_torch_dispatch_stack() > 0  # counters of FLOPs do not know oneDNN's product
