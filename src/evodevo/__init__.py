@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from evodevo.runs.archive import Archive as open
     from evodevo.runs.archive import Individual, Run
     from evodevo.runs.evolve import evolve, resume
+    from evodevo.runs.extend_running import run_system
+    from evodevo.runs.extending import add_task, create_system
     from evodevo.runs.growing import grow
     from evodevo.runs.training import train
     from evodevo.study import Study
+    from evodevo.system.core import System
 
 __version__ = "0.1.0"
 
@@ -24,11 +27,15 @@ _HOMES = {
     "Individual": "evodevo.runs:Individual",
     "Run": "evodevo.runs:Run",
     "Study": "evodevo.study:Study",
+    "System": "evodevo.system.core:System",
     "ZooClassifier": "evodevo.estimators:ZooClassifier",
+    "add_task": "evodevo.runs.extending:add_task",
+    "create_system": "evodevo.runs.extending:create_system",
     "evolve": "evodevo.runs:evolve",
     "grow": "evodevo.runs:grow",
     "open": "evodevo.runs:Archive",
     "resume": "evodevo.runs:resume",
+    "run_system": "evodevo.runs.extend_running:run_system",
     "train": "evodevo.runs:train",
 }
 
@@ -37,12 +44,16 @@ __all__ = [
     "Individual",
     "Run",
     "Study",
+    "System",
     "ZooClassifier",
     "__version__",
+    "add_task",
+    "create_system",
     "evolve",
     "grow",
     "open",
     "resume",
+    "run_system",
     "train",
 ]
 
