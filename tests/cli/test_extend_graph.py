@@ -76,7 +76,7 @@ def test_a_system_without_paths_says_so(folder: Path, tmp_path: Path, capsys: py
         (["zoo", "--model"], ExitCode.USAGE, "--task TASK"),
         (["zoo", "--at", "1", "--cycle", "1"], ExitCode.USAGE, "give one of them"),
         (["zoo", "--at", "77"], ExitCode.USAGE, "the last publication"),
-        (["zoo", "--cycle", "5"], ExitCode.USAGE, "have ended 1 cycles"),
+        (["zoo", "--cycle", "5"], ExitCode.USAGE, "have ended at most 1 cycles"),
         (["zoo", "-o", "x.png"], ExitCode.USAGE, "does not end with .svg"),
         (["young", "--at", "1"], ExitCode.USAGE, "has published nothing yet"),
     ],

@@ -59,10 +59,10 @@ def test_there_is_one_frame_for_each_round_and_the_last_is_now(system: System) -
     assert len(picture.moments) == len(rounds)
     assert [one.label for one in picture.moments] == [
         "the root",
-        "cycle 1 of VitTiny",
-        "cycle 2 of VitTiny",
-        "MultiVitTiny~a, cycle 1",
-        "MultiVitTiny~a, cycle 2",
+        "VitTiny after 1 cycle",
+        "VitTiny after 2 cycles",
+        "MultiVitTiny~a after 1 cycle",
+        "MultiVitTiny~a after 2 cycles",
     ]
     frames = picture.frames()
     assert frames[-1] == picture.frame()
@@ -78,10 +78,10 @@ def test_without_rounds_each_publication_is_a_frame() -> None:
 def test_a_cycle_is_the_last_state_before_anybody_ended_the_next(system: System) -> None:
     picture = Picture(system)
     first, second = picture.at_cycle(1), picture.at_cycle(2)
-    assert first.label == "cycle 1 of VitTiny"
+    assert first.label == "VitTiny after 1 cycle"
     assert second == picture.frame()
     for wrong in (0, 3):
-        with pytest.raises(UsageError, match="have ended 2 cycles"):
+        with pytest.raises(UsageError, match="have ended at most 2 cycles"):
             picture.at_cycle(wrong)
 
 

@@ -90,7 +90,7 @@ def cycle_chart(
     band = f", band: standard error over {most} {one_line(over, 60)}" if most > 1 else ""
     said = "; ".join(f"{one.name} {percent(rows[-1].mean)} %" for one, _, rows in found[:20])
     drawing = Drawing(width, height, f"{name} over cycles{band}. At the end: {said}")
-    draw_frame(drawing, frame, Axis("cycle"), Axis(name, minimise=False), whole_x=True)
+    draw_frame(drawing, frame, Axis("cycles ended"), Axis(name, minimise=False), whole_x=True)
     ends = [frame.y(rows[-1].mean) for _, _, rows in found] + [frame.y(value) for _, value in lines]
     places = spread_apart(ends, 14, frame.top, frame.bottom)
     for (_, value), label, place_y in zip(lines, labels[len(found) :], places[len(found) :], strict=True):
@@ -133,7 +133,7 @@ def _draw_arm(drawing: Drawing, frame: Frame, arm: Arm, place: int, rows: Sequen
     drawing.path(polyline(points), f"line hollow stroke-{role}", "", stroke_width=2, **more)
     for (x, y), row in zip(points, rows, strict=True):
         error = "" if row.error is None else f" ± {100 * row.error:.2f}"
-        words = f"{arm.name}\ncycle {row.cycle}: {100 * row.mean:.2f}{error} %"
+        words = f"{arm.name}\nafter {row.cycle}: {100 * row.mean:.2f}{error} %"
         words += f"\n{row.count} {over}" if row.count > 1 else ""
         if row.error is not None and len(spread) == 1:  # a band needs two cycles
             top, low = frame.y(row.mean + row.error), frame.y(row.mean - row.error)

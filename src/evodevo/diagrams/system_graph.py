@@ -203,15 +203,15 @@ class _Graph:
 
     def _foot(self, name: str, words: str, x: float) -> None:
         role, y = self._role(name), self.plan.foot
-        self.drawing.element("circle", f"fill-{role}", words, cx=x, cy=y, r=4)
-        if self.flat:
-            mark, _, rest = words.partition(" ")
-            self.drawing.text(x, y + 17, mark, f"fill-{role} strong", 11, "middle")
-            shown = shorten(rest, self.sizes.pitch - 4, 10.5)
-            self.drawing.text(x, y + 30, shown, "fill-ink", 10.5, "middle", title=words)
-        else:
-            shown = shorten(words, _NAME_SPACE, 10.5)
-            self.drawing.text(x + 3.5, y + 9, shown, "fill-ink", 10.5, "end", turned=True, title=words)
+        with self.drawing.group("foot", words, data_task=one_line(name)):
+            self.drawing.element("circle", f"fill-{role}", cx=x, cy=y, r=4)
+            if self.flat:
+                mark, _, rest = words.partition(" ")
+                self.drawing.text(x, y + 17, mark, f"fill-{role} strong", 11, "middle")
+                self.drawing.text(x, y + 30, shorten(rest, self.sizes.pitch - 4, 10.5), "fill-ink", 10.5, "middle")
+            else:
+                shown = shorten(words, _NAME_SPACE, 10.5)
+                self.drawing.text(x + 3.5, y + 9, shown, "fill-ink", 10.5, "end", turned=True)
 
     def _facts(self) -> list[str]:
         frame = self.frame

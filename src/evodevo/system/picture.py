@@ -86,7 +86,7 @@ class Picture:
         return self._frame(at, label)
 
     def at_cycle(self, cycle: int) -> SystemFrame:
-        """The last state before any agent published the path of its cycle ``cycle + 1``, counted from 1.
+        """The last state in which no agent had ended more than so many cycles.
 
         Raises:
             UsageError: no agent has ended so many.
@@ -99,7 +99,9 @@ class Picture:
             if most <= cycle:
                 seq = one.seq
         if not 1 <= cycle <= most:
-            raise UsageError(f"agents of system {self.system.row.name!r} have ended {most} cycles; {cycle} is none.")
+            raise UsageError(
+                f"agents of system {self.system.row.name!r} have ended at most {most} cycles; {cycle} is out of reach."
+            )
         return self.frame(seq)
 
     def frames(self, limit: int | None = None) -> list[SystemFrame]:
@@ -166,11 +168,12 @@ class Picture:
         rows = [self.agents[one.agent] for one in members]
         if all(is_root(one) for one in rows):
             return "roots" if len(rows) > 1 else "the root"
-        cycle = max(done[one.name] for one in rows)
+        count = max(done[one.name] for one in rows)
+        ended = f"{count} cycle{'s' if count != 1 else ''}"
         if len(rows) == 1:
-            return f"{rows[0].name}, cycle {cycle}"
+            return f"{rows[0].name} after {ended}"
         kinds = dict.fromkeys(one.kind for one in rows)
-        return f"cycle {cycle} of {' and '.join(kinds)}"
+        return f"{' and '.join(kinds)} after {ended}"
 
     def _frame(self, seq: int, label: str) -> SystemFrame:
         offers: dict[str, Known | None] = {}

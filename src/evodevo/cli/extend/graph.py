@@ -23,7 +23,7 @@ def graph(
     ] = None,
     at: Annotated[int | None, typer.Option(metavar="SEQ", help="As it was after this publication.")] = None,
     cycle: Annotated[
-        int | None, typer.Option(metavar="N", help="As it was before any agent ended its cycle N + 1.")
+        int | None, typer.Option(metavar="N", help="The last state in which no agent had ended more than N cycles.")
     ] = None,
     task: Annotated[
         str | None, typer.Option(metavar="TASK", help="Draw this task strong, and the others faint.")
