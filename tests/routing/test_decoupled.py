@@ -127,6 +127,13 @@ def test_ema_coefficients_are_one_in_the_mean() -> None:
     torch.testing.assert_close(torch.stack(seen).mean(0), torch.ones(3), atol=0.05, rtol=0)
 
 
+def test_the_average_moves_by_one_part_in_a_hundred() -> None:
+    """EMA <- 0.99 EMA + 0.01 mean over the batch."""
+    average, weights = torch.tensor([0.8, 0.2]), torch.tensor([[0.5, 0.5], [0.1, 0.9]])
+    update_average(average, weights, 0.99)
+    torch.testing.assert_close(average, torch.tensor([0.99 * 0.8 + 0.01 * 0.3, 0.99 * 0.2 + 0.01 * 0.7]))
+
+
 def test_a_path_given_up_for_good_gets_no_gradient_and_no_nan() -> None:
     coefficients = ema_coefficients(torch.zeros(2, 1), torch.zeros(1))
     assert torch.equal(coefficients, torch.zeros(2, 1))

@@ -9,10 +9,9 @@ from evodevo.system.core import System
 from evodevo.testing.agents import AgentTests
 from evodevo.testing.imports import small_import
 
-# Deep paths have many components, and so many rows.
-DEEP = ("Vit", "VitB", "MultiVit", "MultiVitB")
+QUICK = ("VitTiny", "MultiVitTiny")
 # Those that hand in an import make one path and have no children; see test_imports.py.
-ROWS = [pytest.param(one, marks=pytest.mark.slow) if one in DEEP else one for one in AGENTS.names() if one != IMPORT]
+ROWS = [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in AGENTS.names() if one != IMPORT]
 
 
 @pytest.mark.parametrize("kind", ROWS)
