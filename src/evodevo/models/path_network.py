@@ -40,7 +40,8 @@ def new_component(
     """
     structure.signature(role)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(integer_seed(seed, "component", role))
+        # torch.manual_seed writes down the whole call stack for each kind of device that is not there.
+        torch.default_generator.manual_seed(integer_seed(seed, "component", role))
         return embedding(structure) if role == EMBEDDING else build_part(structure, role, identity=identity)
 
 

@@ -7,6 +7,7 @@ shuffle for each pass, and no state between steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,9 +86,14 @@ def training_places(count: int, seed: int, step: int, size: int) -> NDArray[np.i
         size: samples of a step.
     """
     first, last = step * size, (step + 1) * size
-    passes = [
-        generator(seed, number, "order of training samples").permutation(count)
-        for number in range(first // count, (last - 1) // count + 1)
-    ]
+    passes = [_order(count, seed, number) for number in range(first // count, (last - 1) // count + 1)]
     start = first - first // count * count
     return np.concatenate(passes)[start : start + size].astype(np.int64)
+
+
+@lru_cache(maxsize=4)  # all steps of a pass ask for it
+def _order(count: int, seed: int, number: int) -> NDArray[np.int64]:
+    """All samples of a split, shuffled for one pass."""
+    order = generator(seed, number, "order of training samples").permutation(count)
+    order.flags.writeable = False
+    return order

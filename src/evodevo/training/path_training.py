@@ -133,13 +133,13 @@ def train_path(
 @torch.no_grad()
 def accuracy(model: nn.Module, batches: Any, precision: Precision) -> float:
     """The plain mean of the batches' accuracies, as all batches of a look have one size."""
+    model.eval()
     shares = [_right(model, inputs, classes, precision) / len(classes) for inputs, classes in batches]
     return math.fsum(shares) / len(shares)
 
 
 @torch.no_grad()
 def _right(model: nn.Module, inputs: Any, classes: Tensor, precision: Precision) -> int:
-    model.eval()
     with precision.autocast():
         logits: Tensor = model(inputs)
     return int((logits.argmax(1) == classes).sum())
