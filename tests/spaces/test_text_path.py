@@ -126,8 +126,8 @@ def test_an_agent_of_each_size_tunes_length_and_blocks_and_no_pictures(size: str
     ("values", "message"),
     [
         ({"heads": 5}, "5 attention heads do not divide the width 32"),
-        ({"tokenizer": "bpe"}, "'bpe' has more; got 256"),
-        ({"vocabulary": 300}, "'bytes' has 256 ids"),
+        ({"tokenizer": "bpe"}, "'bpe' a larger one, for example 4096; got 'bpe' with 256"),
+        ({"vocabulary": 300}, "'bytes' has a vocabulary of 256"),
         ({"tokenizer": "words"}, "tokenizer"),
         ({"length": 0}, "length"),
         ({"blocks": {"encoderblock_01": {"kind": "lstm"}}}, "encoderblock_01"),

@@ -39,7 +39,10 @@ class TextStructure(BlockStructure):
     @model_validator(mode="after")
     def _known_ids(self) -> Self:
         if (self.tokenizer == "bytes") != (self.vocabulary == BYTES):
-            raise ValueError(f"the tokenizer 'bytes' has {BYTES} ids, and 'bpe' has more; got {self.vocabulary}")
+            raise ValueError(
+                f"the tokenizer 'bytes' has a vocabulary of {BYTES}, and 'bpe' a larger one, for example 4096; got "
+                f"{self.tokenizer!r} with {self.vocabulary}"
+            )
         return self
 
     @property
