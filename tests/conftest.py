@@ -80,3 +80,55 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("gallery") / "runs"
     answering_system(folder)
     return folder
+
+
+@dataclass(frozen=True)
+class Systems:
+    """Stores with the system ``zoo``, whose tasks are made of the digits.
+
+    Attributes:
+        bare: it has a root that was not made yet, and no task.
+        grown: it has the tasks digits and digits_parity, whose agents have ended a cycle.
+        images: a folder of two classes of images.
+    """
+
+    bare: Path
+    grown: Path
+    images: Path
+
+
+@pytest.fixture(scope="session")
+def systems(tmp_path_factory: pytest.TempPathFactory) -> Systems:
+    """Made through Python, with children that are trained for a moment."""
+    import numpy as np
+    from PIL import Image
+
+    from evodevo import add_task, create_system, run_system
+    from evodevo.execution.serial import SerialExecutor
+
+    folder = tmp_path_factory.mktemp("systems")
+    made = Systems(folder / "bare", folder / "grown", folder / "images")
+    settings = {
+        "cycle": {"samples": 2, "generation_size": 2},
+        "training": {"validations": 1, "most_between": 64, "device": "cpu"},
+        "root": {
+            "structure": {"width": 16, "heads": 2, "hidden": 16},
+            "hyperparameters": {
+                "num_layers": {"values": [0, 1, 2], "default": 1},
+                "ds_image_size": {"values": [8, 16], "default": 8},
+            },
+        },
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        for store in (made.bare, made.grown):
+            create_system("zoo", kind="VitTiny", overrides=settings, store=store)
+        add_task("zoo", "digits", store=made.grown)
+        add_task("zoo", "digits_parity", question="parity", store=made.grown)
+        with SerialExecutor() as executor:
+            run_system("zoo", store=made.grown, executor=executor)
+    for name, shade in (("even", 40), ("odd", 200)):
+        (made.images / name).mkdir(parents=True)
+        for number in range(12):
+            Image.fromarray(np.full((6, 5), shade + number, np.uint8)).save(made.images / name / f"{number}.png")
+    return made

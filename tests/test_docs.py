@@ -19,8 +19,10 @@ import typer
 
 from evodevo.cli.application import app, run
 from evodevo.errors import ExitCode
+from evodevo.evaluation.path_kinds import KINDS
 from evodevo.evaluation.procedures import PROCEDURES
 from evodevo.evolution.base import ALGORITHMS
+from evodevo.export.base import EXPORTERS
 from evodevo.models.layers import LAYERS
 from evodevo.objectives.base import OBJECTIVES
 from evodevo.recipes.base import RECIPES
@@ -29,14 +31,19 @@ from evodevo.settings import Settings
 from evodevo.spaces.base import SPACES
 from evodevo.spaces.classes import OPERATORS, liv_classes
 from evodevo.spaces.h_model_structure import HModelStructure
+from evodevo.spaces.path_hyperparameters import singlepath_hyperparameters
 from evodevo.spaces.zoo_archetypes import ARCHETYPES
 from evodevo.spaces.zoo_growth import GrowthSettings
 from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.strategist.base import STRATEGISTS
+from evodevo.system.base import AGENTS
+from evodevo.system.multipath import MultipathOptions
+from evodevo.system.settings import SystemSettings
 from evodevo.tasks.base import TASKS
+from evodevo.training.path_values import PathTrainingSettings
 
 if TYPE_CHECKING:
-    from .conftest import Small
+    from .conftest import Small, Systems
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -44,6 +51,7 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE_ROW = re.compile(r"^\| `?([^|`]+?)`? \|", re.MULTILINE)
 # Slow, or of another kind; their own tests run them.
 ELSEWHERE = {"demo"}
+ELSEWHERE_RECIPES = {"multitask.characters", "multitask.multipath"}
 # What a page may say with a large number is run with a small one.
 SMALLER = {
     "--tokens": "512",
@@ -55,6 +63,7 @@ SMALLER = {
     "--samples": "64",
     "--budget": "2steps",
     "--baselines": "none",
+    "--cycles": "2",
 }
 # Pages whose RUN is an experiment and whose INDIVIDUAL is an H-Model.
 OF_NETWORKS = {"h-model", "experiments", "tasks"}
@@ -63,6 +72,10 @@ OF_ZOOS = {"module-zoo"}
 # Likewise, of a zoo that grew; so are all that follow these commands.
 OF_GROWN = {"growth"}
 GROWS = {"grow", "replay"}
+# Pages about the system ``zoo``.
+OF_SYSTEMS = {"extend"}
+# Pages whose store holds the small system ``gallery``.
+OF_GALLERY = {"export"}
 BRIEF = """
 [evaluation]
 training.budget.steps = 2
@@ -128,7 +141,12 @@ def is_about_zoos(page: Path, words: Sequence[str]) -> bool:
     return page.stem in OF_ZOOS or words[0] == "predict" or bool(words[1:2] and words[1].startswith("module_zoo."))
 
 
-CASES = [(page, words) for page in PAGES for words in commands(page) if words[0] not in ELSEWHERE]
+CASES = [
+    (page, words)
+    for page in PAGES
+    for words in commands(page)
+    if words[0] not in ELSEWHERE and not ELSEWHERE_RECIPES.intersection(words)
+]
 
 
 @dataclass(frozen=True)
@@ -226,27 +244,47 @@ def of_posts(folder: Path, command: str) -> Brief:
 def test_the_commands_of_a_page_run(
     page: Path,
     words: list[str],
-    small: Small,
-    brief: Brief,
-    zoo_brief: Brief,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    if page.stem in OF_SYSTEMS or words[0] == "extend":
+        done = on_systems(words, request.getfixturevalue("systems"), tmp_path, monkeypatch)
+        if words[:2] == ["extend", "import"]:
+            shutil.copytree(request.getfixturevalue("small").store, tmp_path / "other")
+    else:
+        done = on_runs(page, words, request, tmp_path, monkeypatch)
+    assert run(done) == ExitCode.SUCCESS, capsys.readouterr().err
+
+
+def on_systems(words: Sequence[str], systems: Systems, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """As ``stand_ins``, for commands about the system ``zoo``; its store lies in the folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(systems.grown.parent / "cache"))
+    if words[:2] != ["extend", "create"] or "--beside" in words:
+        shutil.copytree(systems.bare if words[:2] == ["extend", "add"] else systems.grown, folder / "runs")
+    shutil.copy(systems.images / "odd" / "0.png", folder / "a.png")
+    return replaced(words, {}, systems.images)
+
+
+def on_runs(
+    page: Path, words: list[str], request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """The command on a copy of a store with the kind of run that the page is about, in the folder."""
+    small, brief, zoo_brief = (request.getfixturevalue(name) for name in ("small", "brief", "zoo_brief"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     zoos = is_about_zoos(page, words)
     networks = page.stem in OF_NETWORKS or words[0] == "trace" or (words[1:2] and words[1].startswith("h_model."))
     grows = page.stem in OF_GROWN or words[0] in GROWS
     of = request.getfixturevalue("grown_brief") if grows else zoo_brief if zoos else brief if networks else None
-    shutil.copytree(of.store if of else small.store, tmp_path / "runs")
+    gallery: Path | None = request.getfixturevalue("gallery") if page.stem in OF_GALLERY else None
+    shutil.copytree(gallery or (of.store if of else small.store), tmp_path / "runs")
     shutil.copy(zoo_brief.folder / "0.png", tmp_path / "a.png")
     (tmp_path / "run.toml").write_text("")
     if any(word.endswith("path=vit") for word in words):
         save_tower(tmp_path / "vit")
-    done = network_stand_ins(words, of) if of else stand_ins(words, small)
-    assert run(done) == ExitCode.SUCCESS, capsys.readouterr().err
+    return words if gallery else network_stand_ins(words, of) if of else stand_ins(words, small)
 
 
 def save_tower(folder: Path) -> None:
@@ -350,6 +388,9 @@ def test_every_option_named_exists(page: Path) -> None:
     [
         (ALGORITHMS, "docs/evolve.md", "Algorithms"),
         (ARCHETYPES, "docs/module-zoo.md", "Families"),
+        (AGENTS, "docs/extend.md", "Classes of agents"),
+        (EXPORTERS, "docs/export.md", "Formats"),
+        (KINDS, "docs/extend.md", "Kinds of paths"),
         (OBJECTIVES, "docs/evolve.md", "Objectives"),
         (LAYERS, "docs/h-model.md", "Layers"),
         (OPERATORS, "docs/genome.md", "Classes"),
@@ -369,7 +410,11 @@ def test_every_row_of_a_table_is_documented(table: Any, page: str, heading: str)
 
 @pytest.mark.parametrize(
     ("driver", "page", "heading"),
-    [("evolve", "docs/evolve.md", "Recipes and settings"), ("train", "docs/experiments.md", "Recipes")],
+    [
+        ("evolve", "docs/evolve.md", "Recipes and settings"),
+        ("train", "docs/experiments.md", "Recipes"),
+        ("extend", "docs/extend.md", "Proof"),
+    ],
 )
 def test_every_recipe_is_documented_where_its_command_is(driver: str, page: str, heading: str) -> None:
     found = {name for name in rows(page, heading) if name in RECIPES}
@@ -377,11 +422,21 @@ def test_every_recipe_is_documented_where_its_command_is(driver: str, page: str,
 
 
 def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
-    documented = {"algorithms", "archetypes", "layers", "objectives", "operators", "procedures", "recipes", "spaces"}
-    documented |= {"strategists", "tasks"}
+    documented = {
+        "algorithms",
+        "archetypes",
+        "exporters",
+        "layers",
+        "objectives",
+        "operators",
+        "procedures",
+        "recipes",
+        "spaces",
+    }
+    documented |= {"agents", "path_kinds", "strategists", "tasks"}
     # Chosen by settings, not by users' files.
     internal = {"evaluators", "executors", "network_costs", "network_words", "networks", "procedure_checks", "slices"}
-    internal |= {"agents", "path_kinds", "procedure_task_checks"}
+    internal |= {"frozen_paths", "path_families", "path_roots", "procedure_task_checks"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
 
 
@@ -426,6 +481,30 @@ def test_every_setting_of_growth_is_documented_with_its_default() -> None:
     found = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", table, re.MULTILINE))
     listed = {"allow": f"`{', '.join(GrowthSettings().allow)}`"}
     assert found == {key: shown(value) for key, value in fields(GrowthSettings())} | listed
+
+
+@pytest.mark.parametrize(
+    ("heading", "settings"),
+    [
+        ("Settings", SystemSettings()),
+        ("Training", PathTrainingSettings()),
+        ("Options", MultipathOptions()),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_every_setting_of_a_system_is_documented_with_its_default(heading: str, settings: Settings) -> None:
+    text = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    table = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    found = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", table, re.MULTILINE))
+    ours = dict(fields(settings))
+    names = {key: f"`{', '.join(value)}`" for key, value in ours.items() if isinstance(value, tuple) and value}
+    assert found == {key: "–" if value == {} else shown(value) for key, value in ours.items()} | names
+
+
+def test_every_hyperparameter_of_a_path_is_documented_with_its_default() -> None:
+    text = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8").partition("\n## Hyperparameters\n")[2]
+    found = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", text, re.MULTILINE))
+    assert found == {row.key: shown(row.default) for row in singlepath_hyperparameters("ti3").rows}
 
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task != "language"])
