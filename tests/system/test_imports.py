@@ -180,6 +180,14 @@ def test_names_that_an_import_cannot_have(system: System, name: str, message: st
     assert len(system.agents()) == before
 
 
+def test_a_network_is_imported_once_while_it_is_offered(system: System) -> None:
+    imported(system)
+    with pytest.raises(UsageError, match="this network already, as Import~one"):
+        imported(system, "two")
+    system.withdraw("Import~one")
+    assert imported(system, "two").path.agent == "Import~two"
+
+
 def test_what_is_no_checkpoint_leaves_nothing(system: System) -> None:
     with pytest.raises(NotFoundError):
         import_network(system, "lost", system.store.blobs, Origin(weights="0" * 64))

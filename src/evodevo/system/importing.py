@@ -37,13 +37,14 @@ def import_network(
         The path that is offered.
 
     Raises:
-        UsageError: the name is taken, or the network is one that no other task can have read.
+        UsageError: the name is taken, the network is there already, or it is one that no other task can have read.
         NotFoundError, UnsafeFileError, StoreDamagedError, DataError: the checkpoint cannot be used.
     """
     from evodevo.evaluation.network_imports import read_import
 
     agent_of = _row(system, name)
     _check_name(system, name, agent_of)
+    _check_new(system, name, origin.weights)
     found = read_import(pool, origin.weights, cache_folder)
     sizes = {part.role: part.parameters for part in found.structure.parts}
     components = {role: ImportedPart(digest=digest, parameters=sizes[role]) for role, digest in found.digests.items()}
@@ -75,6 +76,13 @@ def _check_name(system: System, name: str, before: AgentRow | None) -> None:
         raise UsageError(f"{name!r} is a task of system {system.row.name!r}; give the import another name.")
     if before is not None and (before.name in system.view().offers or system.is_withdrawn(before)):
         raise _taken(system, name)
+
+
+def _check_new(system: System, name: str, weights: str) -> None:
+    for agent in system.agents(kinds=[IMPORT]):
+        same = agent.settings["options"]["origin"]["weights"] == weights
+        if same and agent.task != name and not system.is_withdrawn(agent):
+            raise UsageError(f"system {system.row.name!r} has this network already, as {agent.name}.")
 
 
 def _taken(system: System, name: str) -> UsageError:
