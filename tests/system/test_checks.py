@@ -96,7 +96,7 @@ def test_whose_components_a_child_is_made_of(system: System, task: str) -> None:
         parts = {part["role"]: part for part in details["parts"]}
         parent = details["parent"]
         own = genes_of(system, parent)["agent"] == agent
-        locked = system.view(views[cycle]).others(agent)
+        locked = {part for part, users in system.view(views[cycle]).locks.items() if users - {agent}}
         having = {one.role: one.id for one in system.library.one(parent).components}
         applied = {one["action"] for one in details["story"]["plan"]["decisions"] if one["applied"]}
         assert parts["encoder_norm"]["how"] == "clone"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evodevo.errors import UsageError, quoted_list, unknown_name
-from evodevo.spaces.path import agent_name
 from evodevo.system.base import AGENTS, IMPORT
-from evodevo.system.core import ROOT_TASK, System
+from evodevo.system.core import ROOT_TASK, System, checked_name
 from evodevo.system.schedule import is_root
 from evodevo.system.settings import AgentSettings
 
@@ -26,20 +25,12 @@ def check_class(kind: str) -> None:
         raise unknown_name("class of agents", kind, AGENTS)
 
 
-def checked_name(kind: str, task: str) -> str:
-    """Of an agent; refuse a name that no task may have."""
-    try:
-        return agent_name(kind, task)
-    except ValueError as error:
-        raise UsageError(f"{error}.") from None
-
-
 def check_new(system: System, kinds: Sequence[str], task: str) -> None:
     """Refuse a name that no task may have, and one that is taken, before any data are read."""
     for kind in kinds:
-        name = checked_name(kind, task)
         if task.split("/")[0] == ROOT_TASK:
             raise UsageError(f"names that begin with {ROOT_TASK} are those of roots; choose another one than {task!r}.")
+        name = checked_name(kind, task)
         if system.agents([IMPORT], [task]):
             raise UsageError(f"{task!r} is the name of an import; choose another one for the task.")
         same = [one for one in system.agents() if one.name == name]

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError, unknown_name
-from evodevo.runs.extend_checks import check_class, check_modalities, checked_name
+from evodevo.runs.extend_checks import check_class, check_modalities
 from evodevo.runs.extend_settings import prepare_task, table_of, with_own
 from evodevo.storage.system_base import AgentRow
-from evodevo.system.core import ROOT_TASK, System
+from evodevo.system.core import System, checked_name
 from evodevo.system.settings import AgentSettings, SystemSettings
 
 RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
@@ -74,7 +74,7 @@ def plan_root(
     agent = AgentSettings(classes=0)
     samples: Mapping[str, int] = {}
     if how == PRETRAIN:
-        checked_name(kind, f"{ROOT_TASK}/{word}")
+        checked_name(kind, word)
         agent, samples = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
         check_modalities(kind, word, agent)
     elif data is not None or "task" in own:

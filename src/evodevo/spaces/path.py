@@ -94,5 +94,5 @@ def agent_name(kind: str, task: str) -> str:
     """
     name = f"{kind}~{task.replace('/', '~')}"
     if "~" in task or not NAME.fullmatch(name):
-        raise ValueError(f"{task!r} is no name of a task: letters, digits, '_', '-', '.', and '/' between parts")
+        raise ValueError(f"{task!r} is no name of a task: letters, digits, '_', '-' and '.'")
     return name

@@ -110,14 +110,7 @@ class System:
         """
         if kind not in AGENTS:
             raise unknown_name("class of agents", kind, AGENTS)
-        if "/" in task and not settings.root:
-            raise UsageError(
-                f"{task!r} is no name of a task: letters, digits, '_', '-' and '.'. Call it {task.replace('/', '_')!r}."
-            )
-        try:
-            name = agent_name(kind, task)
-        except ValueError as error:
-            raise UsageError(f"{error}.") from None
+        name = checked_name(kind, task, root=settings.root)
         whole = whole_settings(AGENTS.get(kind), self.settings, settings)
         AGENTS.get(kind).check(whole)
         seed = integer_seed(self.row.seed, name)
@@ -296,6 +289,25 @@ class System:
         for name, lease in leases.items():
             if self.store.run(name).state != state:
                 self.store.finish_run(lease, state)
+
+
+def checked_name(kind: str, task: str, *, root: bool = False) -> str:
+    """The name of an agent.
+
+    Args:
+        kind: its class.
+        task: without ``~`` and ``/``.
+        root: its task is ``root_model/…``.
+
+    Raises:
+        UsageError: a name that no task may have.
+    """
+    try:
+        if "/" in task and not root:
+            raise ValueError(f"{task!r} is no name of a task; call it {task.replace('/', '_').strip('_')!r}")
+        return agent_name(kind, task)
+    except ValueError as error:
+        raise UsageError(f"{error}.") from None
 
 
 def _text(path: Any) -> str | None:
