@@ -53,7 +53,9 @@ def request_of(place: dict[str, str], path: dict[str, Any], **other: Any) -> dic
 
 
 def ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
-    return canonical.loads(what(canonical.dumps(request).encode(), lambda message: None), what="the answer")
+    sent = canonical.dumps(request).encode()
+    answer: dict[str, Any] = canonical.loads(what(sent, lambda message: None), what="the answer")
+    return answer
 
 
 def frozen(answer: dict[str, Any]) -> dict[str, Any]:

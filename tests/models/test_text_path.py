@@ -50,7 +50,7 @@ def noisy(path: nn.Module, scale: float = 0.1) -> None:
     generator = torch.Generator().manual_seed(9)
     with torch.no_grad():
         for parameter in path.parameters():
-            parameter += scale * torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+            parameter.add_(torch.randn(parameter.shape, generator=generator).to(parameter.dtype), alpha=scale)
 
 
 def texts(lengths: list[int], columns: int, *, fill: int = 0, seed: int = 0) -> dict[str, Tensor]:

@@ -37,12 +37,18 @@ def mixed(store: Store) -> System:
     return system
 
 
-def test_each_family_leaves_the_paths_of_the_other_alone() -> None:
+@pytest.fixture(scope="module")
+def ran() -> System:
+    """The same after two cycles."""
     store = Store.memory()
     system = mixed(store)
     agents = [one for one in system.agents() if not one.settings["root"]]
     system.run(agents, 2, executor_of(Trainer(store)))
-    view = system.view()
+    return system
+
+
+def test_each_family_leaves_the_paths_of_the_other_alone(ran: System) -> None:
+    system, view = ran, ran.view()
     families = {name: {part.id.partition("~")[0] for part in one.components} for name, one in view.offers.items()}
     multi = "MultiTextTiny~mails"
     assert families.pop(multi) == {"MultiTextTiny"}
@@ -56,11 +62,8 @@ def test_each_family_leaves_the_paths_of_the_other_alone() -> None:
     assert shared, "somebody builds on the root"
 
 
-def test_chance_changes_no_text_and_so_everything_about_it_can_be_kept() -> None:
-    store = Store.memory()
-    system = mixed(store)
-    system.run([one for one in system.agents() if not one.settings["root"]], 1, executor_of(Trainer(store)))
-    for name, one in system.view().offers.items():
+def test_chance_changes_no_text_and_so_everything_about_it_can_be_kept(ran: System) -> None:
+    for name, one in ran.view().offers.items():
         if "Text" in name:
             assert {key for key in one.path.hparams if key.startswith("ds_")} <= {"ds_length"}
     text, vision = AGENTS.get("MultiTextTiny"), AGENTS.get("MultiVitTiny")
@@ -97,7 +100,8 @@ def test_a_system_of_subwords_from_a_user_s_words_to_accuracies(tmp_path: Path) 
     folder, cache = tmp_path / "runs", tmp_path / "cache"
     samples = {"train": 300, "validation": 60, "test": 60}
     topics = {"samples": samples, "classes": 2, "clarity": 4.0, "own": 0.9, "other": 0.0}
-    source = {"source": "text_labels", "batch": 16, "options": {"topics": topics, "length": 96}}
+    reading: dict[str, Any] = {"topics": topics, "length": 96}
+    source = {"source": "text_labels", "batch": 16, "options": reading}
     create_system(
         "words",
         root="pretrain:first",
@@ -114,7 +118,7 @@ def test_a_system_of_subwords_from_a_user_s_words_to_accuracies(tmp_path: Path) 
         store=folder,
         cache_folder=cache,
     )
-    other = {**source, "options": {**source["options"], "topics": {**topics, "seed": 4}}}
+    other = {**source, "options": {**reading, "topics": {**topics, "seed": 4}}}
     made = add_task("words", "other", multi=True, overrides={"task": other}, store=folder, cache_folder=cache)
     assert [one.agent.name for one in made] == ["TextTiny~other", "MultiTextTiny~other"]
     assert all(tuple(one.agent.settings["modalities"]) == BYTES for one in made)
