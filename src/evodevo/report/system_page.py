@@ -18,8 +18,10 @@ from evodevo.report.view import cut
 LIMIT_BYTES = 5_000_000
 _DETAILS = (
     Detail(frames=40, models=24, arms=16, children=1500),
-    Detail(frames=16, models=12, arms=16, children=600),
-    Detail(frames=6, models=6, arms=12, children=300),
+    Detail(frames=24, models=16, arms=16, children=800),
+    Detail(frames=14, models=12, arms=16, children=500),
+    Detail(frames=8, models=8, arms=12, children=300),
+    Detail(frames=4, models=4, arms=12, children=200),
     Detail(frames=2, models=2, arms=8, children=100),
 )
 _STYLE = """
