@@ -108,6 +108,8 @@ def test_subwords_are_trained_on_the_root_s_texts_and_go_where_the_embedding_goe
     structure = {**STRUCTURE, "tokenizer": "bpe", "vocabulary": 400}
     root = ask(request_of(place, path_of(2, structure=structure)))
     assert root["reason"] is None
+    again = ask(request_of(place, path_of(2, structure=structure)))
+    assert again["components"] == root["components"], "the same texts, the same subwords, the same path"
     kept = load_state(FolderPool(Folder(place["blobs"])), root["components"]["embedding"]["digest"], "embedding")
     assert b'"kind":"bpe"' in bytes(kept["tokenizer"].numpy())
     # Another task's path takes the embedding over, and reads that task's texts in the subwords of the first.

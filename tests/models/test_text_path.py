@@ -164,6 +164,25 @@ def test_weights_depend_on_seed_and_role_alone_and_come_back() -> None:
         component_from_state(TINY, POSITIONS, {**parts[POSITIONS].state_dict(), "tokenizer": torch.zeros(3)})
 
 
+@pytest.mark.parametrize("name", ["tiny", "lstm", "adapters"])
+def test_half_precision_answers_nearly_the_same(name: str) -> None:
+    path = path_of(name, double=False)
+    batch = texts([12, 5, 0], 12)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        half = path(batch)
+    torch.testing.assert_close(half.float(), path(batch).detach(), rtol=0.1, atol=0.1)
+
+
+@pytest.mark.slow
+def test_a_path_is_exported_for_any_number_of_texts() -> None:
+    path = path_of("tiny", double=False)
+    samples = torch.export.Dim("samples", min=1, max=64)
+    shapes = {TOKENS: {0: samples}, MASK: {0: samples}}
+    exported = torch.export.export(path, (texts([12, 5], 12),), dynamic_shapes=(shapes,)).module()
+    batch = texts([3, 12, 0, 1, 9], 12)
+    torch.testing.assert_close(exported(batch), path(batch))
+
+
 def test_what_it_cannot_read_is_refused() -> None:
     path = path_of("tiny", double=False)
     with pytest.raises(UsageError, match="12 tokens at most"):

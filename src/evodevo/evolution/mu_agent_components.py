@@ -18,7 +18,7 @@ from evodevo.evolution.mu_agent_mutation import Mutator, matches
 from evodevo.settings import Settings
 
 POSITIONS, BLOCKS, HEAD = "posembed_input", "encoderblock_*", "head"
-"""Roles with rules of their own, as ``spaces/vision_path.py`` calls them."""
+"""Roles with rules of their own, as ``spaces/path_blocks.py`` calls them."""
 Fate = Literal["reference", "clone", "resize", "insert", "new"]
 
 
