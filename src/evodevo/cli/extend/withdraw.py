@@ -32,7 +32,7 @@ def withdraw(
             raise UsageError(f"this withdraws {gone} for good. Say --yes if that is what you want.")
         if not typer.confirm(f"Withdraw {gone} for good?", err=True):
             output.words("nothing was withdrawn.")
-            raise typer.Exit(1)
+            return
     agents = take_out(system, name, store=store)
     if json:
         output.document("evodevo.extend.withdraw/1", {"system": system, "withdrawn": agents})
