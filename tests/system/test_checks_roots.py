@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from evodevo.errors import EvaluationsFailedError, UsageError
+from evodevo import canonical
+from evodevo.errors import DataError, EvaluationsFailedError, UsageError
+from evodevo.evaluation.path_evaluation import evaluate_root
 from evodevo.evaluation.path_parts import load_state
 from evodevo.execution.serial import SerialExecutor
+from evodevo.spaces.vision_checkpoint import checkpoint_structure
 from evodevo.storage import Store
 from evodevo.system.base import Known
 from evodevo.system.core import System
@@ -118,6 +121,16 @@ def test_a_checkpoint_whose_shape_does_not_fit_is_one_clear_error_and_nothing_is
     (folder / "config.json").write_text(whole)
     run_real(system, 1, tmp_path)
     assert len(system.view().offers) == 3
+
+
+def test_a_checkpoint_that_was_replaced_while_it_was_asked_for_is_not_taken(tmp_path: Path) -> None:
+    folder = checkpoint(tmp_path / "vit", intermediate_size=32)
+    structure = {**checkpoint_structure(str(folder)).model_dump(mode="json"), "hidden": 24}
+    path = {"agent": "VitTiny~root_model~checkpoint", "number": 0, "task": "root_model/checkpoint", "classes": 0}
+    request = {"path": {**path, "structure": structure}, "components": {}, "task": "root_model/checkpoint"}
+    request |= {"root": "checkpoint", "checkpoint": str(folder), "blobs": str(tmp_path / "blobs")}
+    with pytest.raises(DataError, match=r"'encoderblock_0' is of another shape\. Give the root"):
+        evaluate_root(canonical.dumps(request).encode(), lambda message: None)
 
 
 @pytest.mark.slow
