@@ -13,6 +13,7 @@ import torch
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.evaluation.network_path_kind import freeze_network_path
 from evodevo.evaluation.network_settings import NetworkEvaluationSettings
+from evodevo.execution.serial import SerialExecutor
 from evodevo.recipes.base import ExecutionSettings
 from evodevo.recipes.experiments import Comparison, ExperimentSettings
 from evodevo.runs import Archive
@@ -147,13 +148,12 @@ def test_what_grew_and_what_thinks_answer_in_a_system_as_they_did(trained: Path,
 
 @pytest.mark.slow
 def test_an_import_of_a_run_teaches_a_task(trained: Path, home: Path) -> None:
-    from evodevo.runs.extend_running import run_system
-
     import_individual("zoo", "h", "last", source=trained, store=home)
     add_task("zoo", "digits", kind="Net", store=home)
-    run_system("zoo", store=home)
     with Store.open(home) as store:
         system = System.open(store, "zoo")
+        with SerialExecutor() as executor:
+            system.run([system.agent("Net~digits")], 1, executor)
         best = system.best("digits")
         assert best.path.agent == "Net~digits"
         assert best.quality is not None
