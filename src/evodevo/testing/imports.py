@@ -7,7 +7,7 @@ from typing import Any
 
 from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.spaces.layers import TransformerLayer
-from evodevo.spaces.network_path import NetworkInput, NetworkPart, NetworkStructure
+from evodevo.spaces.network_path import NetworkInput, NetworkOutput, NetworkPart, NetworkStructure
 from evodevo.spaces.networks import HModelNetwork, NetworkEnvelope, NetworkSpec
 from evodevo.storage.blobs import BlobPool
 from evodevo.system.network_agents import ImportedPart, ImportOptions
@@ -30,7 +30,8 @@ def small_structure(*inputs: NetworkInput, **changes: Any) -> NetworkStructure:
         NetworkPart(role="inputs", name="inputs", parameters=168),
         NetworkPart(role="core", name="core", parameters=1285),
     )
-    values: dict[str, Any] = {"inputs": inputs or (image,), "parts": parts, "width": 8, **changes}
+    digit = NetworkOutput(name="digit", kind="class", size=10)
+    values: dict[str, Any] = {"inputs": inputs or (image,), "outputs": (digit,), "parts": parts, "width": 8, **changes}
     return NetworkStructure(genome=NetworkEnvelope(network=H_MODEL).model_dump(mode="json"), **values)
 
 
