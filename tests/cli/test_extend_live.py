@@ -1,0 +1,121 @@
+"""What is shown while agents run: the counts are those of the store, however often it was begun."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo.cli.extend import live
+from evodevo.cli.extend.live import EventView, LiveView, View
+from evodevo.cli.extend.standing import Agent, Standing
+from evodevo.runs.extend_running import Session, run_system
+from evodevo.storage import Store
+from evodevo.testing.system_paths import Trainer, executor_of, new_system
+
+PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    with Store.open(tmp_path / "runs") as opened:
+        new_system(opened)
+    return tmp_path / "runs"
+
+
+def watch(folder: Path, view: View, stop_after: int | None = None, fail: bool = False, **more: Any) -> str:
+    """Agents run under a view; gives how it ended."""
+    sessions: list[Session] = []
+    children = 0
+
+    def begin(session: Session) -> None:
+        sessions.append(session)
+        view.begin(session)
+
+    def hear(kind: str, facts: dict[str, Any]) -> None:
+        nonlocal children
+        view.hear(kind, facts)
+        children += kind == "child"
+        if children == stop_after:
+            sessions[0].stop()
+
+    with Store.open(folder) as opened, view:
+        trainer = Trainer(opened)
+        trainer.fail = lambda job: fail and job["path"]["number"] == 0 and "root" not in job
+        done = run_system("zoo", executor=executor_of(trainer), store=folder, listener=hear, on_start=begin, **more)
+    return done.state
+
+
+def test_counts_go_on_where_an_earlier_session_stopped(store: Path) -> None:
+    first, second = View(), View()
+    assert watch(store, first, stop_after=3) == "interrupted"
+    assert first.standing.wanted == 1 + 2 * 4
+    assert first.standing.done == 3
+    assert watch(store, second, fail=True) == "finished"
+    assert second.standing.wanted == second.standing.done == 1 + 2 * 4 - 1, "the root has run and is not shown"
+    assert [live.state(one) for one in second.standing.agents.values()] == ["done", "done"]
+    assert second.standing.seconds_left == 0
+
+
+def test_a_failed_child_is_counted(store: Path) -> None:
+    view = View()
+    assert watch(store, view, fail=True) == "finished"
+    agents = view.standing.agents
+    assert [one.failed for one in agents.values()] == [0, 1, 1]
+    assert all(one.kept + one.failed <= one.children for one in agents.values())
+    assert agents["VitTiny~a"].best is not None
+
+
+def test_time_left_follows_the_pace_of_the_session() -> None:
+    now = 0.0
+    standing = Standing(clock=lambda: now)
+    standing.agents["A~b"] = Agent("A~b", 4, 2)
+    assert standing.seconds_left is None
+    now = 10.0
+    standing.hear("cycle", {"agent": "A~b", "cycle": 0})
+    for _ in range(2):
+        standing.hear("child", {"agent": "A~b", "fate": "kept", "quality": 0.5, "reason": None})
+    assert (standing.done, standing.wanted) == (2, 8)
+    assert standing.seconds_left == pytest.approx(30.0)
+
+
+def test_lines_tell_every_child_once(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watch(store, View(), agents=["single", "multi"], fail=True) == "finished"
+    seen = capsys.readouterr()
+    assert not seen.out
+    assert len(re.findall(r"(kept|discarded)  0\.\d{4}|failed: exception", seen.err)) == 4 * 4
+    assert len(re.findall("publishes", seen.err)) == 5
+    assert "\x1b" not in seen.err
+    assert "\r" not in seen.err
+
+
+def test_events_are_those_of_the_page(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watch(store, EventView()) == "finished"
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Run\n")[2].partition("\n## ")[0]
+    documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|$", section, re.MULTILINE))
+    for event in events:
+        kind = event.pop("type")
+        assert event.pop("schema") == "evodevo.event/1"
+        assert set(event) <= set(re.findall(r"`(\w+)`", documented[kind])), kind
+    assert {"tested", "finished"} <= set(documented)
+
+
+@pytest.mark.parametrize("columns", [60, 120])
+def test_the_live_table_fits(store: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    clock: Callable[[], float] = iter(range(10_000)).__next__
+    view = LiveView(clock=clock)
+    assert watch(store, view) == "finished"
+    text = screen.getvalue()
+    assert "VitTiny~a" in text
+    assert "9 of 9 children" in text
+    assert max(map(len, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).splitlines())) <= columns
