@@ -58,7 +58,7 @@ def test_there_is_one_frame_for_each_round_and_the_last_is_now(system: System) -
     rounds = {one.round for one in system.store.systems.cycles(system_id=system.row.id)}
     assert len(picture.moments) == len(rounds)
     assert [one.label for one in picture.moments] == [
-        "the root",
+        "root random_init",
         "VitTiny after 1 cycle",
         "VitTiny after 2 cycles",
         "MultiVitTiny~a after 1 cycle",

@@ -133,13 +133,15 @@ class _Graph:
         for place, stream in enumerate(model.streams):
             stops = self.plan.stops[stream.path]
             head = self.sizes.top + NODE_HEIGHT
-            inside = stops if place == 0 else tuple(one for one in stops if one[1] > head + 1) or stops[:1]
+            whole = place == 0 or stream.root
+            inside = stops if whole else tuple(one for one in stops if one[1] > head + 1) or stops[:1]
             weight = "" if stream.weight is None else f"\nmean weight {stream.weight:.3f}"
             words = f"{'main path' if place == 0 else 'support'} of {model.path}\n{stream.path}{weight}"
             with self.drawing.group("stream", words, data_model=one_line(model.path)):
                 points = list(inside if bold else inside[-1:])
-                if place and not stream.root:  # between two heads, not behind one
-                    x = self.plan.columns[stream.task] + min(self.sizes.pitch, self.sizes.box + 10) / 2
+                last = self.plan.nodes[stream.parts[-1]]
+                if len(stops) > len(inside):  # past its own head, not behind it
+                    x = last.x + last.width / 2 + 4
                     points += [(x, head), (x, head - NODE_HEIGHT)]
                 if stream.connector in self.plan.ends:
                     x, y = self.plan.ends[stream.connector or ""], self.level["connectors"]

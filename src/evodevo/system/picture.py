@@ -167,7 +167,8 @@ class Picture:
             return f"{members[0].agent} withdrawn"
         rows = [self.agents[one.agent] for one in members]
         if all(is_root(one) for one in rows):
-            return "roots" if len(rows) > 1 else "the root"
+            names = ", ".join(one.name.rpartition("~")[2] for one in rows)
+            return f"root{'s' if len(rows) > 1 else ''} {names}"
         count = max(done[one.name] for one in rows)
         ended = f"{count} cycle{'s' if count != 1 else ''}"
         if len(rows) == 1:
