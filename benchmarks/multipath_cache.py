@@ -8,7 +8,7 @@ turns, CPU time of one thread. Then a cycle: so many children from the same star
 trained for so many steps (an agent gives each four passes) and validated four times; with the cache, filling it is part
 of the time. Both ways must lead to the same weights, within 1e-4 in float32 and 1e-6 in float64.
 
-This is the cycle of the model and its data alone; what agents and store add is measured by the whole.
+This is the cycle of the model and its data alone; the cycle of a whole agent is measured in ``multipath_cycle.py``.
 """
 
 from __future__ import annotations
