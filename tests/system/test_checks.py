@@ -210,7 +210,8 @@ def test_ties_go_to_the_oldest_or_where_so_set_to_the_most_recent(ties: Any, num
     assert system.best("a").path.number == number
 
 
-@pytest.mark.parametrize("kind", ["uniform", pytest.param("informed", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["uniform", "informed"])
 def test_supports_are_readable_paths_of_distinct_agents(kind: str) -> None:
     """Check 23: of the class that it reads, of those that can read the task's samples, in view, each agent once."""
     system = new_system(Store.memory(), TASKS)

@@ -43,7 +43,8 @@ def system(store: Store, tmp_path: Path) -> System:
     return made
 
 
-@pytest.mark.parametrize("how", [pytest.param("damaged", marks=pytest.mark.slow), "gone"])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["damaged", "gone"])
 def test_a_component_that_cannot_be_read_is_named_before_anything_is_lost(
     system: System, tmp_path: Path, how: str
 ) -> None:

@@ -123,6 +123,7 @@ def test_a_checkpoint_whose_shape_does_not_fit_is_one_clear_error_and_nothing_is
     assert len(system.view().offers) == 3
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_was_replaced_while_it_was_asked_for_is_not_taken(tmp_path: Path) -> None:
     folder = checkpoint(tmp_path / "vit", intermediate_size=32)
     structure = {**checkpoint_structure(str(folder)).model_dump(mode="json"), "hidden": 24}
