@@ -55,9 +55,10 @@ def check_root(system: System, kind: str) -> None:
 
 def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
     """Refuse samples that no path of a class can read, as far as the class says of what family its paths are."""
-    family = getattr(AGENTS.get(kind), "family", None)
-    presets = () if family is None else family.presets.values()  # none where all paths begin with imports
-    if presets and not any(family.needs(one) <= {*agent.modalities} for one in presets):
+    family: PathFamily | None = getattr(AGENTS.get(kind), "family", None)
+    if family is None or not family.presets:  # where all paths begin with imports there are no presets
+        return
+    if not any(family.needs(one) <= {*agent.modalities} for one in family.presets.values()):
         raise UsageError(
             f"paths of class {kind} cannot read the samples of task {task!r}, which hold"
             f" {quoted_list(agent.modalities)}; choose another class of agents: --class."
