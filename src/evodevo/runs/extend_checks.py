@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evodevo.errors import UsageError, quoted_list, unknown_name
+from evodevo.spaces.path_families import PathFamily
 from evodevo.system.base import AGENTS, IMPORT
 from evodevo.system.core import ROOT_TASK, System, checked_name
 from evodevo.system.schedule import is_root
