@@ -97,7 +97,7 @@ def test_variants_continue_the_same_systems(finished: Finished) -> None:
                 assert len(system.recorded()) == len(before) + 1
             forced = System.open(store, f"{result.label}.forced.{seed}").view().offers["MultiVitTiny~digits"]
             assert forced.path.paths[1].agent == "VitTiny~upper"
-            head = System.open(store, f"{result.label}.head.{seed}").view().offers["VitTiny~digits~head"]
+            head = System.open(store, f"{result.label}.head.{seed}").view().offers["VitTiny~digits.head"]
             main = base.view().offers["VitTiny~digits"]
             theirs = {part.role: part.id for part in main.components}
             new = [part.role for part in head.components if part.id != theirs[part.role]]

@@ -166,7 +166,7 @@ def _agent_of(course: Course, settings: MultipathRecipeSettings, variant: Varian
     """Class and task of the agent that continues, and from which of its cycles on."""
     if variant.agent == "singlepath":
         return course.kind, target, settings.study.cycles
-    return (course.kind, f"{target}/head", 0) if variant.agent == "head" else (f"{MULTI}{course.kind}", target, 0)
+    return (course.kind, f"{target}.head", 0) if variant.agent == "head" else (f"{MULTI}{course.kind}", target, 0)
 
 
 def _variant(

@@ -65,7 +65,7 @@ def multipath(size: Size, data: str | None = None) -> MultipathRecipeSettings:
         ),
         evaluation=EvaluationPlan(
             training=PathTrainingSettings(
-                batch=256 if full else 64,
+                batch=64,
                 validations=4 if full else 2,
                 most_between=4000 if full else 1500,
                 device="cpu",
