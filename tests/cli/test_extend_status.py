@@ -96,6 +96,7 @@ def test_every_child_is_explained(ask: Ask, say: Callable[..., str]) -> None:
             assert one["score"] <= one["bar"]
         if one["fate"] == "kept" and one["bar"] is not None:
             assert one["score"] > one["bar"]
+        assert bool(one["inside"]) == one["path"].startswith("Multi")
     assert any(one["applied"] for one in told)
     assert any(one["fate"] == "failed" for one in told)
     text = say("zoo", "--task", "b", "--children")

@@ -24,7 +24,8 @@ def fates(store: Store, individuals: Sequence[str]) -> list[dict[str, Any]]:
 
     Returns:
         Each with ``path``, ``cycle``, ``parent`` and ``parent_path``, ``chosen`` (how the parent was), ``applied``
-        (actions taken), ``moves`` (values before and after), ``components`` (role, id, how), ``bar``, ``factor``,
+        (actions taken), ``moves`` (values before and after), ``inside`` (paths of a multipath one, the main
+        path first), ``components`` (role, id, how), ``bar``, ``factor``,
         ``quality``, ``score``, ``evals``, ``fate`` ("waiting", "kept", "discarded", "failed") and ``why``, a sentence.
 
     Raises:
@@ -58,6 +59,7 @@ def _told(row: IndividualRow, result: EvaluationRow | None, parent: str | None) 
         "applied": [one["action"] for one in plan.get("decisions", []) if one["applied"]],
         "decisions": plan.get("decisions", []),
         "moves": plan.get("moves", []),
+        "inside": [f"{one['agent']}/{one['number']}" for one in row.genome_envelope["genes"].get("paths", ())],
         "components": [{key: part[key] for key in ("role", "id", "how", "parameters")} for part in details["parts"]],
         "bar": details["bar"],
         "factor": details["factor"],
@@ -84,5 +86,6 @@ def why(row: IndividualRow, result: EvaluationRow | None) -> str:
         verb = "reach" if reaches else "exceed"
         return f"discarded: its score {score.value:.6g} does not {verb} {bar:.6g}, that of its parent"
     if bar is None:
-        return f"kept with score {score.value:.6g}: its parent is not its agent's own, so there is no bar"
+        whose = "its parent is not its agent's own" if row.details["parent"] else "it has no parent"
+        return f"kept with score {score.value:.6g}: {whose}, so there is no bar"
     return f"kept: its score {score.value:.6g} {'reaches' if reaches else 'exceeds'} {bar:.6g}, that of its parent"

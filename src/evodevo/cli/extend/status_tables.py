@@ -143,7 +143,7 @@ def children(told: Sequence[Mapping[str, Any]]) -> None:
             show(one["quality"]),
             show(one["bar"]),
             show(one["score"]),
-            _actions(one["applied"]),
+            _actions([*_inside(one), *one["applied"]]),
             one["why"],
         )
         for one in told
@@ -207,6 +207,11 @@ def _list(counted: Sequence[tuple[str, int]]) -> str:
 def _actions(applied: Sequence[str]) -> str:
     more = f", +{len(applied) - MOST_ACTIONS}" if len(applied) > MOST_ACTIONS else ""
     return (", ".join(applied[:MOST_ACTIONS]) + more) or MISSING
+
+
+def _inside(one: Mapping[str, Any]) -> list[str]:
+    """The supports of a multipath child, which are drawn, not mutated."""
+    return [f"support {name}" for name in one["inside"][1:]]
 
 
 def _accuracies(offer: Offer | None) -> tuple[str, str, str]:
