@@ -56,6 +56,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RecipeResu
 Finished = tuple[Path, RecipeResult, list[tuple[str, dict[str, Any]]]]
 
 
+@pytest.mark.slow
 def test_all_arms_see_equally_many_samples_and_all_tasks_are_measured(finished: Finished) -> None:
     _, result, _ = finished
     assert result.state == "finished"
@@ -71,6 +72,7 @@ def test_all_arms_see_equally_many_samples_and_all_tasks_are_measured(finished: 
     assert len(result.csv.splitlines()) == 1 + 4 * 2
 
 
+@pytest.mark.slow
 def test_the_plan_is_told_before_anything_is_made(finished: Finished) -> None:
     _, _, heard = finished
     assert heard[0][0] == "plan"
@@ -78,6 +80,7 @@ def test_the_plan_is_told_before_anything_is_made(finished: Finished) -> None:
     assert heard[0][1]["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_arms_share_what_they_may(finished: Finished) -> None:
     folder, result, _ = finished
     label = result.label
@@ -103,6 +106,7 @@ def test_arms_share_what_they_may(finished: Finished) -> None:
     assert arms["fine_tuning"]["share"] == 1
 
 
+@pytest.mark.slow
 def test_a_finished_recipe_is_read_and_nothing_is_trained(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, result, _ = finished
 
@@ -114,6 +118,7 @@ def test_a_finished_recipe_is_read_and_nothing_is_trained(finished: Finished, mo
     assert again == result
 
 
+@pytest.mark.slow
 def test_other_settings_have_other_systems(finished: Finished) -> None:
     folder, result, _ = finished
     other = characters(folder, more={"compared": {"arms": ["frozen"]}})
@@ -123,6 +128,7 @@ def test_other_settings_have_other_systems(finished: Finished) -> None:
     assert characters(folder, workers=7).label == result.label, "workers decide nothing"
 
 
+@pytest.mark.slow
 def test_whoever_stops_goes_on_and_finds_the_same(finished: Finished, tmp_path: Path) -> None:
     _, whole, _ = finished
     sessions: list[RecipeSession] = []
