@@ -103,7 +103,7 @@ def test_every_child_is_explained(ask: Ask, say: Callable[..., str]) -> None:
     mine = [one for one in told if one["path"].startswith("VitTiny~b/")]
     assert len(mine) == 8
     for one in mine:
-        (row,) = (line for line in text.splitlines() if line.split()[:2] == [one["path"], str(one["cycle"])])
+        (row,) = (line for line in text.splitlines() if line.split()[:2] == [one["path"], str(one["cycle"] + 1)])
         assert row.endswith(one["why"])
 
 

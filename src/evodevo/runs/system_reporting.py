@@ -251,7 +251,7 @@ def _told(row: Mapping[str, Any]) -> tuple[str, ...]:
     more = f" and {len(applied) - _APPLIED} more" if len(applied) > _APPLIED else ""
     return (
         str(row["path"]).rpartition("/")[2],
-        str(row["cycle"]),
+        str(row["cycle"] + 1),
         percent(row["quality"]),
         number(row["score"]),
         number(row["bar"]),

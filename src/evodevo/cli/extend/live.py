@@ -55,14 +55,14 @@ class View:
             output.words(f"round {facts['number']}: {', '.join(facts['agents'])}")
         elif kind == "child":
             one = standing.agents[facts["agent"]]
-            place = f"{facts['agent']} cycle {one.cycle}  {one.told} of {one.children}"
+            place = f"{facts['agent']} cycle {(one.cycle or 0) + 1}  {one.told} of {one.children}"
             output.words(f"{place:<48}  {fate(facts)}  time left {duration(standing.seconds_left)}")
         elif kind == "published":
             best = standing.agents[facts["agent"]].best
             offers = "nothing: no child succeeded" if facts["individual"] is None else f"{number(best)}"
             output.words(f"{facts['agent']} publishes {offers}")
         elif kind == "tested":
-            output.words(f"{facts['agent']} cycle {facts['cycle']}  test {facts['accuracy']:.4f}")
+            output.words(f"{facts['agent']} cycle {facts['cycle'] + 1}  test {facts['accuracy']:.4f}")
 
     def say(self, text: str) -> None:
         """A sentence to the user."""
@@ -119,7 +119,7 @@ class LiveView(View):
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "tested":
-            self._said = f"{facts['agent']} cycle {facts['cycle']}: test {facts['accuracy']:.4f}"
+            self._said = f"{facts['agent']} cycle {facts['cycle'] + 1}: test {facts['accuracy']:.4f}"
         if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("published", "tested"):
             self._draw()
 

@@ -67,7 +67,7 @@ def agents(found: Standing) -> None:
             (
                 one.name,
                 one.cycles,
-                MISSING if one.open is None else one.open,
+                MISSING if one.open is None else one.open + 1,
                 _told(one.last, short=True),
                 MISSING if offer is None else offer.path.rpartition("/")[2],
                 show(one.quality),
@@ -114,7 +114,7 @@ def agent(found: Standing, one: AgentStanding, course: Sequence[CycleStanding]) 
         )
     rows = [
         (
-            cycle.number,
+            cycle.number + 1,  # people count from 1
             MISSING if cycle.round is None else cycle.round,
             cycle.view,
             cycle.state,
@@ -138,7 +138,7 @@ def children(told: Sequence[Mapping[str, Any]]) -> None:
     rows = [
         (
             one["path"],
-            one["cycle"],
+            one["cycle"] + 1,
             one["parent_path"] or MISSING,
             show(one["quality"]),
             show(one["bar"]),
