@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from evodevo.cli.application import run
-from evodevo.cli.extend.stopping import Stopping
+from evodevo.cli.extend.live import WORDS
+from evodevo.cli.failures import TerminatedError
+from evodevo.cli.stopping import Stopping
 from evodevo.errors import ExitCode
 from evodevo.storage import Store
 from evodevo.system.core import System
@@ -137,17 +139,28 @@ class Heard:
 
 def test_ctrl_c_once_is_a_wish_and_twice_an_order() -> None:
     heard, before = Heard(), signal.getsignal(signal.SIGINT)
-    with Stopping(heard) as stopping, pytest.raises(KeyboardInterrupt):
+    with Stopping(heard, WORDS), pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)  # nothing has begun that could be stopped
-    with Stopping(heard) as stopping:
+    with Stopping(heard, WORDS) as stopping:
         stopping.begin(heard)
         signal.raise_signal(signal.SIGINT)
         assert (heard.stops, heard.said) == (1, 1)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGTERM)
-        assert (heard.stops, stopping.terminated) == (2, True)
+        assert (heard.stops, stopping.terminated) == (1, True), "it was asked to stop already"
     assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_sigterm_is_all_that_ctrl_c_can_say() -> None:
+    heard = Heard()
+    with Stopping(heard, ("soon", "now")) as stopping:
+        stopping.begin(heard)
+        signal.raise_signal(signal.SIGTERM)
+        assert (heard.stops, heard.said, stopping.terminated) == (2, 0, True)
+    with Stopping(heard, WORDS) as stopping, pytest.raises(TerminatedError):
+        signal.raise_signal(signal.SIGTERM)  # nothing has begun that could be stopped
+    assert stopping.terminated
 
 
 @pytest.mark.parametrize(

@@ -1,45 +1,29 @@
-"""A search while it runs: a live table on a terminal, plain lines elsewhere, events for programs.
-
-Views write on stderr, so that stdout holds nothing but the result; the exception is the stream of events.
-"""
+"""A search while it runs: a live table on a terminal, plain lines elsewhere, events for programs."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
 from evodevo.cli.standing import OWN_SEED, Standing, duration
+from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.live import Live
 
     from evodevo.study import Member, Study
 
-REDRAW_SECONDS = 0.25
 ROWS = 12
-BAR = 24
 
 
-class View(ABC):
+class View(Shown, ABC):
     """Where a search is shown. ``hear`` is called from the study, in this thread."""
 
     def __init__(self) -> None:
         self.standing = Standing()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
 
     def begin(self, study: Study) -> None:
         """The search has an id and is about to start."""
@@ -54,44 +38,29 @@ class View(ABC):
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         """Show what has changed."""
 
-    def say(self, text: str) -> None:
-        """A sentence to the user."""
-        output.words(text)
-
-    def end(self) -> None:
-        """Nothing more is to come."""
-        return
-
 
 def choose(*, json: bool) -> View:
-    """The view that fits: events if they are asked for, the live table on a capable terminal, lines elsewhere."""
-    if json:
-        return EventView()
-    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    return LiveView() if terminal and output.has_unicode(sys.stderr) else LineView()
+    """The view that fits."""
+    return fitting(json=json, events=EventView, live=LiveView, lines=LineView)
 
 
 class EventView(View):
-    """Newline-delimited JSON on stdout: what the study tells, as it is."""
+    """What the study tells, as it is."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._deaf = False
+        self._stream = EventStream(self._stop)
 
     def begin(self, study: Study) -> None:
         super().begin(study)
         self.show("begin", {"run": study.run_id})
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
-        if self._deaf:
-            return
-        try:
-            output.event({"schema": "evodevo.event/1", "type": kind, **facts})
-        except output.ReaderGoneError:
-            # Nobody listens any more: as with Ctrl-C, what is running is finished and recorded.
-            self._deaf = True
-            if self.standing.study is not None:
-                self.standing.study.stop()
+        self._stream.write(kind, facts)
+
+    def _stop(self) -> None:
+        if self.standing.study is not None:
+            self.standing.study.stop()
 
 
 class LineView(View):
@@ -133,21 +102,11 @@ class LiveView(View):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._clock = clock
-        self._drawn = 0.0
-        self._drawing = False
-        self._live: Live | None = None
-        self._said = ""
+        self._region = Region(self._picture, clock)
 
     def begin(self, study: Study) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         super().begin(study)
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        self._live.start()
-        self._draw()
+        self._region.start()
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "plan":
@@ -157,32 +116,17 @@ class LiveView(View):
             self.say(features_words(facts))
         elif kind == "progress" and "growth" in facts and self.standing.study is not None:
             self.say(growth_words(self.standing.study, facts))
-        if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("generation", "finished"):
-            self._draw()
+        self._region.refresh(now=kind in ("generation", "finished"))
 
     def say(self, text: str) -> None:
-        if self._live is None:
-            output.words(text)
-        else:
-            self._said = text
-            self._draw()
+        self._region.say(text)
 
     def end(self) -> None:
-        if self._live is not None:
-            self._draw()
-            self._live.stop()
-            self._live = None
+        self._region.end()
 
-    def _draw(self) -> None:
-        # ``say`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
-        if self._live is None or self.standing.study is None or self._drawing:
-            return
-        self._drawing = True
-        try:
-            self._drawn = self._clock()
-            self._live.update(picture(self.standing, self.standing.study, self._said), refresh=True)
-        finally:
-            self._drawing = False
+    def _picture(self, said: str) -> RenderableType:
+        assert self.standing.study is not None, "it is drawn from its beginning on"
+        return picture(self.standing, self.standing.study, said)
 
 
 def picture(standing: Standing, study: Study, said: str = "") -> RenderableType:
@@ -191,12 +135,10 @@ def picture(standing: Standing, study: Study, said: str = "") -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    full = round(standing.share * BAR)
-    bar = Text("━" * full, style="green") + Text("━" * (BAR - full), style="bright_black")
     place = f"generation {standing.generation} ({standing.generation + 1} of {standing.generations})"
     if standing.phase != "generations":
         place = standing.phase
-    line = Text(f"{place}  ") + bar + Text(f"  {standing.done} of {standing.wanted}  ")
+    line = Text(f"{place}  ") + progress_bar(standing.share) + Text(f"  {standing.done} of {standing.wanted}  ")
     line.append(f"time left {duration(standing.seconds_left)}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("individual", "born", "operation", *heading_words(study)):

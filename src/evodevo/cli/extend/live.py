@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
 from evodevo.cli.extend.standing import Agent, Standing
 from evodevo.cli.standing import duration
+from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.live import Live
 
     from evodevo.runs.extend_running import Session
 
-REDRAW_SECONDS = 0.25
 ROWS = 24
-BAR = 24
+WORDS = ("stopping; children that are under way are trained again when it goes on. Ctrl-C: at once.",)
+"""What is said at the first Ctrl-C."""
 
 
-class View:
+class View(Shown):
     """Plain lines: one per child, one per published path; no colour, no carriage return."""
 
     def __init__(self) -> None:
         self.standing = Standing()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
 
     def begin(self, session: Session) -> None:
         """Agents are about to run."""
@@ -64,20 +53,13 @@ class View:
         elif kind == "tested":
             output.words(f"{facts['agent']} cycle {facts['cycle'] + 1}  test {facts['accuracy']:.4f}")
 
-    def say(self, text: str) -> None:
-        """A sentence to the user."""
-        output.words(text)
-
-    def end(self) -> None:
-        """Nothing more is to come."""
-
 
 class EventView(View):
-    """Newline-delimited JSON on stdout: what the listener is told, as it is."""
+    """What the listener is told, as it is."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._deaf = False
+        self._stream = EventStream(self._stop)
 
     def begin(self, session: Session) -> None:
         self.standing.begin(session)
@@ -85,15 +67,11 @@ class EventView(View):
         self.show("begin", {"system": session.system.row.name, "agents": names, "cycles": session.cycles})
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
-        if self._deaf:
-            return
-        try:
-            output.event({"schema": "evodevo.event/1", "type": kind, **facts})
-        except output.ReaderGoneError:
-            # Nobody listens any more: as with Ctrl-C, what is finished is recorded.
-            self._deaf = True
-            if self.standing.session is not None:
-                self.standing.session.stop()
+        self._stream.write(kind, facts)
+
+    def _stop(self) -> None:
+        if self.standing.session is not None:
+            self.standing.session.stop()
 
 
 class LiveView(View):
@@ -101,59 +79,28 @@ class LiveView(View):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._clock = clock
-        self._drawn = 0.0
-        self._drawing = False
-        self._live: Live | None = None
-        self._said = ""
+        self._region = Region(lambda said: picture(self.standing, said), clock)
 
     def begin(self, session: Session) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         self.standing.begin(session)
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        self._live.start()
-        self._draw()
+        self._region.start()
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "tested":
-            self._said = f"{facts['agent']} cycle {facts['cycle'] + 1}: test {facts['accuracy']:.4f}"
-        if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("published", "tested"):
-            self._draw()
+            self._region.say(f"{facts['agent']} cycle {facts['cycle'] + 1}: test {facts['accuracy']:.4f}")
+        else:
+            self._region.refresh(now=kind == "published")
 
     def say(self, text: str) -> None:
-        if self._live is None:
-            output.words(text)
-        else:
-            self._said = text
-            self._draw()
+        self._region.say(text)
 
     def end(self) -> None:
-        if self._live is not None:
-            self._draw()
-            self._live.stop()
-            self._live = None
-
-    def _draw(self) -> None:
-        # ``say`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
-        if self._live is None or self._drawing:
-            return
-        self._drawing = True
-        try:
-            self._drawn = self._clock()
-            self._live.update(picture(self.standing, self._said), refresh=True)
-        finally:
-            self._drawing = False
+        self._region.end()
 
 
 def choose(*, json: bool) -> View:
-    """The view that fits: events if they are asked for, the live table on a capable terminal, lines elsewhere."""
-    if json:
-        return EventView()
-    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    return LiveView() if terminal and output.has_unicode(sys.stderr) else View()
+    """The view that fits."""
+    return fitting(json=json, events=EventView, live=LiveView, lines=View)
 
 
 def picture(standing: Standing, said: str = "") -> RenderableType:
@@ -162,9 +109,7 @@ def picture(standing: Standing, said: str = "") -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    full = round(standing.share * BAR)
-    bar = Text("━" * full, style="green") + Text("━" * (BAR - full), style="bright_black")
-    line = bar + Text(f"  {standing.done} of {standing.wanted} children  ")
+    line = progress_bar(standing.share) + Text(f"  {standing.done} of {standing.wanted} children  ")
     line.append(f"time left {duration(standing.seconds_left)}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("agent", "cycle", "children", "kept", "failed", "best", "state"):

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json as plain
-import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.extend.live import BAR, REDRAW_SECONDS, fate
-from evodevo.cli.extend.stopping import Stopping
+from evodevo.cli.extend.live import WORDS, fate
 from evodevo.cli.failures import TerminatedError
 from evodevo.cli.files import write_text
 from evodevo.cli.standing import duration
+from evodevo.cli.stopping import Stopping
+from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from rich.live import Live
-
     from evodevo.runs.multitask_course import RecipeSession
     from evodevo.runs.multitask_results import RecipeResult
 
@@ -67,7 +63,7 @@ def run_recipe(
         raise UsageError(f"results are written as {' or '.join(SUFFIXES)}; {out} is neither.")
     from evodevo.runs import multitask_recipes
 
-    with _choose(json=json) as view, Stopping(view) as stopping:
+    with _choose(json=json) as view, Stopping(view, WORDS) as stopping:
         try:
             result = multitask_recipes.run_recipe(
                 name,
@@ -103,7 +99,7 @@ def _present(result: RecipeResult) -> None:
         output.words(note)
 
 
-class RecipeView:
+class RecipeView(Shown):
     """Plain lines: the plan, one per comparison, one per child."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -112,14 +108,6 @@ class RecipeView:
         self.place = "preparation"
         self._clock = clock
         self._begun = clock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.end()
 
     def begin(self, session: RecipeSession) -> None:
         """Its systems are about to run."""
@@ -152,34 +140,24 @@ class RecipeView:
         seconds = left * (self._clock() - self._begun) / self.done if self.done and self.wanted else None
         return f"time left {duration(seconds)}"
 
-    def say(self, text: str) -> None:
-        """A sentence to the user."""
-        output.words(text)
-
-    def end(self) -> None:
-        """Nothing more is to come."""
-
 
 class _Events(RecipeView):
-    """Newline-delimited JSON on stdout."""
+    """What the listener is told, as it is."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._deaf = False
+        self._stream = EventStream(self._stop)
 
     def begin(self, session: RecipeSession) -> None:
         self.session = session
         self.show("begin", {"recipe": session.recipe, "size": session.size, "systems": session.label})
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
-        if self._deaf:
-            return
-        try:
-            output.event({"schema": "evodevo.event/1", "type": kind, **facts})
-        except output.ReaderGoneError:
-            self._deaf = True
-            if self.session is not None:
-                self.session.stop()
+        self._stream.write(kind, facts)
+
+    def _stop(self) -> None:
+        if self.session is not None:
+            self.session.stop()
 
 
 class _Live(RecipeView):
@@ -187,68 +165,40 @@ class _Live(RecipeView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._drawn = 0.0
-        self._drawing = False
-        self._live: Live | None = None
-        self._plan = self._last = self._said = ""
+        self._region = Region(self._picture)
+        self._plan = self._last = ""
 
     def begin(self, session: RecipeSession) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         self.session = session
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        self._live.start()
-        self._draw()
+        self._region.start()
 
     def show(self, kind: str, facts: dict[str, Any]) -> None:
         if kind == "plan":
             self._plan = facts["words"]
         elif kind == "child":
             self._last = f"{facts['agent']}  {fate(facts)}"
-        if self._clock() - self._drawn >= REDRAW_SECONDS or kind in ("plan", "arm", "variant"):
-            self._draw()
+        self._region.refresh(now=kind in ("plan", "arm", "variant"))
 
     def say(self, text: str) -> None:
-        self._said = text
-        self._draw()
+        self._region.say(text)
 
     def end(self) -> None:
-        if self._live is not None:
-            self._draw()
-            self._live.stop()
-            self._live = None
+        self._region.end()
 
-    def _draw(self) -> None:
-        # ``say`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
-        if self._live is None or self._drawing or self.session is None:
-            return
-        self._drawing = True
-        try:
-            self._drawn = self._clock()
-            self._live.update(self._picture(), refresh=True)
-        finally:
-            self._drawing = False
-
-    def _picture(self) -> Any:
+    def _picture(self, said: str) -> Any:
         from rich.console import Group
         from rich.text import Text
 
-        assert self.session is not None
-        full = round(BAR * min(1.0, self.done / self.wanted)) if self.wanted else 0
-        bar = Text("━" * full, style="green") + Text("━" * (BAR - full), style="bright_black")
+        assert self.session is not None, "it is drawn from its beginning on"
+        bar = progress_bar(self.done / self.wanted if self.wanted else 0.0)
         parts = [
             Text(f"recipe {self.session.recipe} {self.session.size}   systems {self.session.label}.*", style="bold"),
             Text(self._plan),
             bar + Text(f"  {self.done} of {self.wanted or '?'} children  {self.time_left}"),
             Text(f"{self.place}   {output.one_line(self._last)}"),
         ]
-        return Group(*parts, *([Text(self._said, style="yellow")] if self._said else []))
+        return Group(*parts, *([Text(said, style="yellow")] if said else []))
 
 
 def _choose(*, json: bool) -> RecipeView:
-    if json:
-        return _Events()
-    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-    return _Live() if terminal and output.has_unicode(sys.stderr) else RecipeView()
+    return fitting(json=json, events=_Events, live=_Live, lines=RecipeView)

@@ -10,14 +10,14 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.evolve import Size
-from evodevo.cli.extend.live import View, choose, number
+from evodevo.cli.extend.live import WORDS, View, choose, number
 from evodevo.cli.extend.options import words_of
 from evodevo.cli.extend.recipe import is_recipe, run_recipe
-from evodevo.cli.extend.stopping import Stopping
 from evodevo.cli.failures import TerminatedError
 from evodevo.cli.options import DEFAULT_STORE, Assignments, ConfigFile, Events, StoreFolder
 from evodevo.cli.overrides import overrides
 from evodevo.cli.running import store_option
+from evodevo.cli.stopping import Stopping
 from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def run(
     _refuse({**of_recipe, "set": set or None}, f"{system} is no recipe", "a recipe")
     from evodevo.runs.extend_running import run_system
 
-    with choose(json=json) as view, Stopping(view) as stopping:
+    with choose(json=json) as view, Stopping(view, WORDS) as stopping:
         try:
             ended = run_system(
                 system,

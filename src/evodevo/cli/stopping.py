@@ -1,8 +1,9 @@
-"""Ctrl-C and SIGTERM while agents run."""
+"""Ctrl-C and SIGTERM while something long runs: it ends safely, and can be gone on with."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from evodevo.cli.failures import TerminatedError
 
 
 class Stoppable(Protocol):
-    """What runs."""
+    """What runs. Each further call wants it sooner."""
 
     def stop(self) -> None:
         """End soon, safely."""
@@ -20,33 +21,40 @@ class Stoppable(Protocol):
 class Telling(Protocol):
     """What shows it."""
 
-    def begin(self, session: Any) -> None:
+    def begin(self, session: Any, /) -> None:
         """It is about to run."""
         ...
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, /) -> None:
         """A sentence to the user."""
         ...
 
 
 class Stopping:
-    """While it lasts, Ctrl-C once ends what runs safely, twice at once; SIGTERM ends it safely.
+    """While it lasts, Ctrl-C ends what runs safely, as often as there are words for it; once more ends it at once.
+
+    SIGTERM counts as all of these together: whoever sends it will not wait long.
 
     Args:
         view: told when it begins, and that it is about to stop.
+        words: what is said at the first Ctrl-C, at the second, …
+
+    Attributes:
+        session: what runs; None before it began.
+        terminated: whether SIGTERM came.
     """
 
-    def __init__(self, view: Telling) -> None:
+    def __init__(self, view: Telling, words: Sequence[str]) -> None:
+        self.session: Any = None
         self.terminated = False
-        self._session: Stoppable | None = None
-        self._view = view
+        self._view, self._words = view, words
         self._presses = 0
         self._before: dict[signal.Signals, Any] = {}
 
     def begin(self, session: Stoppable) -> None:
-        """Agents are about to run; from now on they can be stopped."""
+        """It is about to run; from now on it can be stopped."""
+        self.session = session
         self._view.begin(session)
-        self._session = session
 
     def __enter__(self) -> Stopping:
         self._before = {
@@ -63,13 +71,15 @@ class Stopping:
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self._presses += 1
-        if self._session is None or self._presses > 1:
+        if self.session is None or self._presses > len(self._words):
             raise KeyboardInterrupt
-        self._session.stop()
-        self._view.say("stopping; children that are under way are trained again when it goes on. Ctrl-C: at once.")
+        self.session.stop()
+        self._view.say(self._words[self._presses - 1])
 
     def _terminate(self, number: int, frame: FrameType | None) -> None:
         self.terminated = True
-        if self._session is None:
+        if self.session is None:
             raise TerminatedError
-        self._session.stop()
+        while self._presses < len(self._words):
+            self._presses += 1
+            self.session.stop()

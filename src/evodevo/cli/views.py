@@ -1,0 +1,140 @@
+"""What all views of long work share: one live region on a terminal, a stream of events for programs, lines elsewhere.
+
+Views write on stderr, so that stdout holds nothing but the result; the exception is the stream of events.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from evodevo.cli import output
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.live import Live
+    from rich.text import Text
+
+REDRAW_SECONDS = 0.25
+BAR = 24
+V = TypeVar("V")
+
+
+class Shown:
+    """A view: entered, told sentences, ended."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def say(self, text: str) -> None:
+        """A sentence to the user."""
+        output.words(text)
+
+    def end(self) -> None:
+        """Nothing more is to come."""
+        return
+
+
+class EventStream:
+    """Newline-delimited JSON on stdout.
+
+    Args:
+        stop: called once when nobody listens any more: as with Ctrl-C, what is finished is recorded.
+    """
+
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
+        self._deaf = False
+
+    def write(self, kind: str, facts: dict[str, Any]) -> None:
+        """One event."""
+        if self._deaf:
+            return
+        try:
+            output.event({"schema": "evodevo.event/1", "type": kind, **facts})
+        except output.ReaderGoneError:
+            self._deaf = True
+            self._stop()
+
+
+class Region:
+    """One place of a terminal that is drawn again and again.
+
+    Args:
+        picture: what stands there, under what was last said.
+        clock: in seconds.
+    """
+
+    def __init__(self, picture: Callable[[str], RenderableType], clock: Callable[[], float] = time.monotonic) -> None:
+        self._picture, self._clock = picture, clock
+        self._drawn = 0.0
+        self._drawing = False
+        self._live: Live | None = None
+        self._said = ""
+
+    def start(self) -> None:
+        """Begin to draw."""
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._live = Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        self._live.start()
+        self.draw()
+
+    def refresh(self, *, now: bool) -> None:
+        """Draw again, if it is time to, or now."""
+        if now or self._clock() - self._drawn >= REDRAW_SECONDS:
+            self.draw()
+
+    def say(self, text: str) -> None:
+        """A sentence to the user: in the region, or as a line while there is none."""
+        if self._live is None:
+            output.words(text)
+        else:
+            self._said = text
+            self.draw()
+
+    def end(self) -> None:
+        """Leave what was drawn last."""
+        if self._live is not None:
+            self.draw()
+            self._live.stop()
+            self._live = None
+
+    def draw(self) -> None:
+        """Draw now."""
+        # ``say`` is called from a signal handler, perhaps in the middle of a drawing; the next one shows it then.
+        if self._live is None or self._drawing:
+            return
+        self._drawing = True
+        try:
+            self._drawn = self._clock()
+            self._live.update(self._picture(self._said), refresh=True)
+        finally:
+            self._drawing = False
+
+
+def fitting(*, json: bool, events: Callable[[], V], live: Callable[[], V], lines: Callable[[], V]) -> V:
+    """The view that fits: events if they are asked for, the live region on a capable terminal, lines elsewhere."""
+    if json:
+        return events()
+    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return live() if terminal and output.has_unicode(sys.stderr) else lines()
+
+
+def progress_bar(share: float) -> Text:
+    """A bar of which so much is full."""
+    from rich.text import Text
+
+    full = round(min(1.0, share) * BAR)
+    return Text("━" * full, style="green") + Text("━" * (BAR - full), style="bright_black")
