@@ -73,6 +73,30 @@ def test_all_arms_see_equally_many_samples_and_all_tasks_are_measured(finished: 
 
 
 @pytest.mark.slow
+def test_what_every_cycle_published_is_measured_and_drawn(finished: Finished) -> None:
+    folder, result, _ = finished
+    found = result.document["curves"]
+    arms = {f"({one['letter']}) {one['title']}": one for one in result.document["arms"]}
+    assert set(found) == set(arms)
+    for name, one in found.items():
+        (test,), (validation,) = one["test"], one["validation"]
+        assert len(test) == len(validation) == 1, "cycles"
+        assert test[-1] == pytest.approx(arms[name]["accuracy"])
+        assert validation[-1] == pytest.approx(arms[name]["validation_accuracy"])
+    with Store.open(folder / "runs") as store:
+        for one in store.systems.systems():
+            published = {row.path_id for row in store.systems.publications(one.id) if row.path_id is not None}
+            rows = store.systems.evaluations_of(published)
+            looks = [sum(row.fidelity == "test" for row in rows[name]) for name in published]
+            assert max(looks) <= 1, "test data are looked at once"
+    text = result.page
+    assert "Validation and test accuracy over cycles" in text
+    for name in arms:
+        assert name in text, name
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org", ""), "it is one file"
+
+
+@pytest.mark.slow
 def test_the_plan_is_told_before_anything_is_made(finished: Finished) -> None:
     _, _, heard = finished
     assert heard[0][0] == "plan"

@@ -1,7 +1,7 @@
 """``multitask.characters``: four ways to learn the same tasks, with equal samples, and what each leaves behind.
 
 Every arm is a copy of one system with a trained root. A task's answer is its published path, chosen by validation; the
-test split is looked at once for each, when its arm has ended.
+test split is looked at once for each path that a cycle published, when its arm has ended.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from evodevo.evaluation.right_answers import unpack
 from evodevo.recipes.multitask.arms import ARMS, ArmName, restricted
 from evodevo.recipes.multitask.settings import CharactersSettings
 from evodevo.runs.multitask_course import NOTHING, Course, Spent
+from evodevo.runs.multitask_curves import Looks, looks
 from evodevo.runs.multitask_forecast import Load, forecast
 from evodevo.runs.paired import Difference, paired_difference
 from evodevo.storage.system_base import AgentRow
@@ -32,12 +33,14 @@ class TaskEnd:
         test: what it answers to the test split.
         accounted: parameters that it answers for; shared ones are split among their users.
         spent: of its agent.
+        looks: at what it published, cycle by cycle.
     """
 
     known: Known
     test: Measured
     accounted: float
     spent: Spent
+    looks: Looks
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,8 @@ def _arm(course: Course, settings: CharactersSettings, base: System, seed: int, 
     for agent in agents:
         known = view.offers[agent.name]
         test = course.measured(system, known)
-        ends[agent.task] = TaskEnd(known, test, accounts[agent.name], course.spent(system, [agent]))
+        spent, seen = course.spent(system, [agent]), looks(course, system, agent)
+        ends[agent.task] = TaskEnd(known, test, accounts[agent.name], spent, seen)
     return ArmEnd(name, seed, ends, _parameters(system, root=arm.needs_root))
 
 

@@ -10,6 +10,7 @@ from evodevo.recipes.multitask.characters import STRETCH_SHARE, TARGET_SHARE
 from evodevo.recipes.multitask.settings import CharactersSettings
 from evodevo.runs.multitask_characters import ArmEnd, CharactersEnd
 from evodevo.runs.multitask_course import RecipeSession
+from evodevo.runs.multitask_curves import Curve, Looks
 from evodevo.runs.multitask_results import Cell, RecipeResult, WordTable, percent, points, to_csv
 
 OURS, REFERENCE = "singlepath", "fine_tuning"
@@ -22,7 +23,11 @@ COLUMNS = (
 
 def result(session: RecipeSession, settings: CharactersSettings, end: CharactersEnd) -> RecipeResult:
     """All that there is to say."""
-    document = _document(session, settings, end)
+    curves = tuple(
+        Curve(f"({ARMS[name].letter}) {ARMS[name].title}", [_looks(one) for one in end.of(name)])
+        for name in settings.compared.arms
+    )
+    document = {**_document(session, settings, end), "curves": {one.name: one.to_json() for one in curves}}
     return RecipeResult(
         session.recipe,
         session.size,
@@ -32,7 +37,12 @@ def result(session: RecipeSession, settings: CharactersSettings, end: Characters
         (_arms_table(settings, end), _difference_table(settings, end)),
         to_csv(COLUMNS, _rows(end)),
         (*_summary(document["target"]), *document["notes"]),
+        curves,
     )
+
+
+def _looks(arm: ArmEnd) -> list[Looks]:
+    return [one.looks for one in arm.tasks.values()]
 
 
 def _document(session: RecipeSession, settings: CharactersSettings, end: CharactersEnd) -> dict[str, Any]:
@@ -135,7 +145,7 @@ def _notes(session: RecipeSession, settings: CharactersSettings, end: Characters
         "Parameters of (b), (c) and (d) include the root's; (a) does not use it.",
         *(f"({ARMS[name].letter}) {ARMS[name].words}." for name in settings.compared.arms),
         "All arms tune learning rate, momentum and augmentation in the same way, and publish by validation accuracy.",
-        "The test split is looked at once for each published path, at the end.",
+        "The test split is looked at once for each path that a cycle published, when its arm has ended.",
     ]
     asked = end.planned * settings.study.copies
     for name in settings.compared.arms:

@@ -20,6 +20,7 @@ from evodevo.recipes.multitask.settings import MultipathRecipeSettings, TaskPlan
 from evodevo.runs.extend_settings import MULTI
 from evodevo.runs.multitask_characters import root_load
 from evodevo.runs.multitask_course import NOTHING, Course, Spent
+from evodevo.runs.multitask_curves import UNSEEN, Looks, looks
 from evodevo.runs.multitask_forecast import Load, forecast
 from evodevo.runs.paired import Difference, Numbers, paired_difference
 from evodevo.spaces.path import agent_name
@@ -45,6 +46,7 @@ class End:
         main_weight: of a multipath model with a router: the main path's, mean over test samples.
         collapsed: whether it answers as its main path does, or nearly hears it alone; None of other paths.
         spent: on the continuation.
+        looks: at what it published in the continuation, cycle by cycle; none of what all continue.
     """
 
     known: Known
@@ -52,6 +54,7 @@ class End:
     main_weight: float | None
     collapsed: bool | None
     spent: Spent
+    looks: Looks = UNSEEN
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,8 @@ def _variant(
         weight = _main_weight(variant, test)
         same = _answers_as_main(course, base, known, test) if known.path.paths else None
         collapsed = None if same is None else same or (weight is not None and weight > ALONE)
-        found[task.name] = End(known, test, weight, collapsed, course.spent(system, [agent], since=since))
+        spent, seen = course.spent(system, [agent], since=since), looks(course, system, agent, since=since)
+        found[task.name] = End(known, test, weight, collapsed, spent, seen)
     return found
 
 

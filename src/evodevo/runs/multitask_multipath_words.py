@@ -11,6 +11,7 @@ from scipy import stats
 
 from evodevo.recipes.multitask.settings import MultipathRecipeSettings
 from evodevo.runs.multitask_course import RecipeSession, Spent
+from evodevo.runs.multitask_curves import Curve
 from evodevo.runs.multitask_multipath import BASE, MultipathEnd
 from evodevo.runs.multitask_results import Cell, RecipeResult, WordTable, percent, points, to_csv
 
@@ -25,7 +26,13 @@ MEAN = "mean"
 
 def result(session: RecipeSession, settings: MultipathRecipeSettings, end: MultipathEnd) -> RecipeResult:
     """All that there is to say."""
-    document = _document(session, settings, end)
+    curves = tuple(
+        Curve(name, [[one.looks for one in copy] for copy in zip(*rows.values(), strict=True)])
+        for name, rows in end.ends.items()
+        if name != BASE
+    )
+    document = {**_document(session, settings, end), "curves": {one.name: one.to_json() for one in curves}}
+    begin = _numbers(settings, end, BASE, None)
     tables = [_table(settings, end, target) for target in [*settings.compared.targets, None]]
     return RecipeResult(
         session.recipe,
@@ -36,6 +43,8 @@ def result(session: RecipeSession, settings: MultipathRecipeSettings, end: Multi
         (*tables, _control_table(document)),
         to_csv(COLUMNS, _rows(settings, end)),
         (*_summary(document), *document["notes"]),
+        curves,
+        {"before": (begin["validation_accuracy"], begin["accuracy"])},
     )
 
 

@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from evodevo.report.experiment_data import Words
+from evodevo.report.recipe_page import recipe_page
+from evodevo.runs.multitask_curves import Curve
+
 Cell = str | int | float | None
 
 
@@ -40,6 +44,8 @@ class RecipeResult:
         tables: for people; none of an interrupted one.
         csv: one line per arm, copy and task.
         notes: sentences: what is compared, what the numbers do not say.
+        curves: accuracy over cycles, in the order of the rows.
+        references: name -> accuracy on validation and on test, from which all curves begin.
     """
 
     recipe: str
@@ -50,6 +56,23 @@ class RecipeResult:
     tables: tuple[WordTable, ...] = ()
     csv: str = ""
     notes: tuple[str, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    references: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def page(self) -> str:
+        """All of it as one self-contained HTML file."""
+        validation, test = ([one.arm(split) for one in self.curves] for split in ("validation", "test"))
+        return recipe_page(
+            f"{self.recipe} {self.size}",
+            f"systems {self.label}.*",
+            {one.title: Words(one.columns, one.rows, texts=one.columns[1 : one.left]) for one in self.tables},
+            validation,
+            test,
+            self.notes,
+            references=[(name, pair[0]) for name, pair in self.references.items()],
+            test_references=[(name, pair[1]) for name, pair in self.references.items()],
+        )
 
 
 def to_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> str:

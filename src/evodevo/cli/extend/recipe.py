@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from evodevo.runs.multitask_course import RecipeSession
     from evodevo.runs.multitask_results import RecipeResult
 
-SUFFIXES = (".csv", ".json")
+SUFFIXES = (".csv", ".html", ".json")
 
 
 def is_recipe(name: str) -> bool:
@@ -52,7 +52,7 @@ def run_recipe(
         store: its folder.
         workers: children at a time; None leaves it to the recipe.
         changes: nested settings.
-        out: a .csv or .json file that gets the results.
+        out: a .csv, .html or .json file that gets the results.
         json: events on stdout.
         again: the command that goes on.
 
@@ -60,7 +60,7 @@ def run_recipe(
         UsageError: no recipe of systems, or no such kind of file.
     """
     if out is not None and out.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"results are written as {' or '.join(SUFFIXES)}; {out} is neither.")
+        raise UsageError(f"results are written as {', '.join(SUFFIXES)}; {out} is none of these.")
     from evodevo.runs import multitask_recipes
 
     with _choose(json=json) as view, Stopping(view, WORDS) as stopping:
@@ -86,8 +86,13 @@ def run_recipe(
     else:
         _present(result)
     if out is not None:
-        csv = out.suffix.lower() == ".csv"
-        write_text(out, result.csv if csv else plain.dumps(dict(result.document), indent=1, allow_nan=False) + "\n")
+        write_text(out, _file(result, out.suffix.lower()))
+
+
+def _file(result: RecipeResult, suffix: str) -> str:
+    if suffix == ".html":
+        return result.page
+    return result.csv if suffix == ".csv" else plain.dumps(dict(result.document), indent=1, allow_nan=False) + "\n"
 
 
 def _present(result: RecipeResult) -> None:

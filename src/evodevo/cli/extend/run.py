@@ -47,7 +47,8 @@ def run(
     size: Annotated[Size | None, typer.Option(help="Of a recipe.  [default: quick]")] = None,
     data: Annotated[Path | None, typer.Option(help="Of a recipe: a folder of the data of its tasks.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Of a recipe: its results, .csv or .json.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Of a recipe: its results, .csv, .html or .json."),
     ] = None,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
