@@ -18,7 +18,7 @@ from evodevo.evolution.mu_agent_components import (
 )
 from evodevo.evolution.mu_agent_mutation import MutationSettings, Mutator
 from evodevo.randomness import generator
-from evodevo.spaces import vision_path
+from evodevo.spaces import path_blocks
 from evodevo.spaces.path_hyperparameters import MU, singlepath_hyperparameters
 
 ROLES = ["embedding", "cls", "posembed_input", "encoderblock_0", "encoderblock_1", "encoder_norm", "head"]
@@ -61,7 +61,7 @@ def plan(
 
 
 def test_roles_are_those_of_vision_paths() -> None:
-    assert (vision_path.HEAD, vision_path.POSITIONS, f"{vision_path.BLOCK}*") == (HEAD, POSITIONS, BLOCKS)
+    assert (path_blocks.HEAD, path_blocks.POSITIONS, f"{path_blocks.BLOCK}*") == (HEAD, POSITIONS, BLOCKS)
 
 
 @pytest.mark.parametrize("seed", range(30))
