@@ -58,7 +58,8 @@ def open_database(layout: Layout, mode: Mode, *, create: bool) -> tuple[Database
             raise StoreDamagedError(f"{layout.folder} holds blobs but no store.db; {backup_hint(layout)}")
         if mode == "ro" or not create:
             raise NotFoundError(
-                f"no store at {layout.folder}. Name one with --store, or make one with: evodevo evolve, or evodevo extend create."
+                f"no store at {layout.folder}. Name one with --store, or make one with: evodevo evolve, or evodevo"
+                " extend create."
             )
     elif _is_emptied(layout):
         raise StoreDamagedError(f"{path} is empty, but there are blobs; {backup_hint(layout)}")
