@@ -15,9 +15,9 @@ from evodevo.cli.application import run
 from evodevo.cli.live import LineView, LiveView
 from evodevo.cli.train import train
 from evodevo.errors import ExitCode
-from evodevo.evaluation.base import Goal
+from evodevo.search.problem import Goal
+from evodevo.search.study import Study, StudySettings
 from evodevo.storage import Store
-from evodevo.study import Study, StudySettings
 from evodevo.testing.real_vector import RealVectorSpace
 
 TINY = """

@@ -16,13 +16,13 @@ from types import ModuleType
 
 import pytest
 
-from evodevo.diagrams.heat_map import HeatRows
-from evodevo.diagrams.support_usage import SupportUse
-from evodevo.diagrams.system_cycles import Arm
-from evodevo.diagrams.system_frame import SystemFrame
-from evodevo.report.experiment_data import Words
-from evodevo.report.system_data import AgentChildren, Course, SystemReport, TaskParameters
-from evodevo.report.system_page import LIMIT_BYTES, system_page
+from evodevo.experiments.report_model import Words
+from evodevo.multitask.diagrams.support_usage import SupportUse
+from evodevo.multitask.diagrams.system_cycles import Arm
+from evodevo.multitask.diagrams.system_frame import SystemFrame
+from evodevo.multitask.report.system_data import AgentChildren, Course, SystemReport, TaskParameters
+from evodevo.multitask.report.system_page import LIMIT_BYTES, system_page
+from evodevo.report.charts.heat_map import HeatRows
 
 
 class Page(HTMLParser):

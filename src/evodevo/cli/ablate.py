@@ -58,7 +58,7 @@ def ablate(
     Each row is compared with the base of its block on the same samples and seeds. Ctrl-C stops safely, and resume goes
     on; ablate RUN shows the table of a run again.
     """
-    from evodevo.recipes.base import RECIPES
+    from evodevo.runs.recipe import RECIPES
 
     if what not in RECIPES and "." not in what:
         given = {"--rows": rows, "--size": size, "--task": task, "--data": data, "--budget": budget, "--seeds": seeds,
@@ -74,8 +74,8 @@ def ablate(
         "evaluation.training.device": device,
     }
     changes = overrides(config, set or [], flags)
-    from evodevo.runs.ablating import DEFAULT_ROWS
-    from evodevo.runs.ablating import ablate as begin_ablation
+    from evodevo.module_zoo.ablation.run import DEFAULT_ROWS
+    from evodevo.module_zoo.ablation.run import ablate as begin_ablation
 
     run = carry_out(
         lambda listener, begin: begin_ablation(
@@ -99,8 +99,8 @@ def ablate(
 
 def _show(name: str, store: Path, csv: Path | None, json: bool) -> None:
     """The table of a recorded run."""
+    from evodevo.module_zoo.ablation.table import ablation_record
     from evodevo.runs import Archive
-    from evodevo.runs.ablation_table import ablation_record
 
     with Archive(store) as archive:
         run = archive.run(name)
@@ -114,15 +114,15 @@ def _show(name: str, store: Path, csv: Path | None, json: bool) -> None:
 
 
 def _write(run: Run, path: Path) -> None:
-    from evodevo.runs.ablation_table import ablation_lines, to_csv
-    from evodevo.runs.comparison import compare_arms
+    from evodevo.experiments.comparison import compare_arms
+    from evodevo.module_zoo.ablation.table import ablation_lines, to_csv
 
     write_text(path, to_csv(ablation_lines(run, compare_arms(run))))
 
 
 def _print(run: Run, store: Path) -> None:
-    from evodevo.runs.ablation_words import ablation_blocks
-    from evodevo.runs.comparison import compare_arms
+    from evodevo.experiments.comparison import compare_arms
+    from evodevo.module_zoo.ablation.report import ablation_blocks
 
     table = compare_arms(run)
     for title, words in ablation_blocks(run, table).items():

@@ -13,9 +13,9 @@ from evodevo.cli.options import Json
 from evodevo.errors import GenomeError
 
 if TYPE_CHECKING:
-    from evodevo.spaces.backbone import BackboneSpace
-    from evodevo.spaces.backbone_genome import BackboneGenome
-    from evodevo.spaces.cost import Cost
+    from evodevo.backbone.genome import BackboneGenome
+    from evodevo.backbone.space import BackboneSpace
+    from evodevo.operators.cost import Cost
 
 DEFAULT_DEPTH = 24
 _ITERATIONS = re.compile(r"[^|]*\bT[0-9]", re.ASCII)
@@ -102,9 +102,9 @@ def cost(
 
 
 def _h_model(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[str, Cost]:
+    from evodevo.h_model.space import HModelSpace
+    from evodevo.h_model.space_settings import HModelSpaceSettings
     from evodevo.settings import validate
-    from evodevo.spaces.h_model import HModelSpace
-    from evodevo.spaces.h_model_settings import HModelSpaceSettings
 
     values = {"structure": {"width": width}, "hidden_range": [1, 64], "iterations_range": [1, 256]}
     space = HModelSpace(validate(HModelSpaceSettings, values, what="cost"))
@@ -113,7 +113,7 @@ def _h_model(text: str, width: int, length: int, batch: int, mode: Mode) -> tupl
 
 
 def _zoo(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[str, Cost]:
-    from evodevo.spaces.module_zoo import any_zoo
+    from evodevo.module_zoo.space import any_zoo
 
     space = any_zoo(width)
     genome = space.parse(text)
@@ -138,10 +138,10 @@ def _networks(genome: str, record: Cost, given: tuple[int, int, int, Mode], json
 
 
 def _read(text: str, depth: int | None, width: int, head_size: int | None) -> tuple[BackboneSpace, BackboneGenome]:
+    from evodevo.backbone.named import NAMED_BACKBONES
+    from evodevo.backbone.space import BackboneSettings, BackboneSpace
     from evodevo.errors import unknown_name
     from evodevo.settings import validate
-    from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-    from evodevo.spaces.named_backbones import NAMED_BACKBONES
 
     values = {
         "depth": DEFAULT_DEPTH if depth is None else depth,

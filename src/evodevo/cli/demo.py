@@ -38,7 +38,7 @@ def demo(
         json=json,
     )
     with run.archive:
-        from evodevo.models.settings import SamplingSettings
+        from evodevo.backbone.settings import SamplingSettings
         from evodevo.runs.pick import pick
 
         path = write_report(run, store / "report.html")

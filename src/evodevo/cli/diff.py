@@ -25,9 +25,9 @@ def diff(
     json: Json = False,
 ) -> None:
     """Compare two individuals, LIV by LIV."""
+    from evodevo.backbone.space import BackboneSpace
     from evodevo.errors import UsageError
     from evodevo.runs import Archive
-    from evodevo.spaces.backbone import BackboneSpace
 
     with Archive(store) as archive:
         a, b = archive.individual(first), archive.individual(second)
@@ -77,8 +77,8 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _differences(a: Individual, b: Individual) -> list[dict[str, Any]]:
-    from evodevo.spaces.backbone_genome import PLACES
-    from evodevo.spaces.text import print_segments
+    from evodevo.backbone.genome import PLACES
+    from evodevo.search.genome_text import print_segments
 
     found = []
     for place, (left, right) in enumerate(zip_longest(a.genome, b.genome)):

@@ -94,7 +94,7 @@ def _look_at_store(seen: Findings, store: Path) -> None:
 
 
 def _look_at_cache(seen: Findings) -> None:
-    from evodevo.tasks.token_cache import default_folder
+    from evodevo.tasks.text.token_cache import default_folder
 
     cache = default_folder()
     seen.cache = str(cache)

@@ -26,8 +26,8 @@ def export(
 ) -> None:
     """Export the path that answers a task; a fresh process loads it, and it is refused if it answers otherwise."""
     from evodevo.errors import UsageError
-    from evodevo.runs.system_answers import find_system
-    from evodevo.runs.system_exporting import export_system
+    from evodevo.multitask.run.export import export_system
+    from evodevo.multitask.run.predict import find_system
     from evodevo.storage import Store
 
     with Store.open(store, "ro", create=False) as opened:

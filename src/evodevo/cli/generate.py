@@ -24,8 +24,8 @@ def generate(
     json: Json = False,
 ) -> None:
     """Let a trained individual continue a text."""
+    from evodevo.backbone.settings import SamplingSettings
     from evodevo.errors import UsageError
-    from evodevo.models.settings import SamplingSettings
     from evodevo.runs import Archive
     from evodevo.settings import validate
 

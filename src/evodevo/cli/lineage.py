@@ -55,7 +55,7 @@ def _people(archive: Archive, individual: Individual, arrows: list[Parent]) -> l
 
 def _draw(people: list[Individual], path: Path) -> None:
     from evodevo.cli.files import write_text
-    from evodevo.diagrams import LineageNode, lineage_chart
+    from evodevo.report.charts.lineage import LineageNode, lineage_chart
 
     nodes = [
         LineageNode(one.id, one.generation, one.parents, one.operation, "failed" if one.reason else "dominated")

@@ -13,7 +13,7 @@ from evodevo.cli.files import write_text
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder, parse_given
 
 if TYPE_CHECKING:
-    from evodevo.runs.predicting import Prediction
+    from evodevo.runs.predict import Prediction
 
 MOST_SHOWN = 20
 """Rows that are shown where no file is wanted."""
@@ -61,7 +61,7 @@ def predict(
         return
 
     from evodevo.runs import Archive
-    from evodevo.runs.predicting import Predictor, best_trained
+    from evodevo.runs.predict import Predictor, best_trained
 
     values = parse_given(given or [])
     if bool(values) == (data is not None):

@@ -10,8 +10,8 @@ from evodevo.cli import output
 from evodevo.cli.files import write_text
 
 if TYPE_CHECKING:
-    from evodevo.runs.system_answers import SystemAnswer, SystemAnswerer
-    from evodevo.runs.system_samples import Sample, SampleReader
+    from evodevo.multitask.run.predict import SystemAnswer, SystemAnswerer
+    from evodevo.multitask.run.samples import Sample, SampleReader
 
 MOST_SHOWN = 20
 """Samples that are shown where no file is wanted."""
@@ -21,7 +21,7 @@ MOST_CLASSES = 10
 
 def is_system(folder: Path, name: str) -> bool:
     """Whether a word names a system of a store, and not a run or an individual."""
-    from evodevo.runs.system_answers import find_system
+    from evodevo.multitask.run.predict import find_system
     from evodevo.storage import Store
 
     with Store.open(folder, "ro", create=False) as store:
@@ -54,7 +54,7 @@ def predict_system(
         json: one document instead of tables.
     """
     from evodevo.errors import UsageError
-    from evodevo.runs.system_answers import open_answerer
+    from evodevo.multitask.run.predict import open_answerer
     from evodevo.storage import Store
 
     if task is not None and bool(given) == (data is not None):

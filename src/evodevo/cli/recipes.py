@@ -19,7 +19,7 @@ def listed(context: typer.Context, json: Json = False) -> None:
     """List the recipes: whole runs, ready to start; show NAME prints the settings of one."""
     if context.invoked_subcommand is not None:
         return
-    from evodevo.recipes.base import RECIPES
+    from evodevo.runs.recipe import RECIPES
 
     every = [RECIPES.get(name) for name in RECIPES.names()]
     if json:
@@ -36,7 +36,7 @@ def show(
     json: Json = False,
 ) -> None:
     """Print all settings of a recipe, as TOML that --config reads."""
-    from evodevo.recipes.base import RECIPES, resolve
+    from evodevo.runs.recipe import RECIPES, resolve
 
     recipe = RECIPES.get(name)
     settings = resolve(name, size=size.value, driver=recipe.drivers[0], overrides={}).model_dump(mode="json")

@@ -12,8 +12,8 @@ def replay(individual: IndividualName, store: StoreFolder = DEFAULT_STORE, json:
     Every blob is hashed, every genotype and every newborn's first weights are rebuilt, and the modules in the end are
     compared with those of the kept network.
     """
+    from evodevo.growth.replay_run import replay as make_again
     from evodevo.runs import Archive
-    from evodevo.runs.replaying import replay as make_again
 
     with Archive(store) as archive:
         found = archive.individual(individual)

@@ -32,8 +32,8 @@ def report(
 
     Of a system: its graph over time, who leads, what is shared, how it went, and what became of every child.
     """
+    from evodevo.multitask.report.gather import run_or_system, system_report
     from evodevo.runs import Archive, Run
-    from evodevo.runs.system_reporting import run_or_system, system_report
 
     with Archive(store) as archive:
         found = run_or_system(archive, run)
@@ -50,7 +50,7 @@ def report(
 
 def write_report(run: Run, path: Path) -> Path:
     """Write it; gives the absolute path."""
-    from evodevo.runs.reporting import report as build
+    from evodevo.backbone.report.gather import report as build
 
     write_text(path, build(run))
     return path.absolute()

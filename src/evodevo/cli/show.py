@@ -88,7 +88,7 @@ def _record(individual: Individual) -> dict[str, Any]:
 
 
 def _print(individual: Individual) -> None:
-    from evodevo.diagrams.numbers import show as number
+    from evodevo.report.charts.numbers import show as number
 
     run = individual.run
     output.line(f"{individual.id}   {strip(individual)}")

@@ -10,19 +10,11 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.files import write_text
-from evodevo.cli.options import (
-    DEFAULT_STORE,
-    Given,
-    IndividualName,
-    Json,
-    StoreFolder,
-    count_option,
-    parse_given,
-)
+from evodevo.cli.options import DEFAULT_STORE, Given, IndividualName, Json, StoreFolder, count_option, parse_given
 
 if TYPE_CHECKING:
-    from evodevo.report.routing_data import RoutingReport
-    from evodevo.runs.tracing import Traced, Tracer
+    from evodevo.h_model.report.data import RoutingReport
+    from evodevo.h_model.trace.run import Traced, Tracer
 
 MOST_SAMPLES = 20_000
 DEFAULT_SAMPLES = 200
@@ -57,8 +49,8 @@ def trace(
 ) -> None:
     """Draw how a trained H-Model routes: one sample, means of classes, patterns, activity of layers."""
     from evodevo.errors import UsageError
+    from evodevo.h_model.trace.run import Tracer
     from evodevo.runs import Archive
-    from evodevo.runs.tracing import Tracer
 
     values = parse_given(given or [])
     if not 1 <= samples <= MOST_SAMPLES:
@@ -99,7 +91,7 @@ def _pair(report: RoutingReport, difference: str) -> tuple[int, int]:
 
 def _write(path: Path, report: RoutingReport, per: str | None, pair: tuple[int, int] | None) -> None:
     if path.suffix.lower() == ".html":
-        from evodevo.report.routing_page import routing_page
+        from evodevo.h_model.report.page import routing_page
 
         write_text(path, routing_page(report))
     else:
@@ -108,9 +100,9 @@ def _write(path: Path, report: RoutingReport, per: str | None, pair: tuple[int, 
 
 def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | None) -> str:
     """The difference, the means of the classes, or the mean of all."""
-    from evodevo.diagrams.routing import routing_diagram, routing_difference
-    from evodevo.diagrams.routing_flow import mean_flow
-    from evodevo.diagrams.stack import stacked
+    from evodevo.h_model.diagrams.flow import mean_flow
+    from evodevo.h_model.diagrams.routing import routing_diagram, routing_difference
+    from evodevo.report.stack import stacked
 
     trace = report.trace
     if pair:
@@ -126,7 +118,7 @@ def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | Non
 
 
 def _document(tracer: Tracer, traced: Traced, report: RoutingReport, path: Path | None) -> None:
-    from evodevo.evaluation.routing.summary import report_json
+    from evodevo.h_model.trace.summary import report_json
 
     where = {"split": traced.split, "file": None if path is None else str(path.absolute())}
     output.document("evodevo.trace/1", {"individual": tracer.individual.id, **where, **report_json(report)})

@@ -83,7 +83,7 @@ def train(
     """
     flags: dict[str, Any] = {"execution.workers": workers, "evaluation.training.device": device}
     limits = _limits(budget, {"tokens": tokens, "steps": steps, "seconds": seconds, "flops": None})
-    from evodevo.recipes.base import RECIPES
+    from evodevo.runs.recipe import RECIPES
 
     if what in RECIPES or "." in what:
         flags |= experiment_flags(limits, task, data, seeds)

@@ -15,15 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from evodevo.errors import UsageError
 from evodevo.estimators.fitting import check_result
 from evodevo.estimators.growing_plan import GrowingPlan, check, evaluation_settings
-from evodevo.evaluation.bench import Bench
-from evodevo.evaluation.counting import look_at_step
-from evodevo.evaluation.grow_procedure import train_grow
-from evodevo.evaluation.grow_settings import check_events
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.spaces.arms import Arm
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.experiments.flop_counter import look_at_step
+from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trials import Arm
+from evodevo.growth.procedure import train_grow
+from evodevo.growth.procedure_settings import check_events
+from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget

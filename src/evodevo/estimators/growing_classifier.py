@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from sklearn.utils.validation import check_is_fitted
 
 from evodevo.estimators.classifier import Classifier, Lesson
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_structure import ZooStructure
 
 if TYPE_CHECKING:
     from evodevo.estimators.growth_record import GrowthRecord

@@ -11,11 +11,11 @@ import numpy as np
 from evodevo.errors import UsageError
 from evodevo.estimators.fitting import has_auc, positive
 from evodevo.estimators.targets import ANSWER
-from evodevo.evaluation.grow_settings import check_events, check_zoo
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings, Selection
+from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
+from evodevo.growth.procedure_settings import check_events, check_zoo
+from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, merge, validate
-from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.training.settings import Budget, TrainingSettings
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.operators.pretrained import load_encoder
-from evodevo.spaces.pretrained_sizes import model_folder, read_sizes
+from evodevo.operators.pretrained_spec import model_folder, read_sizes
 
 _SAMPLED = 256
 """Ids over which the change by position is averaged."""

@@ -21,7 +21,7 @@ from evodevo.cli.stopping import Stopping
 from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from evodevo.runs.extend_running import Ended
+    from evodevo.multitask.run.run import Ended
 
 
 def run(
@@ -85,7 +85,7 @@ def run(
         )
         return
     _refuse({**of_recipe, "set": set or None}, f"{system} is no recipe", "a recipe")
-    from evodevo.runs.extend_running import run_system
+    from evodevo.multitask.run.run import run_system
 
     with choose(json=json) as view, Stopping(view, WORDS) as stopping:
         try:

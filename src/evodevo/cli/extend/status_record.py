@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evodevo.multitask.report.course import CycleStanding
+    from evodevo.multitask.report.standing import AgentStanding, Offer, Standing
     from evodevo.storage.liveness import Owner
-    from evodevo.storage.system_standing import Fates, SystemCounts
-    from evodevo.system.course import CycleStanding
-    from evodevo.system.standing import AgentStanding, Offer, Standing
+    from evodevo.storage.systems.standing import Fates, SystemCounts
 
 
 def system(found: Standing, names: Collection[str]) -> dict[str, Any]:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
-from evodevo.diagrams.numbers import MISSING, show
+from evodevo.report.charts.numbers import MISSING, show
 
 if TYPE_CHECKING:
-    from evodevo.storage.system_standing import Fates
-    from evodevo.system.course import CycleStanding
-    from evodevo.system.standing import AgentStanding, Offer, Standing
+    from evodevo.multitask.report.course import CycleStanding
+    from evodevo.multitask.report.standing import AgentStanding, Offer, Standing
+    from evodevo.storage.systems.standing import Fates
 
 ACCURACIES = ("validation", "score", "test")
 SIZES = ("added", "shared", "accounted", "parameters", "activated", "trained")
