@@ -17,14 +17,14 @@ from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
 from evodevo.growth.diagrams.timeline import growth_timeline
 from evodevo.h_model.diagrams.flow import mean_flow
 from evodevo.h_model.diagrams.routing import routing_diagram, routing_difference
-from evodevo.module_zoo.diagrams.module_graph import NodeMark, module_graph_diagram
-from evodevo.module_zoo.diagrams.module_routing import module_routing_diagram
-from evodevo.module_zoo.diagrams.module_zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
+from evodevo.module_zoo.diagrams.routing import module_routing_diagram
+from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.multitask.diagrams.multipath_model import multipath_model
 from evodevo.multitask.diagrams.support_usage import SupportUse, support_usage
-from evodevo.multitask.diagrams.system_cycles import Arm, system_cycles
-from evodevo.multitask.diagrams.system_frame import Joined, PartMark, Route, Stream, SystemFrame
-from evodevo.multitask.diagrams.system_graph import system_graph
+from evodevo.multitask.diagrams.system.cycles import Arm, system_cycles
+from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.bars import Measure, bars_beside, histogram
 from evodevo.report.charts.curves import Series, TrainingCurve, hypervolume_chart, training_curves

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from evodevo.multitask.diagrams.multipath_model import multipath_model
 from evodevo.multitask.diagrams.support_usage import SupportUse, support_usage
-from evodevo.multitask.diagrams.system_cycles import Arm, cycle_chart, means, system_cycles
-from evodevo.multitask.diagrams.system_frame import SystemFrame
-from evodevo.multitask.diagrams.system_graph import system_graph
-from evodevo.multitask.diagrams.system_layout import Measures, plan, role_rows, spread
-from evodevo.multitask.diagrams.system_outline import outline
+from evodevo.multitask.diagrams.system.cycles import Arm, cycle_chart, means, system_cycles
+from evodevo.multitask.diagrams.system.frame import SystemFrame
+from evodevo.multitask.diagrams.system.graph import system_graph
+from evodevo.multitask.diagrams.system.layout import Measures, plan, role_rows, spread
+from evodevo.multitask.diagrams.system.outline import outline
 from evodevo.report.palette import TASK_COLOURS, roles
 from evodevo.report.svg import text_width
 

@@ -32,8 +32,8 @@ from evodevo.networks.spec import (
 )
 from evodevo.networks.stack import LayerStack
 from evodevo.operators.layers.spec import PretrainedLayer, TransformerLayer
-from evodevo.operators.pretrained import load_encoder, pretrained_block
-from evodevo.operators.pretrained_embeddings import embedding_tables
+from evodevo.operators.pretrained.embeddings import embedding_tables
+from evodevo.operators.pretrained.layers import load_encoder, pretrained_block
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool

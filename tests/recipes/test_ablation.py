@@ -29,14 +29,14 @@ from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import Decision, Strategist
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.zoo.bank import ModuleBank
+from evodevo.module_zoo.ablation import paper as ablation_paper
+from evodevo.module_zoo.ablation.recipe import BASE, Left, ablation, cell_of
+from evodevo.module_zoo.ablation.row import BLOCKS, AblationRow
+from evodevo.module_zoo.ablation.rows import ALL, ROWS, chosen_rows, row_called
 from evodevo.module_zoo.cost import zoo_parameters
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
 from evodevo.module_zoo.named import zoo_structure
-from evodevo.module_zoo.recipes import ablation_paper
-from evodevo.module_zoo.recipes.ablation import BASE, Left, ablation, cell_of
-from evodevo.module_zoo.recipes.ablation_row import BLOCKS, AblationRow
-from evodevo.module_zoo.recipes.ablation_rows import ALL, ROWS, chosen_rows, row_called
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.runs.recipe import resolve

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evodevo.backbone.report.evolution_data import RunFacts
-from evodevo.experiments.report import experiment_report
-from evodevo.experiments.report_model import ExperimentReport, Words
+from evodevo.experiments.report.model import ExperimentReport, Words
+from evodevo.experiments.report.page import experiment_report
 
 
 def page(count: int) -> str:

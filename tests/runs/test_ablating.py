@@ -15,10 +15,10 @@ from evodevo.errors import UsageError
 from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.paired import paired_difference
+from evodevo.module_zoo.ablation.recipe import BASE
 from evodevo.module_zoo.ablation.report import ablation_blocks
 from evodevo.module_zoo.ablation.run import ablate, plan
 from evodevo.module_zoo.ablation.table import COLUMNS, ablation_lines, ablation_record, to_csv
-from evodevo.module_zoo.recipes.ablation import BASE
 from evodevo.runs import Archive, Run, resume
 from evodevo.settings import merge
 

@@ -14,7 +14,7 @@ from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
 from evodevo.experiments.comparison import Row, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings, PaperTable
-from evodevo.experiments.report_data import report_data
+from evodevo.experiments.report.data import report_data
 from evodevo.experiments.trials import ArmPlan, ArmSpace
 from evodevo.runs import Archive, Run, experiment, resume, train
 from evodevo.runs.recipe import RECIPES, Recipe

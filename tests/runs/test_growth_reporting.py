@@ -17,8 +17,8 @@ from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
 from evodevo.experiments.comparison import Table, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.report_data import report_data
-from evodevo.experiments.report_model import ExperimentReport
+from evodevo.experiments.report.data import report_data
+from evodevo.experiments.report.model import ExperimentReport
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth import driver
 from evodevo.growth.edit_spec import Action

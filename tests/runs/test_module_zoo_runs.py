@@ -13,7 +13,7 @@ from evodevo.backbone.report.gather import report
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.report_data import report_data
+from evodevo.experiments.report.data import report_data
 from evodevo.experiments.trials import ArmPlan
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.module_zoo.draw import (

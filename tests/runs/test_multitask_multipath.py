@@ -12,9 +12,9 @@ from scipy import stats
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.recipes.run_multipath_words import paired_p
-from evodevo.multitask.recipes.run_recipes import run_recipe
-from evodevo.multitask.recipes.run_results import RecipeResult
+from evodevo.multitask.comparison.multipath_text import paired_p
+from evodevo.multitask.comparison.results import RecipeResult
+from evodevo.multitask.comparison.runner import run_recipe
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 

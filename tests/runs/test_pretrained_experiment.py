@@ -10,7 +10,7 @@ import pytest
 from evodevo.errors import NotFoundError
 from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.report_data import report_data
+from evodevo.experiments.report.data import report_data
 from evodevo.h_model.slice import EXPERIMENT
 from evodevo.runs import experiment
 from evodevo.runs.recipe import resolve

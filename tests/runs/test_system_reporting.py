@@ -10,7 +10,7 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode, NotFoundError, UsageError
-from evodevo.multitask.diagrams.system_cycles import means
+from evodevo.multitask.diagrams.system.cycles import means
 from evodevo.multitask.report.gather import report_data, run_or_system, system_report
 from evodevo.multitask.report.picture import Picture
 from evodevo.multitask.settings import AgentSettings

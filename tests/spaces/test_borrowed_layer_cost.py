@@ -19,7 +19,7 @@ from evodevo.operators.classes import OPERATORS
 from evodevo.operators.layers.build import build_layer
 from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
 from evodevo.operators.layers.spec import Layer, MLPLayer, NestedLayer, PretrainedLayer, SpanLayer, TransformerLayer
-from evodevo.operators.pretrained_spec import model_folder, read_sizes
+from evodevo.operators.pretrained.spec import model_folder, read_sizes
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.multitask.diagrams.system_graph import system_graph
-from evodevo.multitask.diagrams.system_outline import outline
+from evodevo.multitask.diagrams.system.graph import system_graph
+from evodevo.multitask.diagrams.system.outline import outline
 from evodevo.multitask.report.picture import Picture
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
@@ -152,6 +152,6 @@ def test_what_was_measured_on_test_data_is_shown() -> None:
 
 
 def test_no_torch_is_loaded() -> None:
-    modules = "evodevo.multitask.report.picture, evodevo.multitask.diagrams.system_graph"
+    modules = "evodevo.multitask.report.picture, evodevo.multitask.diagrams.system.graph"
     code = f"import sys, {modules}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,10 +12,10 @@ from PIL import Image
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks.base import NO_TARGET, SPLITS
-from evodevo.tasks.images import image_files
+from evodevo.tasks.images import files as image_files
 from evodevo.tasks.images.drawn_images import BUILTINS
-from evodevo.tasks.images.image_preparation import Domain
 from evodevo.tasks.images.images import ImagesSettings, ImagesTask
+from evodevo.tasks.images.preparation import Domain
 from evodevo.testing.tasks import SampleTaskTests
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -16,7 +16,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks.base import ALL_SPLITS, NO_TARGET, Split
 from evodevo.tasks.table.group_splits import Shares
-from evodevo.tasks.table.table import TableSettings, TableTask
+from evodevo.tasks.table.task import TableSettings, TableTask
 from evodevo.tasks.text.tokenizers import train_bpe
 from evodevo.testing.tasks import SampleTaskTests
 

@@ -123,7 +123,7 @@ class ExperimentSlice(NetworkSlice):
         return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)
 
     def report(self, run: Run) -> str:
-        from evodevo.experiments.report_data import report
+        from evodevo.experiments.report.data import report
 
         return report(run)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.diagrams.module_graph import NodeMark, module_graph_diagram
-from evodevo.module_zoo.diagrams.module_routing import module_routing_diagram
-from evodevo.module_zoo.diagrams.module_zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
+from evodevo.module_zoo.diagrams.routing import module_routing_diagram
+from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import (
     INPUT,

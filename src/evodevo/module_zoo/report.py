@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.experiments.comparison import Table
-from evodevo.experiments.report_model import Picture, Words
+from evodevo.experiments.report.model import Picture, Words
 from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.module_zoo.draw import drawing_of, module_drawing, routing_drawings
 from evodevo.module_zoo.spec import ZooStructure

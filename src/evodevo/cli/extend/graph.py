@@ -12,7 +12,7 @@ from evodevo.cli.extend.options import Document, SystemName
 from evodevo.cli.options import DEFAULT_STORE, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.multitask.diagrams.system_frame import Joined, SystemFrame
+    from evodevo.multitask.diagrams.system.frame import Joined, SystemFrame
     from evodevo.multitask.report.picture import Picture
 
 
@@ -78,7 +78,7 @@ def _check(picture: Picture, frame: SystemFrame, task: str | None) -> None:
 
 def _drawn(frame: SystemFrame, task: str | None, chosen: Joined | None) -> str:
     from evodevo.multitask.diagrams.multipath_model import multipath_model
-    from evodevo.multitask.diagrams.system_graph import system_graph
+    from evodevo.multitask.diagrams.system.graph import system_graph
 
     subtitle = f"publication {frame.seq}" + (f", {frame.label}" if frame.label else "")
     if chosen is not None:
@@ -87,7 +87,7 @@ def _drawn(frame: SystemFrame, task: str | None, chosen: Joined | None) -> str:
 
 
 def _say(frame: SystemFrame, task: str | None, chosen: Joined | None) -> None:
-    from evodevo.multitask.diagrams.system_outline import model_outline, outline
+    from evodevo.multitask.diagrams.system.outline import model_outline, outline
 
     output.line(outline(frame, task) if chosen is None else model_outline(frame, chosen))
 

@@ -20,8 +20,8 @@ from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from evodevo.multitask.recipes.run_course import RecipeSession
-    from evodevo.multitask.recipes.run_results import RecipeResult
+    from evodevo.multitask.comparison.course import RecipeSession
+    from evodevo.multitask.comparison.results import RecipeResult
 
 SUFFIXES = (".csv", ".html", ".json")
 
@@ -61,7 +61,7 @@ def run_recipe(
     """
     if out is not None and out.suffix.lower() not in SUFFIXES:
         raise UsageError(f"results are written as {', '.join(SUFFIXES)}; {out} is none of these.")
-    from evodevo.multitask.recipes import run_recipes as multitask_recipes
+    from evodevo.multitask.comparison import runner as multitask_recipes
 
     with _choose(json=json) as view, Stopping(view, WORDS) as stopping:
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.evolve import Size
+from evodevo.cli.drive.evolve import Size
 from evodevo.cli.extend.live import WORDS, View, choose, number
 from evodevo.cli.extend.options import words_of
 from evodevo.cli.extend.recipe import is_recipe, run_recipe

@@ -65,7 +65,8 @@ def _chosen(found: Standing, task: str | None) -> list[AgentStanding]:
 def _show(
     store: Store, found: Standing, agents: list[AgentStanding], *, in_depth: bool, children: bool, json: bool
 ) -> None:
-    from evodevo.cli.extend import status_record, status_tables
+    from evodevo.cli.extend import record as status_record
+    from evodevo.cli.extend import tables as status_tables
     from evodevo.multitask.report.course import course
 
     courses = {one.name: course(store, found.system, one) for one in agents} if in_depth else {}
@@ -94,7 +95,8 @@ def _show(
 
 
 def _list(store: Store, folder: Path, json: bool) -> None:
-    from evodevo.cli.extend import status_record, status_tables
+    from evodevo.cli.extend import record as status_record
+    from evodevo.cli.extend import tables as status_tables
 
     systems = store.systems.listing()
     owners = store.owners()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evodevo.experiments.report_model import Picture, Words
+from evodevo.experiments.report.model import Picture, Words
 
 
 @dataclass(frozen=True)

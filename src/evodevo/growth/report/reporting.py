@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evodevo.experiments.comparison import Table, series_of
-from evodevo.experiments.report_model import Picture, Words
+from evodevo.experiments.report.model import Picture, Words
 from evodevo.growth.report.data import Growth, Life
 from evodevo.growth.report.drawing import curve_drawing, family_drawing, timeline_drawing
 from evodevo.growth.report.page_data import GrownArm, GrownTraining, GrowthPart

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from evodevo.experiments.comparison import Spread, Table
-from evodevo.experiments.report_model import Words
+from evodevo.experiments.report.model import Words
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.report.data import Growth, Life
 from evodevo.growth.report.reading import growth_of

@@ -18,7 +18,7 @@ from evodevo.networks.spec import (
     StackStructure,
 )
 from evodevo.operators.layers.spec import Layer, PretrainedLayer
-from evodevo.operators.pretrained_spec import PretrainedSizes, read_sizes
+from evodevo.operators.pretrained.spec import PretrainedSizes, read_sizes
 from evodevo.settings import Settings, validate
 
 

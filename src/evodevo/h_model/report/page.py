@@ -64,7 +64,7 @@ def _html(view: RoutingView) -> str:
     subtitle = paragraph(cut(view.report.subtitle, 300), classes="muted") if view.report.subtitle else None
     header = element("header", element("h1", title), subtitle, nav)
     footer = element("footer", paragraph("One file, no outside references. Made by evodevo."))
-    script = Path(__file__).with_name("routing_page.js").read_text(encoding="utf-8")
+    script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
     return page(title, header, element("main", *sections), footer, style=_STYLE, script=script)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from evodevo.experiments.comparison import Spread, Table
-from evodevo.experiments.report_model import Words
+from evodevo.experiments.report.model import Words
+from evodevo.module_zoo.ablation.paper import BASE, CAVEATS, SOURCE
+from evodevo.module_zoo.ablation.recipe import GROWING
+from evodevo.module_zoo.ablation.row import BLOCKS
 from evodevo.module_zoo.ablation.table import AblationLine, ablation_lines
-from evodevo.module_zoo.recipes.ablation import GROWING
-from evodevo.module_zoo.recipes.ablation_paper import BASE, CAVEATS, SOURCE
-from evodevo.module_zoo.recipes.ablation_row import BLOCKS
 from evodevo.report.charts.numbers import show
 from evodevo.runs.archive import Run
 

@@ -9,8 +9,8 @@ from typing import Any
 from evodevo.errors import UsageError
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.module_zoo.recipes.ablation import Left, ablation
-from evodevo.module_zoo.recipes.ablation_rows import TABLE_3, chosen_rows, names_of
+from evodevo.module_zoo.ablation.recipe import Left, ablation
+from evodevo.module_zoo.ablation.rows import TABLE_3, chosen_rows, names_of
 from evodevo.runs.archive import Run
 from evodevo.runs.drive import ABLATE
 from evodevo.runs.evolve import begin

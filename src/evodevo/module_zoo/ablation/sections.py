@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.report_model import Words
+from evodevo.experiments.report.model import Words
 from evodevo.report.html import element, section
 from evodevo.report.view import cut
 from evodevo.report.word_tables import words_table

@@ -14,11 +14,11 @@ from evodevo.errors import EvodevoError, UnsafeFileError, UsageError
 from evodevo.experiments.comparison import Row, Spread, Table, compare_arms
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.paired import Difference, Numbers, paired_difference
-from evodevo.module_zoo.recipes.ablation import BASE, GROWING
-from evodevo.module_zoo.recipes.ablation_paper import BASE as PRINTED_BASE
-from evodevo.module_zoo.recipes.ablation_paper import PRINTED, Printed
-from evodevo.module_zoo.recipes.ablation_row import AblationRow
-from evodevo.module_zoo.recipes.ablation_rows import ROWS, row_called
+from evodevo.module_zoo.ablation.paper import BASE as PRINTED_BASE
+from evodevo.module_zoo.ablation.paper import PRINTED, Printed
+from evodevo.module_zoo.ablation.recipe import BASE, GROWING
+from evodevo.module_zoo.ablation.row import AblationRow
+from evodevo.module_zoo.ablation.rows import ROWS, row_called
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.drive import ABLATE
 

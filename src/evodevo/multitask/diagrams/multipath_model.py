@@ -4,7 +4,7 @@ represent to the logits of the task, and a router that weighs them for each samp
 
 from __future__ import annotations
 
-from evodevo.multitask.diagrams.system_frame import Joined, PartMark, Stream, SystemFrame, mark_of, percent
+from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Stream, SystemFrame, mark_of, percent
 from evodevo.report.charts.captions import LINE, MARGIN, draw_headline, headline_height, wrapped
 from evodevo.report.charts.numbers import show
 from evodevo.report.palette import task_role

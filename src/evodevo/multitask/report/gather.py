@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evodevo.errors import NotFoundError, quoted_list
-from evodevo.experiments.report_model import Words
-from evodevo.multitask.diagrams.system_cycles import Arm
-from evodevo.multitask.diagrams.system_frame import percent
+from evodevo.experiments.report.model import Words
+from evodevo.multitask.diagrams.system.cycles import Arm
+from evodevo.multitask.diagrams.system.frame import percent
+from evodevo.multitask.report.data import AgentChildren, Course, SystemReport, TaskParameters
 from evodevo.multitask.report.fates import fates
+from evodevo.multitask.report.page import system_page
 from evodevo.multitask.report.picture import Picture
 from evodevo.multitask.report.standing import AgentStanding, Standing, standing
 from evodevo.multitask.report.supports import support_uses
-from evodevo.multitask.report.system_data import AgentChildren, Course, SystemReport, TaskParameters
-from evodevo.multitask.report.system_page import system_page
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.report.charts.heat_map import HeatRows

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import Known
-from evodevo.multitask.diagrams.system_frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Route, Stream, SystemFrame
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
 from evodevo.multitask.recorded import ACCURACY, TEST, value_of
 from evodevo.multitask.schedule import is_root

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from evodevo.multitask.diagrams.support_usage import SupportUse
-from evodevo.multitask.diagrams.system_frame import SystemFrame
+from evodevo.multitask.diagrams.system.frame import SystemFrame
 from evodevo.multitask.recorded import KEPT, deciding
 from evodevo.multitask.report.picture import Picture
 from evodevo.multitask.schedule import is_root

@@ -12,7 +12,7 @@ from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
 from evodevo.networks.spec import NetworkSpec
-from evodevo.operators.pretrained_spec import model_folder
+from evodevo.operators.pretrained.spec import model_folder
 
 WEIGHTS = "model.safetensors"
 PICKLES = ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")

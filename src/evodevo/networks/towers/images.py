@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from evodevo import canonical
 from evodevo.errors import DataError
-from evodevo.operators.pretrained_spec import LARGEST_CONFIG
+from evodevo.operators.pretrained.spec import LARGEST_CONFIG
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _BICUBIC = 3  # pillow's number

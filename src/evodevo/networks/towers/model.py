@@ -20,8 +20,8 @@ from evodevo.networks.inputs import POSITION_STD, check_shape, lone_token, need_
 from evodevo.networks.towers.files import check_digest
 from evodevo.networks.towers.images import Preparation, prepare, read_preparation
 from evodevo.networks.towers.spec import Tower, TowerSizes, tower_sizes
-from evodevo.operators.pretrained import load_model
-from evodevo.operators.pretrained_spec import model_folder
+from evodevo.operators.pretrained.layers import load_model
+from evodevo.operators.pretrained.spec import model_folder
 from evodevo.tasks.base import InputSpec
 
 _CLASSES: Mapping[Tower, tuple[str, tuple[tuple[str, bool], ...]]] = {

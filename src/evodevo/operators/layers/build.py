@@ -27,7 +27,7 @@ from evodevo.operators.layers.spec import (
 )
 from evodevo.operators.local_convolution import LocalConvolution
 from evodevo.operators.lstm import LSTM
-from evodevo.operators.pretrained import pretrained_block
+from evodevo.operators.pretrained.layers import pretrained_block
 from evodevo.operators.transformer import TransformerBlock
 from evodevo.registry import Registry, table
 

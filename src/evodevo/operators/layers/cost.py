@@ -29,7 +29,7 @@ from evodevo.operators.layers.spec import (
     SpanLayer,
     TransformerLayer,
 )
-from evodevo.operators.pretrained_spec import PretrainedSizes, read_sizes
+from evodevo.operators.pretrained.spec import PretrainedSizes, read_sizes
 from evodevo.operators.spec import Dimensions, OperatorSpec
 from evodevo.search.genome_text import parse_segments
 

@@ -23,7 +23,7 @@ from evodevo.settings import Settings
 from evodevo.tasks.base import SPLITS, Split
 from evodevo.tasks.generated import SplitSizes
 from evodevo.tasks.image_text import scene_text
-from evodevo.tasks.image_text.image_text_samples import MATCH, Form, Prepared, Question, Samples
+from evodevo.tasks.image_text.samples import MATCH, Form, Prepared, Question, Samples
 from evodevo.tasks.image_text.scenes import GENRES, SMALLEST_SIDE, VALUES, draw
 from evodevo.tasks.images.pixels import Pixels
 from evodevo.tasks.sample_splits import fingerprint

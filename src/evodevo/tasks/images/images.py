@@ -29,8 +29,8 @@ from evodevo.tasks.base import (
     check_key,
 )
 from evodevo.tasks.images.drawn_images import Builtin
-from evodevo.tasks.images.image_preparation import Domain, identity, prepare
 from evodevo.tasks.images.pixels import Colour
+from evodevo.tasks.images.preparation import Domain, identity, prepare
 from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
 
 

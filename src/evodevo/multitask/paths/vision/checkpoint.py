@@ -9,7 +9,7 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import PathActivation
 from evodevo.multitask.paths.vision.spec import VisionStructure
-from evodevo.operators.pretrained_spec import model_folder, read_sizes
+from evodevo.operators.pretrained.spec import model_folder, read_sizes
 from evodevo.settings import validate
 
 ACTIVATIONS: Mapping[str, PathActivation] = {

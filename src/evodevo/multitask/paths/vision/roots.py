@@ -23,7 +23,7 @@ from evodevo.multitask.paths.vision.model import component_from_state
 from evodevo.multitask.paths.vision.spec import VisionStructure
 from evodevo.networks.towers.files import check_digest, weights_digest, weights_file
 from evodevo.networks.towers.images import read_preparation
-from evodevo.operators.pretrained_spec import model_folder
+from evodevo.operators.pretrained.spec import model_folder
 
 _PREFIX = "vit."
 _BLOCK_NAMES = {
