@@ -32,7 +32,7 @@ _HOMES = {
     "add_task": "evodevo.multitask.run.create:add_task",
     "create_system": "evodevo.multitask.run.create:create_system",
     "evolve": "evodevo.runs:evolve",
-    "grow": "evodevo.runs:grow",
+    "grow": "evodevo.growth.run:grow",
     "open": "evodevo.runs:Archive",
     "resume": "evodevo.runs:resume",
     "run_system": "evodevo.multitask.run.run:run_system",

@@ -11,7 +11,7 @@ from evodevo.errors import NotFoundError
 from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.report.data import report_data
-from evodevo.h_model.slice import EXPERIMENT
+from evodevo.h_model.runs import EXPERIMENT
 from evodevo.runs import experiment
 from evodevo.runs.recipe import resolve
 from evodevo.settings import merge
