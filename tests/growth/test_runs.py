@@ -24,8 +24,8 @@ from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.networks.spec import HModelNetwork
 from evodevo.operators.layers.spec import GenotypeLayer, TransformerLayer
-from evodevo.runs import Archive, Individual, Run, resume
-from evodevo.runs.evolve import begin
+from evodevo.runs.archive import Archive, Individual, Run
+from evodevo.runs.evolve import begin, resume
 from evodevo.runs.recipe import ExecutionSettings
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool

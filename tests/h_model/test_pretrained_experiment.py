@@ -12,8 +12,8 @@ from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.report.data import report_data
 from evodevo.h_model.runs import EXPERIMENT
-from evodevo.runs import experiment
 from evodevo.runs.recipe import resolve
+from evodevo.runs.train import experiment
 from evodevo.settings import merge
 
 pytest.importorskip("transformers", reason="the extra hf is not installed")
