@@ -214,6 +214,19 @@ def test_memory_that_runs_out_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
     assert has_lstm(CPU, torch.bfloat16, torch.bfloat16)  # PyTorch's own kernel serves every processor
 
 
+@pytest.mark.usefixtures("no_lstm")
+@pytest.mark.parametrize("autocast", [False, True])
+def test_tensors_that_replace_the_parameters_are_used_and_learn(autocast: bool) -> None:
+    module, x = LSTM(WIDTH, causal=True), inputs()
+    leaves = {name: (2 * p.detach()).requires_grad_() for name, p in module.named_parameters()}
+    replaced = {name: leaf * 1 for name, leaf in leaves.items()}
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        y = torch.func.functional_call(module, replaced, (x,)).y
+    assert all(bool(gradient.any()) for gradient in torch.autograd.grad(y.float().sum(), list(leaves.values())))
+    module.load_state_dict(leaves)
+    torch.testing.assert_close(y.float(), module(x).y, rtol=0.02, atol=0.02)
+
+
 def test_packed_sequences_stay_packed(no_lstm: None) -> None:
     packed = nn.utils.rnn.pack_padded_sequence(inputs(), torch.tensor([7, 4, 1]), batch_first=True)
     layer = nn.LSTM(WIDTH, WIDTH, batch_first=True)

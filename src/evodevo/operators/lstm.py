@@ -87,7 +87,7 @@ def run_lstm(lstm: nn.LSTM, x: Tokens, before: Memory | None = None) -> tuple[To
         x: (B, T, D) with the batch first, or a packed sequence.
         before: hidden states and cells; zeros if left out.
     """
-    weight: Tensor = lstm.get_parameter("weight_ih_l0")
+    weight: Tensor = lstm.all_weights[0][0]  # a plain tensor while ``functional_call`` replaces the parameters
     device = weight.device
     autocast = torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type)
     dtype = torch.get_autocast_dtype(device.type) if autocast else weight.dtype
