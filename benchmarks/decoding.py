@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from evodevo.models.generation import generate
-from evodevo.models.settings import SamplingSettings
-from evodevo.operators.compiled import build_operator
-from evodevo.spaces.classes import OPERATORS
-from evodevo.spaces.operator import Dimensions
+from evodevo.backbone.generation import generate
+from evodevo.backbone.settings import SamplingSettings
+from evodevo.operators.build import build_operator
+from evodevo.operators.classes import OPERATORS
+from evodevo.operators.spec import Dimensions
 from measuring import Report, Spread, arguments, ratio, take_turns
 from training_step import count, llama, ours
 

@@ -23,10 +23,10 @@ import numpy as np
 
 from evodevo.execution.base import Executor
 from evodevo.execution.processes import ProcessExecutor
-from evodevo.runs.extend_running import PRELOAD
+from evodevo.multitask.run.run import PRELOAD
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 from measuring import Report, Spread, arguments, ratio
 
 CLASSES, SIDE, NOISE = 10, 28, 64.0

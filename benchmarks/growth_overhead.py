@@ -17,13 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.network import evaluate_network
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings
-from evodevo.spaces.arms import Arm
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_named import zoo_structure
+from evodevo.experiments.evaluate import evaluate_network
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import Arm
+from evodevo.module_zoo.named import zoo_structure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.search.problem import Outcome
 from measuring import Report, Spread, arguments, ratio, take_turns
 
 MOST = 0.10

@@ -15,10 +15,10 @@ from statistics import median
 
 import torch
 
-from evodevo.models.h_core import HCore
-from evodevo.models.runner_choice import RunnerName, build_runner
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import TransformerLayer
+from evodevo.h_model.core import HCore
+from evodevo.h_model.runners.choice import RunnerName, build_runner
+from evodevo.h_model.spec import HModelStructure
+from evodevo.operators.layers.spec import TransformerLayer
 from measuring import Report, arguments, ratio, take_turns
 
 SHAPES = ((1, 8), (2, 8), (16, 12), (16, 64))

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from statistics import mean
 
-from evodevo.spaces.networks import NetworkSpec
-from evodevo.tasks.pointer import PointerSettings, PointerTask
+from evodevo.networks.spec import NetworkSpec
+from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask
 from h_model_training import Run, build, fit, h_model, transformer
 from measuring import Report, arguments
 

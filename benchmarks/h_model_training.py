@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from evodevo.models.build import build_network
-from evodevo.models.h_model import HModel
-from evodevo.models.network import Network
-from evodevo.spaces.h_model_structure import HModelStructure, RouterStructure
-from evodevo.spaces.layers import TransformerLayer
-from evodevo.spaces.networks import HModelNetwork, NetworkSpec, StackNetwork, StackStructure
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import HModelStructure, RouterStructure
+from evodevo.networks.base import Network
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import HModelNetwork, NetworkSpec, StackNetwork, StackStructure
+from evodevo.operators.layers.spec import TransformerLayer
 from evodevo.tasks.base import Split
-from evodevo.tasks.pointer import PointerTask
+from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.training.loop import TrainingResult, train
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 

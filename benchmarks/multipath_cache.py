@@ -22,15 +22,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evodevo.models.frozen_path import FrozenPath
-from evodevo.models.multipath import Multipath
-from evodevo.models.multipath_reader import MultipathReader, open_reader
-from evodevo.models.path_cache import PathCache, rows_key
-from evodevo.models.path_rows import CacheSettings, Places
-from evodevo.models.vision_path import VisionPath
-from evodevo.models.vision_path_input import read_images
-from evodevo.spaces.path_blocks import HEAD
-from evodevo.spaces.vision_path import PRESETS, VisionStructure
+from evodevo.multitask.paths.blocks_spec import HEAD
+from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
+from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.multipath.reader import MultipathReader, open_reader
+from evodevo.multitask.paths.multipath.rows import CacheSettings, Places
+from evodevo.multitask.paths.vision.input import read_images
+from evodevo.multitask.paths.vision.model import VisionPath
+from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure
 from measuring import Report, Spread, arguments, ratio, take_turns
 
 CLASSES, SUPPORTS, VALIDATIONS, SIDE = 10, 2, 4, 28

@@ -24,14 +24,14 @@ from typing import Any
 
 import numpy as np
 
-from evodevo.evaluation.path_parts import load_state
 from evodevo.execution.serial import SerialExecutor
-from evodevo.spaces.path_hyperparameters import DATA, multipath_hyperparameters
+from evodevo.multitask.hyperparameters import DATA, multipath_hyperparameters
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.report.fates import fates
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
-from evodevo.system.core import System
-from evodevo.system.fates import fates
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 from measuring import Report, arguments
 
 CLASSES, SIDE, NOISE = 10, 28, 64.0

@@ -29,10 +29,10 @@ from pymoo.core.problem import Problem
 from pymoo.core.sampling import Sampling
 from pymoo.core.termination import NoTermination
 
-from evodevo.evolution.base import Scored, create
+from evodevo.backbone.space import BackboneSpace
 from evodevo.randomness import generator
-from evodevo.spaces.backbone import BackboneSpace
-from evodevo.spaces.base import Space
+from evodevo.search.base import Scored, create
+from evodevo.search.space import Space
 from evodevo.testing.real_vector import RealVectorSpace, zdt1
 from evodevo.testing.tabular import CellSpace
 from measuring import Report, Spread, arguments, ratio

@@ -18,10 +18,10 @@ from transformers import Mamba2Config, MambaConfig
 from transformers.models.mamba.modeling_mamba import MambaMixer
 from transformers.models.mamba2.modeling_mamba2 import Mamba2Mixer
 
-from evodevo.operators.compiled import build_operator
+from evodevo.operators.build import build_operator
+from evodevo.operators.classes import OPERATORS
 from evodevo.operators.recurrence import scan
-from evodevo.spaces.classes import OPERATORS
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.spec import Dimensions
 from measuring import Report, Spread, arguments, ratio, take_turns
 
 HEAD = 64

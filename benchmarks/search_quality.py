@@ -20,10 +20,10 @@ from typing import Any
 import torch
 from scipy.stats import mannwhitneyu
 
-from evodevo.evolution import dominance
-from evodevo.spaces.base import Space
+from evodevo.search import dominance
+from evodevo.search.space import Space
+from evodevo.search.study import Study, StudySettings
 from evodevo.storage import Store
-from evodevo.study import Study, StudySettings
 from evodevo.testing.real_vector import ZDT_REFERENCE, RealVectorSpace, zdt1, zdt2, zdt3
 from evodevo.testing.tabular import CellSpace, CellTable
 from measuring import Report

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 
 from evodevo import randomness
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from measuring import Report, Spread, arguments
 
 

@@ -23,11 +23,11 @@ import torch
 from torch import Tensor, nn
 from transformers import BambaConfig, BambaForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from evodevo.models.build import build_backbone
-from evodevo.models.settings import LanguageModelSettings
+from evodevo.backbone.settings import LanguageModelSettings
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.networks.build import build_backbone
 from evodevo.operators import dense
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.spec import Dimensions
 from evodevo.training import optimizers
 from evodevo.training.settings import OptimizerSettings
 from measuring import Report, Spread, arguments, ratio, take_turns

@@ -14,13 +14,13 @@ from __future__ import annotations
 import torch
 
 from evodevo.growth.probes import everything, probe, relate, without_each
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.models.network import Batch
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import table_3_zoo
-from evodevo.spaces.zoo_growth import FitnessSettings
-from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.growth.spec import FitnessSettings
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import table_3_zoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.base import Batch
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.tasks.base import InputSpec, OutputSpec
 from measuring import Report, arguments, ratio, take_turns
 

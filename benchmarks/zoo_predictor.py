@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evodevo.evaluation.counting import counting
-from evodevo.evaluation.measuring import measure
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import table_3_zoo
-from evodevo.spaces.zoo_structure import ZooLosses, ZooRouterStructure, ZooStructure
+from evodevo.experiments.flop_counter import counting
+from evodevo.experiments.measure import measure
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import table_3_zoo
+from evodevo.module_zoo.spec import ZooLosses, ZooRouterStructure, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.tasks.base import TASKS, SampleTask
 from evodevo.training.loop import train
 from evodevo.training.precision import decide

@@ -15,13 +15,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from evodevo.models.zoo_pool import ModulePool
-from evodevo.routing.module_choice import build_router
-from evodevo.routing.module_router import ModuleRouter
-from evodevo.spaces.zoo_archetypes import table_3_zoo
-from evodevo.spaces.zoo_module_cost import genotype_work
-from evodevo.spaces.zoo_router_cost import router_work
-from evodevo.spaces.zoo_structure import Gate, ZooRouterStructure
+from evodevo.module_zoo.modules.cost import genotype_work
+from evodevo.module_zoo.modules.pool import ModulePool
+from evodevo.module_zoo.modules.zoo import table_3_zoo
+from evodevo.module_zoo.router.base import ModuleRouter
+from evodevo.module_zoo.router.cost import router_work
+from evodevo.module_zoo.router.others import build_router
+from evodevo.module_zoo.spec import Gate, ZooRouterStructure
 from measuring import Report, arguments, ratio, take_turns
 
 LENGTHS = (16, 49, 5)

@@ -19,28 +19,28 @@ import typer
 
 from evodevo.cli.application import app, run
 from evodevo.errors import ExitCode
-from evodevo.evaluation.path_kinds import KINDS
-from evodevo.evaluation.procedures import PROCEDURES
-from evodevo.evolution.base import ALGORITHMS
+from evodevo.experiments.procedures import PROCEDURES
 from evodevo.export.base import EXPORTERS
-from evodevo.models.layers import LAYERS
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.base import STRATEGISTS
+from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.zoo import ARCHETYPES
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.agents.multipath import MultipathOptions
+from evodevo.multitask.hyperparameters import singlepath_hyperparameters
+from evodevo.multitask.paths.kinds import KINDS
+from evodevo.multitask.settings import SystemSettings
+from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.objectives.base import OBJECTIVES
-from evodevo.recipes.base import RECIPES
+from evodevo.operators.classes import OPERATORS, liv_classes
+from evodevo.operators.layers.build import LAYERS
 from evodevo.registry import TABLES
+from evodevo.runs.recipe import RECIPES
+from evodevo.search.base import ALGORITHMS
+from evodevo.search.space import SPACES
 from evodevo.settings import Settings
-from evodevo.spaces.base import SPACES
-from evodevo.spaces.classes import OPERATORS, liv_classes
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.path_hyperparameters import singlepath_hyperparameters
-from evodevo.spaces.zoo_archetypes import ARCHETYPES
-from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_structure import ZooStructure
-from evodevo.strategist.base import STRATEGISTS
-from evodevo.system.base import AGENTS
-from evodevo.system.multipath import MultipathOptions
-from evodevo.system.settings import SystemSettings
 from evodevo.tasks.base import TASKS
-from evodevo.training.path_values import PathTrainingSettings
 
 if TYPE_CHECKING:
     from .conftest import Small, Systems
@@ -524,7 +524,7 @@ def test_the_table_of_classes_is_exact() -> None:
             r"^\| `([\w-]+)` \| (\d+) \| (\w+) \| ([\d.]+) \|", text, re.MULTILINE
         )
     }
-    from evodevo.spaces.text import print_segments
+    from evodevo.search.genome_text import print_segments
 
     ours = {row.name: (row.number, row.spec.family, print_segments([row.operator])) for row in liv_classes().values()}
     assert found == ours
@@ -548,8 +548,8 @@ def test_every_exit_code_is_documented() -> None:
 def test_every_reason_of_a_failure_is_documented() -> None:
     from typing import get_args
 
-    from evodevo.evaluation.base import INFEASIBLE
     from evodevo.execution.base import Reason
+    from evodevo.search.problem import INFEASIBLE
 
     assert {INFEASIBLE, "nan", "diverged", *get_args(Reason)} == set(rows("docs/concepts.md", "Failures are results"))
 

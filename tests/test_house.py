@@ -97,8 +97,8 @@ def test_arrows_point_down(room: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("storage/database.py", "from evodevo.study import Study"),
-        ("storage/database.py", "import evodevo.study"),
+        ("storage/database.py", "from evodevo.search.study import Study"),
+        ("storage/database.py", "import evodevo.search.study"),
         ("storage/database.py", "def f():\n    from evodevo.evolution import nsga2"),
         ("storage/database.py", "if TYPE_CHECKING:\n    from evodevo import study"),
         ("storage/database.py", "from ..study import Study"),

@@ -17,14 +17,14 @@ from pymoo.indicators.hv import HV
 
 from evodevo import canonical
 from evodevo.errors import DiskFullError, EvaluationsFailedError, ExitCode, GenomeError, RunOwnedError, UsageError
-from evodevo.evaluation.base import DISK_FULL, INFEASIBLE, FunctionProblem, Goal, Outcome
-from evodevo.evolution.base import SpaceExhausted, create
 from evodevo.execution.base import Event, Job
 from evodevo.execution.serial import SerialExecutor
 from evodevo.randomness import generator
-from evodevo.spaces.base import Space
+from evodevo.search.base import SpaceExhausted, create
+from evodevo.search.problem import DISK_FULL, INFEASIBLE, FunctionProblem, Goal, Outcome
+from evodevo.search.space import Space
+from evodevo.search.study import BASELINE, Listener, Study, StudyResult, StudySettings
 from evodevo.storage import Store
-from evodevo.study import BASELINE, Listener, Study, StudyResult, StudySettings
 from evodevo.testing.histories import difference, evaluated_twice, history, hypervolumes
 from evodevo.testing.real_vector import RealVectorSpace, zdt1
 from evodevo.testing.tabular import CellSpace

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from evodevo import canonical
-from evodevo.evaluation.base import Goal, Outcome, Problem, read_numbers
 from evodevo.execution.family import descendants
 from evodevo.execution.processes import ProcessExecutor
+from evodevo.search.problem import Goal, Outcome, Problem, read_numbers
+from evodevo.search.study import BASELINE, Study, StudySettings
 from evodevo.storage import Store
-from evodevo.study import BASELINE, Study, StudySettings
 from evodevo.testing.executors import wait_until_gone
 from evodevo.testing.real_vector import Point, RealVectorSpace, zdt1
 

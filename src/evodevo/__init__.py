@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evodevo.estimators import GrowingClassifier, ZooClassifier
+    from evodevo.growth.run import grow
+    from evodevo.multitask.run.create import add_task, create_system
+    from evodevo.multitask.run.run import run_system
+    from evodevo.multitask.system import System
     from evodevo.runs.archive import Archive as open
     from evodevo.runs.archive import Individual, Run
     from evodevo.runs.evolve import evolve, resume
-    from evodevo.runs.extend_running import run_system
-    from evodevo.runs.extending import add_task, create_system
-    from evodevo.runs.growing import grow
-    from evodevo.runs.training import train
-    from evodevo.study import Study
-    from evodevo.system.core import System
+    from evodevo.runs.train import train
+    from evodevo.search.study import Study
 
 __version__ = "0.1.0"
 
@@ -26,16 +26,16 @@ _HOMES = {
     "GrowingClassifier": "evodevo.estimators:GrowingClassifier",
     "Individual": "evodevo.runs:Individual",
     "Run": "evodevo.runs:Run",
-    "Study": "evodevo.study:Study",
-    "System": "evodevo.system.core:System",
+    "Study": "evodevo.search.study:Study",
+    "System": "evodevo.multitask.system:System",
     "ZooClassifier": "evodevo.estimators:ZooClassifier",
-    "add_task": "evodevo.runs.extending:add_task",
-    "create_system": "evodevo.runs.extending:create_system",
+    "add_task": "evodevo.multitask.run.create:add_task",
+    "create_system": "evodevo.multitask.run.create:create_system",
     "evolve": "evodevo.runs:evolve",
     "grow": "evodevo.runs:grow",
     "open": "evodevo.runs:Archive",
     "resume": "evodevo.runs:resume",
-    "run_system": "evodevo.runs.extend_running:run_system",
+    "run_system": "evodevo.multitask.run.run:run_system",
     "train": "evodevo.runs:train",
 }
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.spec import Dimensions
 
 
 def cost(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.recipes.base import RECIPES, EvolveSettings, Recipe, Size, resolve
+from evodevo.runs.recipe import RECIPES, EvolveSettings, Recipe, Size, resolve
 from evodevo.settings import merge
 
 if TYPE_CHECKING:

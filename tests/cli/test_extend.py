@@ -18,8 +18,8 @@ from evodevo.cli.extend.live import WORDS
 from evodevo.cli.failures import TerminatedError
 from evodevo.cli.stopping import Stopping
 from evodevo.errors import ExitCode
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
 from evodevo.testing.system_paths import told
 
 TINY = """

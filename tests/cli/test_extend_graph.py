@@ -10,8 +10,8 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
+from evodevo.multitask.settings import AgentSettings
 from evodevo.storage import Store
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from evodevo.cli.extend import live
 from evodevo.cli.extend.live import EventView, LiveView, View
 from evodevo.cli.extend.standing import Agent, Standing
-from evodevo.runs.extend_running import Session, run_system
+from evodevo.multitask.run.run import Session, run_system
 from evodevo.storage import Store
 from evodevo.testing.system_paths import Trainer, executor_of, new_system
 

@@ -12,12 +12,12 @@ import pytest
 
 from evodevo.cli import live
 from evodevo.cli.application import run
+from evodevo.cli.drive.train import train
 from evodevo.cli.live import LineView, LiveView
-from evodevo.cli.train import train
 from evodevo.errors import ExitCode
-from evodevo.evaluation.base import Goal
+from evodevo.search.problem import Goal
+from evodevo.search.study import Study, StudySettings
 from evodevo.storage import Store
-from evodevo.study import Study, StudySettings
 from evodevo.testing.real_vector import RealVectorSpace
 
 TINY = """
@@ -168,7 +168,7 @@ def test_who_did_not_grow_has_nothing_to_replay(small: Any, capsys: pytest.Captu
 
 
 def test_options_are_those_of_train() -> None:
-    from evodevo.cli.grow import grow
+    from evodevo.cli.drive.grow import grow
 
     ours, theirs = (set(command.__annotations__) for command in (grow, train))
     assert theirs - ours == {"what", "tokens", "steps", "seconds"}

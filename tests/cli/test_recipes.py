@@ -9,7 +9,7 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.recipes.base import RECIPES, resolve
+from evodevo.runs.recipe import RECIPES, resolve
 
 
 def test_every_recipe_is_listed(capsys: pytest.CaptureFixture[str]) -> None:

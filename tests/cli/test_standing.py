@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from evodevo.cli.standing import Standing, duration
-from evodevo.evaluation.base import Goal
-from evodevo.study import Study, StudySettings
+from evodevo.search.problem import Goal
+from evodevo.search.study import Study, StudySettings
 from evodevo.testing.real_vector import RealVectorSpace
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 
-from evodevo.diagrams import Arc, LineageNode, LivMark
+from evodevo.backbone.diagrams.genome import Arc, LivMark
+from evodevo.report.charts.lineage import LineageNode
 
 CLASSES = {
     "SA-1": "attention",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from evodevo.diagrams.system_frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Route, Stream, SystemFrame
 
 ROLES = ("embedding", "cls", "posembed_input", "encoderblock_0", "encoderblock_1", "encoder_norm", "head")
 

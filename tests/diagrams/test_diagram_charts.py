@@ -11,27 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.diagrams import (
-    Axis,
-    BaselinePoint,
-    Composition,
-    FrontPoint,
-    LineageNode,
+from evodevo.backbone.diagrams.composition import Composition, composition_chart
+from evodevo.report.charts.axes import Axis, Scale
+from evodevo.report.charts.curves import (
     Series,
     TrainingCurve,
-    ancestors,
-    composition_chart,
-    front_chart,
     hypervolume_chart,
     line_chart,
-    lineage_chart,
-    lineage_layout,
+    spread_apart,
     stability_words,
+    thin,
     training_curves,
 )
-from evodevo.diagrams.axes import Scale
-from evodevo.diagrams.curves import spread_apart, thin
-from evodevo.diagrams.numbers import show, tick_texts
+from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
+from evodevo.report.charts.lineage import LineageNode, ancestors, lineage_chart, lineage_layout
+from evodevo.report.charts.numbers import show, tick_texts
 
 SVG = "{http://www.w3.org/2000/svg}"
 NUMBERS = st.one_of(st.none(), st.floats(), st.integers(), st.sampled_from([10**400, -(10**400), 5e-324, 1.7e308]))

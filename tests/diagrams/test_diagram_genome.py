@@ -10,16 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.diagrams import (
-    Arc,
-    LivMark,
-    StripRow,
-    backbone_diagram,
-    genome_strip,
-    population_strips,
-    sharing_groups,
-    text_strip,
-)
+from evodevo.backbone.diagrams.genome import Arc, LivMark, backbone_diagram, sharing_groups
+from evodevo.backbone.diagrams.strip import StripRow, genome_strip, population_strips, text_strip
 
 SVG = "{http://www.w3.org/2000/svg}"
 FAMILIES = ("attention", "recurrence", "convolution", "memoryless", "something new")

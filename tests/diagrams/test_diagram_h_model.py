@@ -8,10 +8,17 @@ import xml.etree.ElementTree as ElementTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.diagrams.h_model import LayerMark, fold_layers, h_model_diagram
-from evodevo.runs.h_model_drawing import describe_structure, draw_structure, inference_words
-from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure, preset
-from evodevo.spaces.layers import LIVLayer, LSTMLayer, MLPLayer, NestedLayer, PretrainedLayer, TransformerLayer
+from evodevo.h_model.diagrams.structure import LayerMark, fold_layers, h_model_diagram
+from evodevo.h_model.draw import describe_structure, draw_structure, inference_words
+from evodevo.h_model.spec import HModelStructure, InferenceStructure, preset
+from evodevo.operators.layers.spec import (
+    LIVLayer,
+    LSTMLayer,
+    MLPLayer,
+    NestedLayer,
+    PretrainedLayer,
+    TransformerLayer,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 MARKS = st.builds(

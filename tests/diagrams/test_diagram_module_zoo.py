@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.diagrams.layered import Size, layered
-from evodevo.diagrams.module_graph import NodeMark, module_graph_diagram
-from evodevo.diagrams.module_routing import module_routing_diagram
-from evodevo.diagrams.module_zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
+from evodevo.module_zoo.diagrams.routing import module_routing_diagram
+from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.report.layered_layout import Size, layered
 
 SVG = "{http://www.w3.org/2000/svg}"
 TEXT = st.text(max_size=30)

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.diagrams import Axis, HeatRows, Measure, bars_beside, heat_map, histogram
-from evodevo.diagrams.routing import routing_diagram, routing_difference
-from evodevo.diagrams.routing_flow import flow_difference, mean_flow
-from evodevo.diagrams.routing_layout import Limits
-from evodevo.diagrams.stack import stacked
 from evodevo.errors import UsageError
+from evodevo.h_model.diagrams.flow import flow_difference, mean_flow
+from evodevo.h_model.diagrams.layout import Limits
+from evodevo.h_model.diagrams.routing import routing_diagram, routing_difference
+from evodevo.report.charts.axes import Axis
+from evodevo.report.charts.bars import Measure, bars_beside, histogram
+from evodevo.report.charts.heat_map import HeatRows, heat_map
+from evodevo.report.stack import stacked
 from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
 
 SVG = "{http://www.w3.org/2000/svg}"

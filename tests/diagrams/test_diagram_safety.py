@@ -9,46 +9,30 @@ from collections.abc import Callable
 
 import pytest
 
-from evodevo.diagrams import (
-    Arc,
-    Axis,
-    BaselinePoint,
-    Composition,
-    FrontPoint,
-    HeatRows,
-    LineageNode,
-    LivMark,
-    Measure,
-    Series,
-    StripRow,
-    TrainingCurve,
-    backbone_diagram,
-    bars_beside,
-    composition_chart,
-    front_chart,
-    genome_strip,
-    heat_map,
-    histogram,
-    hypervolume_chart,
-    lineage_chart,
-    population_strips,
-    training_curves,
-)
-from evodevo.diagrams.base import clean, one_line, shorten, text_width
-from evodevo.diagrams.growth_curve import EditMark, growth_curve
-from evodevo.diagrams.growth_lanes import EventMark, Lane, Point
-from evodevo.diagrams.growth_timeline import growth_timeline
-from evodevo.diagrams.module_graph import NodeMark, module_graph_diagram
-from evodevo.diagrams.module_routing import module_routing_diagram
-from evodevo.diagrams.module_zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
-from evodevo.diagrams.multipath_model import multipath_model
-from evodevo.diagrams.palette import FAMILIES, roles
-from evodevo.diagrams.routing import routing_diagram, routing_difference
-from evodevo.diagrams.routing_flow import mean_flow
-from evodevo.diagrams.support_usage import SupportUse, support_usage
-from evodevo.diagrams.system_cycles import Arm, system_cycles
-from evodevo.diagrams.system_frame import Joined, PartMark, Route, Stream, SystemFrame
-from evodevo.diagrams.system_graph import system_graph
+from evodevo.backbone.diagrams.composition import Composition, composition_chart
+from evodevo.backbone.diagrams.genome import Arc, LivMark, backbone_diagram
+from evodevo.backbone.diagrams.strip import StripRow, genome_strip, population_strips
+from evodevo.growth.diagrams.curve import EditMark, growth_curve
+from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
+from evodevo.growth.diagrams.timeline import growth_timeline
+from evodevo.h_model.diagrams.flow import mean_flow
+from evodevo.h_model.diagrams.routing import routing_diagram, routing_difference
+from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
+from evodevo.module_zoo.diagrams.routing import module_routing_diagram
+from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.multitask.diagrams.multipath_model import multipath_model
+from evodevo.multitask.diagrams.support_usage import SupportUse, support_usage
+from evodevo.multitask.diagrams.system.cycles import Arm, system_cycles
+from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.multitask.diagrams.system.graph import system_graph
+from evodevo.report.charts.axes import Axis
+from evodevo.report.charts.bars import Measure, bars_beside, histogram
+from evodevo.report.charts.curves import Series, TrainingCurve, hypervolume_chart, training_curves
+from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
+from evodevo.report.charts.heat_map import HeatRows, heat_map
+from evodevo.report.charts.lineage import LineageNode, lineage_chart
+from evodevo.report.palette import FAMILIES, roles
+from evodevo.report.svg import clean, one_line, shorten, text_width
 from evodevo.testing.traces import random_trace
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.diagrams.base import text_width
-from evodevo.diagrams.multipath_model import multipath_model
-from evodevo.diagrams.palette import TASK_COLOURS, roles
-from evodevo.diagrams.support_usage import SupportUse, support_usage
-from evodevo.diagrams.system_cycles import Arm, cycle_chart, means, system_cycles
-from evodevo.diagrams.system_frame import SystemFrame
-from evodevo.diagrams.system_graph import system_graph
-from evodevo.diagrams.system_layout import Measures, plan, role_rows, spread
-from evodevo.diagrams.system_outline import outline
+from evodevo.multitask.diagrams.multipath_model import multipath_model
+from evodevo.multitask.diagrams.support_usage import SupportUse, support_usage
+from evodevo.multitask.diagrams.system.cycles import Arm, cycle_chart, means, system_cycles
+from evodevo.multitask.diagrams.system.frame import SystemFrame
+from evodevo.multitask.diagrams.system.graph import system_graph
+from evodevo.multitask.diagrams.system.layout import Measures, plan, role_rows, spread
+from evodevo.multitask.diagrams.system.outline import outline
+from evodevo.report.palette import TASK_COLOURS, roles
+from evodevo.report.svg import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 

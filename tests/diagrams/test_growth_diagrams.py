@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.diagrams import Axis, Series
-from evodevo.diagrams.growth_curve import EditMark, growth_curve
-from evodevo.diagrams.growth_lanes import EventMark, Lane, Point, course, family_order
-from evodevo.diagrams.growth_signs import LETTERS, WORDS
-from evodevo.diagrams.growth_timeline import growth_timeline
+from evodevo.growth.diagrams.curve import EditMark, growth_curve
+from evodevo.growth.diagrams.lanes import EventMark, Lane, Point, course, family_order
+from evodevo.growth.diagrams.signs import LETTERS, WORDS
+from evodevo.growth.diagrams.timeline import growth_timeline
+from evodevo.report.charts.axes import Axis
+from evodevo.report.charts.curves import Series
 
 SVG = "{http://www.w3.org/2000/svg}"
 END = 1000.0

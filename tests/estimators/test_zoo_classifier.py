@@ -19,7 +19,7 @@ from sklearn.model_selection import GridSearchCV
 from evodevo.errors import NotFoundError, UnsafeFileError, UsageError
 from evodevo.estimators import ZooClassifier
 from evodevo.estimators.fitting import divided
-from evodevo.spaces.zoo_named import named_zoo
+from evodevo.module_zoo.named import named_zoo
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from evodevo.evaluation.problem import BackboneProblem
-from evodevo.evaluation.settings import EvaluationSettings
+from evodevo.backbone.evaluation_settings import EvaluationSettings
+from evodevo.backbone.problem import BackboneProblem
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.settings import merge, validate
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
 
 SPACE = {"depth": 4, "dimensions": {"width": 64}}
 SETTINGS: dict[str, Any] = {

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymoo.indicators.hv import HV
 
-from evodevo.evaluation.archive import feasible_points, front_places, hypervolume, reference_point
-from evodevo.evaluation.base import Goal, Outcome
+from evodevo.search.front import feasible_points, front_places, hypervolume, reference_point
+from evodevo.search.problem import Goal, Outcome
 
 GOALS = (Goal("loss"), Goal("speed", direction="maximise"))
 

@@ -11,22 +11,22 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.evaluation import bench
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.bench import Bench, _shape
-from evodevo.evaluation.network import evaluate_network, load_network
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.procedures import PROCEDURES, Trained
-from evodevo.models.h_model import HModel
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.spaces.layers import TransformerLayer
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ZooRouterStructure, ZooStructure
+from evodevo.experiments import trainer as bench
+from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.procedures import PROCEDURES, Trained
+from evodevo.experiments.trainer import Bench, _shape
+from evodevo.growth.training.module_distillation import distil_module
+from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
+from evodevo.h_model.model import HModel
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem
-from evodevo.training.module_distillation import distil_module
-from evodevo.training.replay import ReplayedBatches, SampleReplay, with_replay
 
 STEPS = 12
 TRAINING: dict[str, Any] = {"budget": {"steps": STEPS}, "checkpoint_every": 2}

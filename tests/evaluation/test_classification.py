@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from sklearn import metrics as reference
 
-from evodevo.evaluation.calibration import BINS, reliability
-from evodevo.evaluation.classification import Judgement, auc, best_threshold, judge, sigmoid, softmax
+from evodevo.experiments.calibration import BINS, reliability
+from evodevo.experiments.metrics import Judgement, auc, best_threshold, judge, sigmoid, softmax
 
 SCORES = st.floats(-20, 20).map(lambda value: round(value, 1))  # rounded, so that there are ties
 SEEDS = st.integers(0, 2**32 - 1)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.base import Goal, Outcome, Problem
-from evodevo.evaluation.dispatch import Dispatcher, Finished, Message, Ticket
 from evodevo.execution.base import Event, Executor, Job, Progress, Result
+from evodevo.search.dispatch import Dispatcher, Finished, Message, Ticket
+from evodevo.search.problem import Goal, Outcome, Problem
 
 TICKET = Ticket("abc", 0, 1)
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from evodevo.errors import DataError, UsageError
-from evodevo.evaluation.donors import IGNORED, MASKED, mask_tokens, pretrain_donor
-from evodevo.models.layers import build_layer
+from evodevo.h_model.procedures.donors import IGNORED, MASKED, mask_tokens, pretrain_donor
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.layers.spec import PretrainedLayer
 from evodevo.operators.stitching import fit_adapters
-from evodevo.spaces.layers import PretrainedLayer
-from evodevo.tasks.tokenizers import ByteTokenizer, hugging_face_json, train_bpe
+from evodevo.tasks.text.tokenizers import ByteTokenizer, hugging_face_json, train_bpe
 
 pytest.importorskip("transformers", reason="the extra hf is not installed")
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.extend_procedure import ExtendSettings, forgetting
-from evodevo.evaluation.network import evaluate_network, load_network
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.models.h_model import HModel
-from evodevo.recipes.base import RECIPES
-from evodevo.recipes.experiments import ExperimentSettings
+from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.h_model.model import HModel
+from evodevo.h_model.procedures.extend_procedure import ExtendSettings, forgetting
+from evodevo.runs.recipe import RECIPES
+from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem, transformer

@@ -13,26 +13,26 @@ import torch
 from PIL import Image
 
 from evodevo.errors import NotFoundError, StoreDamagedError
-from evodevo.evaluation import features
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.features import precompute
-from evodevo.evaluation.measuring import measure, places
-from evodevo.evaluation.network import evaluate_network, load_network, open_task, prepare_features
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings
-from evodevo.settings import merge, validate
-from evodevo.spaces.arms import Arm
-from evodevo.spaces.networks import (
+from evodevo.experiments import tower_features as features
+from evodevo.experiments.evaluate import evaluate_network, load_network, open_task, prepare_features
+from evodevo.experiments.measure import measure, places
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.tower_features import precompute
+from evodevo.experiments.trials import Arm
+from evodevo.module_zoo.baselines.spec import BaselineStructure
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
+from evodevo.networks.spec import (
     BaselineNetwork,
     ModuleEnsembleNetwork,
     ModuleZooNetwork,
     NetworkEnvelope,
     NetworkSpec,
 )
-from evodevo.spaces.tower_files import frozen_towers, settled, settled_network, weights_digest
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_baselines import BaselineStructure
-from evodevo.spaces.zoo_structure import ExtractorStructure, ZooStructure
+from evodevo.networks.towers.files import frozen_towers, settled, settled_network, weights_digest
+from evodevo.search.problem import Outcome
+from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import TASKS, SampleTask
 from evodevo.tasks.features import FeaturesTask

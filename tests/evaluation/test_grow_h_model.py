@@ -10,27 +10,27 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.grow_settings import check_grow
-from evodevo.evaluation.network import evaluate_network, load_network
-from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.trials import Arm
 from evodevo.growth import driver
+from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import replay_log
 from evodevo.growth.h_model.grown import GrownHModel
-from evodevo.models.h_model import HModel
+from evodevo.growth.h_model.pool import pool_of
+from evodevo.growth.procedure_settings import check_grow
+from evodevo.growth.spec import BirthSettings, Operation
+from evodevo.growth.strategists.base import Decision, Strategist, create
+from evodevo.growth.strategists.state import Legal, State
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.networks.spec import HModelNetwork, StackNetwork, parameter_matched
+from evodevo.operators.layers.spec import GenotypeLayer, TransformerLayer
+from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
-from evodevo.spaces.arms import Arm
-from evodevo.spaces.h_model_pool import pool_of
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import GenotypeLayer, TransformerLayer
-from evodevo.spaces.networks import HModelNetwork, StackNetwork, parameter_matched
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_edits import Edit
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_growth import BirthSettings, Operation
 from evodevo.storage.blobs import FolderPool
-from evodevo.strategist.base import Decision, Strategist, create
-from evodevo.strategist.state import Legal, State
 from evodevo.testing.small_networks import problem, settings
 from evodevo.training import optimizers
 

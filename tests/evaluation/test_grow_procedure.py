@@ -13,27 +13,27 @@ import torch
 from safetensors.torch import save_file
 
 from evodevo.errors import DataError, UsageError
-from evodevo.evaluation import grow_procedure
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.grow_settings import check_grow
-from evodevo.evaluation.network import evaluate_network, load_network
-from evodevo.evaluation.network_problem import NetworkProblem
+from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.remarks import remarks
+from evodevo.experiments.trials import Arm
 from evodevo.growth import driver
+from evodevo.growth import procedure as grow_procedure
+from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import replay_log
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.runs.training_words import remarks
+from evodevo.growth.procedure_settings import check_grow
+from evodevo.growth.spec import BirthSettings, Operation
+from evodevo.growth.strategists.base import Decision, Strategist, create
+from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.state import Legal, State
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.spec import HYBRID, ZooModule
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
-from evodevo.spaces.arms import Arm
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_edits import Edit
-from evodevo.spaces.zoo_genotype import HYBRID, ZooModule
-from evodevo.spaces.zoo_growth import BirthSettings, Operation
-from evodevo.spaces.zoo_structure import ZooRouterStructure, ZooStructure
 from evodevo.storage.blobs import FolderPool
-from evodevo.strategist.base import Decision, Strategist, create
-from evodevo.strategist.edit_memory import EditMemory
-from evodevo.strategist.state import Legal, State
 from evodevo.testing.small_networks import problem, settings
 from evodevo.training import optimizers
 
@@ -203,7 +203,7 @@ import sys
 from pathlib import Path
 import torch
 from safetensors.torch import load_file
-from evodevo.evaluation.network import load_network
+from evodevo.experiments.evaluate import load_network
 from evodevo.storage.blobs import FolderPool
 torch.set_num_threads(1)
 network, _ = load_network(FolderPool(Path(sys.argv[1])), sys.argv[2])

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from evodevo import canonical
+from evodevo.backbone.evaluate import evaluate_backbone, load_backbone
+from evodevo.backbone.problem import BackboneProblem
 from evodevo.errors import DataError
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.language_model import evaluate_backbone, load_backbone
-from evodevo.evaluation.problem import BackboneProblem
+from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.tokenizers import from_bytes
+from evodevo.tasks.text.tokenizers import from_bytes
 from evodevo.training import checkpoints, held_out
 
 Make = Callable[..., BackboneProblem]

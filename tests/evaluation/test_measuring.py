@@ -14,10 +14,10 @@ from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from evodevo.evaluation.classification import softmax
-from evodevo.evaluation.counting import counting, look_at_step
-from evodevo.evaluation.measuring import measure, places
-from evodevo.models.network import Network, Representation
+from evodevo.experiments.flop_counter import counting, look_at_step
+from evodevo.experiments.measure import measure, places
+from evodevo.experiments.metrics import softmax
+from evodevo.networks.base import Network, Representation
 from evodevo.tasks.base import InputSpec, OutputSpec, SampleTask
 from evodevo.training.precision import decide
 

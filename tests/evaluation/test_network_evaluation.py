@@ -13,18 +13,18 @@ import pytest
 import torch
 
 from evodevo.errors import DataError, UnsafeFileError, UsageError
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.bench import CURVE, Bench
-from evodevo.evaluation.network import evaluate_network, load_network, measure_pace
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings
-from evodevo.evaluation.procedures import PROCEDURES, Trained
-from evodevo.evaluation.right_answers import unpack
-from evodevo.evaluation.traces import FORMAT, trace_from_bytes, trace_to_bytes
-from evodevo.models.h_model import HModel
+from evodevo.experiments.correct_bits import unpack
+from evodevo.experiments.evaluate import evaluate_network, load_network, measure_pace
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.procedures import PROCEDURES, Trained
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trainer import CURVE, Bench
+from evodevo.h_model.model import HModel
+from evodevo.h_model.trace.file import FORMAT, trace_from_bytes, trace_to_bytes
+from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.pointer import PointerTask
+from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.testing.small_networks import h_model, problem, settings, transformer
 from evodevo.training import checkpoints
 

@@ -12,31 +12,31 @@ import torch
 from torch import Tensor
 
 from evodevo import canonical
+from evodevo.backbone.settings import LanguageModelSettings
+from evodevo.backbone.space import BackboneSettings, BackboneSpace, unconnected
 from evodevo.errors import DataError, UsageError
-from evodevo.evaluation.network import load_network
-from evodevo.evaluation.network_imports import evaluate_import, read_import
-from evodevo.evaluation.network_path_kind import build_network_path, freeze_network_path
-from evodevo.evaluation.path_evaluation import evaluate_path
-from evodevo.evaluation.path_kinds import FrozenPart, Samples
-from evodevo.evaluation.path_parts import count_parameters, load_state
-from evodevo.evaluation.path_settings import PathRequest
-from evodevo.models.build import build_backbone
-from evodevo.models.network_path import NetworkPath
-from evodevo.models.settings import LanguageModelSettings
+from evodevo.experiments.evaluate import load_network
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.multitask.evaluate import evaluate_path
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.kinds import FrozenPart, Samples
+from evodevo.multitask.paths.network.evaluate import build_network_path, freeze_network_path
+from evodevo.multitask.paths.network.family import NETWORK
+from evodevo.multitask.paths.network.imports import evaluate_import, read_import
+from evodevo.multitask.paths.network.model import NetworkPath
+from evodevo.multitask.paths.network.spec import HEAD, NORM, NetworkStructure
+from evodevo.multitask.paths.weights import count_parameters, load_state
+from evodevo.multitask.training.values import DataValues
+from evodevo.networks.build import build_backbone
+from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.settings import merge, validate
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace, unconnected
-from evodevo.spaces.network_path import HEAD, NORM, NetworkStructure
-from evodevo.spaces.network_path_family import NETWORK
-from evodevo.spaces.networks import NetworkEnvelope, NetworkSpec
-from evodevo.spaces.path import Path
-from evodevo.spaces.zoo_archetypes import start_zoo
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.tasks.in_memory import InMemoryTask
-from evodevo.tasks.tokenizers import ByteTokenizer
+from evodevo.tasks.text.tokenizers import ByteTokenizer
 from evodevo.testing.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
 from evodevo.training import checkpoints
-from evodevo.training.path_values import DataValues
 from evodevo.training.precision import decide
 
 ZOO = {

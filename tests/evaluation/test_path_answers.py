@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from evodevo.evaluation.path_answers import exact_answers
-from evodevo.evaluation.right_answers import unpack
-from evodevo.models.multipath import Multipath
+from evodevo.experiments.correct_bits import unpack
+from evodevo.multitask.exact_answers import exact_answers
+from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.training.precision import Precision, decide
 
 CPU: Precision = decide("cpu", "float32")

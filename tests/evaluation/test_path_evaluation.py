@@ -12,23 +12,23 @@ import torch
 from torch import Tensor, nn
 
 from evodevo import canonical
-from evodevo.evaluation import path_kinds
-from evodevo.evaluation.path_evaluation import evaluate_path, evaluate_root, measure_path, open_path
-from evodevo.evaluation.path_kinds import BuiltPath, Places, Reader, Samples
-from evodevo.evaluation.path_parts import load_state, save_state
-from evodevo.evaluation.path_settings import PathRequest, read_request
-from evodevo.evaluation.vision_path_kind import read_samples
 from evodevo.execution.base import Executor, Job, Result
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.execution.serial import SerialExecutor
-from evodevo.models.vision_path_input import read_images
+from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_path, open_path
+from evodevo.multitask.evaluate_settings import PathRequest, read_request
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths import kinds as path_kinds
+from evodevo.multitask.paths.kinds import BuiltPath, Places, Reader, Samples
+from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, role_parameters
+from evodevo.multitask.paths.vision.evaluate import read_samples
+from evodevo.multitask.paths.vision.input import read_images
+from evodevo.multitask.paths.vision.spec import VisionStructure, structure_of
+from evodevo.multitask.paths.weights import load_state, save_state
+from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
-from evodevo.spaces.path import Path
-from evodevo.spaces.vision_path import VisionStructure, structure_of
-from evodevo.spaces.vision_path_cost import path_flops, path_parameters, role_parameters
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import InputSpec, SampleTask, Split
-from evodevo.training.path_values import DataValues
 
 STRUCTURE = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 TRAINING = {"validations": 3, "most_between": 400, "validation_cap": 120, "device": "cpu"}

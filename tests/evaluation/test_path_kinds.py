@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from evodevo import canonical
-from evodevo.evaluation.network_imports import read_import
-from evodevo.evaluation.path_evaluation import evaluate_path
-from evodevo.evaluation.path_kinds import KINDS
+from evodevo.multitask.evaluate import evaluate_path
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.families import structure_of
+from evodevo.multitask.paths.kinds import KINDS
+from evodevo.multitask.paths.network.imports import read_import
 from evodevo.settings import validate
-from evodevo.spaces.path import Path
-from evodevo.spaces.path_families import structure_of
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.imports import H_MODEL, checkpoint_of
 from evodevo.testing.path_kinds import TRAINING, PathKindTests, Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from evodevo.evaluation.peak_memory import forget_peak, peak_bytes
+from evodevo.experiments.peak_memory import forget_peak, peak_bytes
 from evodevo.training.precision import decide
 
 MEBIBYTE = 1 << 20

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from evodevo.errors import UsageError
-from evodevo.evaluation import features
-from evodevo.evaluation.features import features_key, precompute
-from evodevo.models.senses import Senses
-from evodevo.spaces.zoo_structure import ExtractorStructure, ZooStructure
+from evodevo.experiments import tower_features as features
+from evodevo.experiments.tower_features import features_key, precompute
+from evodevo.module_zoo.senses.model import Senses
+from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.tasks.features import FeaturesTask
 from evodevo.tasks.in_memory import InMemoryTask

@@ -12,23 +12,17 @@ import pytest
 import torch
 
 from evodevo.errors import EvodevoError, NotFoundError, UsageError
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.donors import pretrain_donor
-from evodevo.evaluation.network import evaluate_network, load_network
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings
-from evodevo.models.build import build_network
-from evodevo.models.ensemble import Ensemble
-from evodevo.models.h_model import HModel
-from evodevo.models.network import Network
-from evodevo.models.stacks import LayerStack
-from evodevo.operators.pretrained import load_encoder, pretrained_block
-from evodevo.operators.pretrained_embeddings import embedding_tables
-from evodevo.settings import merge, validate
-from evodevo.spaces.arms import Arm
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import PretrainedLayer, TransformerLayer
-from evodevo.spaces.networks import (
+from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import Arm
+from evodevo.h_model.model import HModel
+from evodevo.h_model.procedures.donors import pretrain_donor
+from evodevo.h_model.spec import HModelStructure
+from evodevo.networks.base import Network
+from evodevo.networks.build import build_network
+from evodevo.networks.ensemble import Ensemble
+from evodevo.networks.spec import (
     EnsembleNetwork,
     EnsembleStructure,
     HModelNetwork,
@@ -36,8 +30,14 @@ from evodevo.spaces.networks import (
     StackNetwork,
     StackStructure,
 )
+from evodevo.networks.stack import LayerStack
+from evodevo.operators.layers.spec import PretrainedLayer, TransformerLayer
+from evodevo.operators.pretrained.embeddings import embedding_tables
+from evodevo.operators.pretrained.layers import load_encoder, pretrained_block
+from evodevo.search.problem import Outcome
+from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.tokenizers import ByteTokenizer
+from evodevo.tasks.text.tokenizers import ByteTokenizer
 from evodevo.testing.small_networks import problem as pointer_problem
 
 pytest.importorskip("transformers", reason="the extra hf is not installed")
@@ -220,7 +220,7 @@ def test_a_kill_leaves_no_trace(folder: Path, tmp_path: Path, die_at: int) -> No
             evaluate(folder, arm(), report=die)
     else:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("evodevo.evaluation.donors._save", _killed)
+            patch.setattr("evodevo.h_model.procedures.donors._save", _killed)
             with pytest.raises(Killed):
                 evaluate(tmp_path, arm())
         assert not list((tmp_path / "cache" / "donors").glob("[!.]*"))
@@ -252,7 +252,7 @@ import sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from evodevo.evaluation.donors import pretrain_donor
+from evodevo.h_model.procedures.donors import pretrain_donor
 from evodevo.tasks.tokenizers import ByteTokenizer
 pretrain_donor(["the cat sat on the mat. " * 50], ByteTokenizer(), width=8, layers=1, heads=2, steps=20, seed=0,
                folder=Path(sys.argv[1]), length=16, report=lambda step, loss: print(step))
@@ -269,7 +269,7 @@ def test_two_workers_that_want_one_donor_make_it_once(tmp_path: Path) -> None:
 
 
 def test_who_does_not_wait_is_told_that_a_donor_is_made(tmp_path: Path) -> None:
-    from evodevo.evaluation.donors import DonorIsMadeError
+    from evodevo.h_model.procedures.donors import DonorIsMadeError
 
     texts, options = ["the cat sat on the mat. " * 50], {"width": 8, "layers": 1, "heads": 2, "steps": 2, "seed": 0}
     tried: list[str] = []

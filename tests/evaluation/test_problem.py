@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from evodevo import canonical
+from evodevo.backbone.problem import BackboneProblem
 from evodevo.errors import DataError, NotFoundError, UsageError
-from evodevo.evaluation.base import INFEASIBLE
-from evodevo.evaluation.problem import BackboneProblem
+from evodevo.search.problem import INFEASIBLE
 
 Make = Callable[..., BackboneProblem]
 

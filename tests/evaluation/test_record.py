@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.record import is_final, to_evaluation, to_outcome
+from evodevo.search.problem import Outcome
+from evodevo.search.record import is_final, to_evaluation, to_outcome
 from evodevo.storage import Store
 from evodevo.testing.storages import grown
 

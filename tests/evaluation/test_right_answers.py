@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.errors import UnsafeFileError
-from evodevo.evaluation import right_answers
-from evodevo.evaluation.right_answers import pack, unpack
+from evodevo.experiments import correct_bits as right_answers
+from evodevo.experiments.correct_bits import pack, unpack
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, float("nan")])))

@@ -10,8 +10,8 @@ import pytest
 from sklearn.metrics import adjusted_rand_score, mutual_info_score, silhouette_score
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.routing import clusters, specialisation
-from evodevo.evaluation.routing.measures import activity, hard_routes
+from evodevo.h_model.trace import clusters, specialisation
+from evodevo.h_model.trace.measures import activity, hard_routes
 from evodevo.testing.traces import chain_trace, classes_trace, random_trace
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.routing import chains, measures
+from evodevo.h_model.trace import chains, measures
 from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
 
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from evodevo.errors import DataError, UsageError
-from evodevo.evaluation.routing.probe import Probe, linear_probe, paired_gain, route_probe
+from evodevo.h_model.trace.probe import Probe, linear_probe, paired_gain, route_probe
 from evodevo.randomness import integer_seed
 from evodevo.testing.traces import classes_trace, random_trace
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.routing import chains, clusters, measures
-from evodevo.evaluation.routing.probe import route_probe
-from evodevo.evaluation.routing.specialisation import class_activity
-from evodevo.evaluation.routing.summary import report_json, routing_report
+from evodevo.h_model.trace import chains, clusters, measures
+from evodevo.h_model.trace.probe import route_probe
+from evodevo.h_model.trace.specialisation import class_activity
+from evodevo.h_model.trace.summary import report_json, routing_report
 from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
 
 

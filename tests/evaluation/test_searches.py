@@ -10,20 +10,20 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.bench import Bench
-from evodevo.evaluation.darts_procedure import collapse
-from evodevo.evaluation.network import evaluate_network, load_network
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.searching import Search
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.spaces.arms import Arm
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ExtractorStructure, ZooStructure
+from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trials import Arm
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.procedures.darts import collapse
+from evodevo.module_zoo.procedures.searching import Search
+from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held_back import HeldBackTask
-from evodevo.tasks.pointer import PointerTask
+from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.testing.small_networks import problem, transformer
 from evodevo.training.settings import TrainingSettings
 

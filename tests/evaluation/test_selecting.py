@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 from evodevo.errors import UnsafeFileError
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.loss_terms import LossTerms
-from evodevo.evaluation.measuring import Measured, measure, places
-from evodevo.evaluation.network import evaluate_network, load_network
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.network_settings import PAPER_SELECTION, Selection
-from evodevo.evaluation.selecting import BestWeights, settle
+from evodevo.experiments.checkpoint_selection import BestWeights, settle
+from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.loss_terms import LossTerms
+from evodevo.experiments.measure import Measured, measure, places
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.settings import PAPER_SELECTION, Selection
+from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem
 from evodevo.training.precision import decide

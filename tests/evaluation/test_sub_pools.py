@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.evaluation.sub_pools import SubPoolPolicy
+from evodevo.module_zoo.procedures.sub_pools import SubPoolPolicy
 from evodevo.randomness import generator
 
 IDS = ("a", "b", "c", "d", "e")

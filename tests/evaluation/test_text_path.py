@@ -11,17 +11,17 @@ import torch
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.evaluation.path_evaluation import evaluate_path, evaluate_root, measure_path, open_path
-from evodevo.evaluation.path_parts import load_state
-from evodevo.evaluation.path_settings import PathRequest
-from evodevo.models.text_path import MASK, TOKENS
+from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_path, open_path
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
+from evodevo.multitask.paths.text.cost import path_work, role_parameters
+from evodevo.multitask.paths.text.model import MASK, TOKENS
+from evodevo.multitask.paths.text.spec import structure_of
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.training.values import data_values
 from evodevo.settings import validate
-from evodevo.spaces.multipath import MultipathStructure, multipath_parameters
-from evodevo.spaces.path import Path
-from evodevo.spaces.text_path import structure_of
-from evodevo.spaces.text_path_cost import path_work, role_parameters
 from evodevo.storage.blobs import FolderPool
-from evodevo.training.path_values import data_values
 
 STRUCTURE = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 96}
 TRAINING = {"validations": 2, "most_between": 800, "validation_cap": 80, "device": "cpu"}

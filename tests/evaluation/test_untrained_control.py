@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from evodevo.evaluation.traces import with_random_routers
-from evodevo.models.h_model import HModel
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import TransformerLayer
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import HModelStructure
+from evodevo.h_model.trace.file import with_random_routers
+from evodevo.operators.layers.spec import TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 INPUTS = (InputSpec("text", "tokens", length=6, vocabulary=11),)

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from evodevo.evaluation.inside import look_inside
-from evodevo.evaluation.measuring import places
-from evodevo.evaluation.zoo_routing import MOST_VALUES, routing_table, zoo_routing
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ExtractorStructure, ZooRouterStructure, ZooStructure
-from evodevo.tasks.pointer import PointerSettings, PointerTask
+from evodevo.experiments.diagnostics import look_inside
+from evodevo.experiments.measure import places
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.router.report import MOST_VALUES, routing_table, zoo_routing
+from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask
 from evodevo.testing.small_networks import SETTINGS, settings
 from evodevo.training.precision import decide
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evolution.base import ALGORITHMS, Algorithm, create
+from evodevo.search.base import ALGORITHMS, Algorithm, create
 from evodevo.testing.algorithms import AlgorithmTests
 
 # A change here makes recorded runs impossible to resume: say so in the changelog.

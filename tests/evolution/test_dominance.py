@@ -17,7 +17,7 @@ from pymoo.operators.survival.rank_and_crowding.metrics import calc_crowding_dis
 
 import evodevo
 from evodevo.errors import UsageError
-from evodevo.evolution import dominance
+from evodevo.search import dominance
 
 LAWS = settings(max_examples=200, deadline=None, database=None)
 

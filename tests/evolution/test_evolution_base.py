@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from evodevo.errors import ExitCode, UsageError
-from evodevo.evolution.base import Scored, SpaceExhausted, State, create
 from evodevo.randomness import generator
+from evodevo.search.base import Scored, SpaceExhausted, State, create
 from evodevo.testing.tabular import Cell, CellSpace
 
 SPACE = CellSpace()
@@ -144,7 +144,7 @@ def test_a_slot_does_not_depend_on_how_many_are_asked_for() -> None:
 
 def test_the_room_loads_nothing_heavy() -> None:
     script = (
-        "import sys; from evodevo.evolution.base import ALGORITHMS; [ALGORITHMS.get(name) for name in ALGORITHMS]; "
+        "import sys; from evodevo.search.base import ALGORITHMS; [ALGORITHMS.get(name) for name in ALGORITHMS]; "
         "sys.exit(any(name in sys.modules for name in ('torch', 'pymoo', 'scipy', 'hypothesis', 'pytest')))"
     )
     assert subprocess.run([sys.executable, "-c", script], timeout=60).returncode == 0

@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from evodevo.evolution.base import Scored, State, create
-from evodevo.evolution.firefly import attraction
 from evodevo.randomness import generator
+from evodevo.search.algorithms.firefly import attraction
+from evodevo.search.base import Scored, State, create
 from evodevo.testing.bare_search import generational
 from evodevo.testing.tabular import Cell, CellSpace
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evodevo.evolution.base import Scored, create
+from evodevo.search.base import Scored, create
 from evodevo.testing.bare_search import generational, steady_state
 from evodevo.testing.tabular import Cell, CellSpace
 

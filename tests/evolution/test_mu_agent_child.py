@@ -7,12 +7,12 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.evolution.mu_agent_child import ChildPlan, ChildSettings, SharedData, plan_child, shared_data
-from evodevo.evolution.mu_agent_components import Place
-from evodevo.evolution.mu_agent_mutation import MutationSettings, entry
+from evodevo.multitask.genome import ComponentUse, Path, Value
+from evodevo.multitask.hyperparameters import MU, Hyperparameters, singlepath_hyperparameters
+from evodevo.multitask.search.child import ChildPlan, ChildSettings, SharedData, plan_child, shared_data
+from evodevo.multitask.search.components import Place
+from evodevo.multitask.search.mutation import MutationSettings, entry
 from evodevo.randomness import generator
-from evodevo.spaces.path import ComponentUse, Path, Value
-from evodevo.spaces.path_hyperparameters import MU, Hyperparameters, singlepath_hyperparameters
 
 SPACE = singlepath_hyperparameters("tiny")
 THIRD = singlepath_hyperparameters("ti3", "v3")

@@ -7,7 +7,9 @@ from typing import Literal
 
 import pytest
 
-from evodevo.evolution.mu_agent_components import (
+from evodevo.multitask.hyperparameters import MU, singlepath_hyperparameters
+from evodevo.multitask.paths import blocks_spec as path_blocks
+from evodevo.multitask.search.components import (
     BLOCKS,
     HEAD,
     POSITIONS,
@@ -16,10 +18,8 @@ from evodevo.evolution.mu_agent_components import (
     Place,
     plan_components,
 )
-from evodevo.evolution.mu_agent_mutation import MutationSettings, Mutator
+from evodevo.multitask.search.mutation import MutationSettings, Mutator
 from evodevo.randomness import generator
-from evodevo.spaces import path_blocks
-from evodevo.spaces.path_hyperparameters import MU, singlepath_hyperparameters
 
 ROLES = ["embedding", "cls", "posembed_input", "encoderblock_0", "encoderblock_1", "encoder_norm", "head"]
 NEEDS = [Place(role, "fits") for role in ROLES]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evolution.mu_agent_mutation import MutationSettings, Mutator, decide, entry, incremental
+from evodevo.multitask.hyperparameters import MU, Hyperparameter, singlepath_hyperparameters
+from evodevo.multitask.search.mutation import MutationSettings, Mutator, decide, entry, incremental
 from evodevo.randomness import generator
-from evodevo.spaces.path_hyperparameters import MU, Hyperparameter, singlepath_hyperparameters
 
 LARGE = singlepath_hyperparameters("L")
 RATES = LARGE.rates

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evolution.mu_agent_parents import (
+from evodevo.multitask.search.parents import (
     ParentSettings,
     Selection,
     Stranger,
@@ -14,7 +14,7 @@ from evodevo.evolution.mu_agent_parents import (
     select_parent,
     select_parents,
 )
-from evodevo.evolution.mu_agent_population import Member
+from evodevo.multitask.search.population import Member
 from evodevo.randomness import generator
 
 STRANGERS = [Stranger("Vit~b/9"), Stranger("Vit~c/4"), Stranger("Root~r/0")]

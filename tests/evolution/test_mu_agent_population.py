@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evolution.mu_agent_population import (
+from evodevo.multitask.search.population import (
     Member,
     Population,
     PopulationSettings,

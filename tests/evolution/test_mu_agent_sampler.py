@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evolution.mu_agent_sampler import (
+from evodevo.multitask.search.sampler import (
     Evidence,
     Record,
     SamplerSettings,

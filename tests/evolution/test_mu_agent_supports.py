@@ -9,10 +9,12 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.evolution.mu_agent_components import Place
-from evodevo.evolution.mu_agent_mutation import MutationSettings
-from evodevo.evolution.mu_agent_sampler import Evidence, Record, SamplerSettings
-from evodevo.evolution.mu_agent_supports import (
+from evodevo.multitask.genome import ComponentUse, Path, SubPath
+from evodevo.multitask.hyperparameters import MU, multipath_hyperparameters
+from evodevo.multitask.search.components import Place
+from evodevo.multitask.search.mutation import MutationSettings
+from evodevo.multitask.search.sampler import Evidence, Record, SamplerSettings
+from evodevo.multitask.search.supports import (
     MultipathPlan,
     MultipathSettings,
     SupportSettings,
@@ -21,8 +23,6 @@ from evodevo.evolution.mu_agent_supports import (
     plan_multipath_child,
 )
 from evodevo.randomness import generator
-from evodevo.spaces.path import ComponentUse, Path, SubPath
-from evodevo.spaces.path_hyperparameters import MU, multipath_hyperparameters
 
 MAIN = SubPath(agent="Vit~a", number=7)
 POOL = [SubPath(agent=f"Vit~{name}", number=number) for name in "abcdef" for number in (1, 2)]

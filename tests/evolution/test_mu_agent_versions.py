@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from evodevo.evolution.mu_agent import CycleSettings
-from evodevo.evolution.mu_agent_score import cost
-from evodevo.evolution.mu_agent_supports import MultipathSettings
-from evodevo.evolution.mu_agent_versions import Rules, multipath_rules, singlepath_rules
+from evodevo.multitask.hyperparameters import Version
+from evodevo.multitask.search.agent import CycleSettings
+from evodevo.multitask.search.score import cost
+from evodevo.multitask.search.supports import MultipathSettings
+from evodevo.multitask.search.versions import Rules, multipath_rules, singlepath_rules
+from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.settings import validate
-from evodevo.spaces.path_hyperparameters import Version
-from evodevo.training.path_values import PathTrainingSettings
 
 VERSIONS: tuple[Version, ...] = ("paper", "v4", "v4b", "v3", "v2", "v1")
 EVERY = {one: singlepath_rules(one) for one in VERSIONS}

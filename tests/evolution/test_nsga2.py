@@ -13,9 +13,9 @@ from pymoo.core.population import Population
 from pymoo.core.problem import Problem
 from pymoo.operators.survival.rank_and_crowding import RankAndCrowding
 
-from evodevo.evolution import dominance
-from evodevo.evolution.base import Scored, create
 from evodevo.randomness import generator
+from evodevo.search import dominance
+from evodevo.search.base import Scored, create
 from evodevo.testing.bare_search import generational, steady_state
 from evodevo.testing.real_vector import ZDT_REFERENCE, Point, RealVectorSpace, zdt1
 from evodevo.testing.tabular import CellSpace, CellTable

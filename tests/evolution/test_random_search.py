@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evodevo.evolution.base import State, create
+from evodevo.search.base import State, create
 from evodevo.testing.algorithms import two_objectives
 from evodevo.testing.bare_search import generational
 from evodevo.testing.tabular import CellSpace

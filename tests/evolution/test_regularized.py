@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evodevo.evolution.base import Scored, create
 from evodevo.randomness import generator
+from evodevo.search.base import Scored, create
 from evodevo.testing.bare_search import steady_state
 from evodevo.testing.tabular import Cell, CellSpace, CellTable
 

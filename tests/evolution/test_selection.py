@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.evolution.base import Scored
-from evodevo.evolution.selection import (
+from evodevo.randomness import generator
+from evodevo.search.base import Scored
+from evodevo.search.selection import (
     crowded_standings,
     keep_best,
     keep_elites,
@@ -18,7 +19,6 @@ from evodevo.evolution.selection import (
     summed_standings,
     tournament,
 )
-from evodevo.randomness import generator
 
 LAWS = settings(max_examples=100, deadline=None, database=None)
 

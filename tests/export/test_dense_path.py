@@ -9,10 +9,10 @@ from torch import nn
 
 from evodevo.errors import UsageError
 from evodevo.export.base import ImageInput
-from evodevo.export.dense_path import DensePath, share_equal
 from evodevo.export.verify import probes
-from evodevo.models.multipath import Multipath
-from evodevo.models.vision_path_input import read_images
+from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.vision.input import read_images
+from evodevo.multitask.run.dense_export import DensePath, share_equal
 from evodevo.testing.exporters import CLASSES, IMAGE, multipath, vision_path
 
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.export.dense_path import DensePath
 from evodevo.export.torch_export import exported
 from evodevo.export.verify import probes
+from evodevo.multitask.run.dense_export import DensePath
 from evodevo.testing.exporters import subject, vision_path
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.growth.agenda import Agenda, dates
-from evodevo.spaces.zoo_growth import EventSettings
+from evodevo.growth.spec import EventSettings
 
 
 def run(settings: EventSettings, *, warms: bool, late: float = 0.0) -> list[tuple[float, str, int]]:

@@ -12,17 +12,17 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from evodevo.errors import DataError, NotFoundError
+from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.edits import Editor, MemoryBlobs, repeat, replay_log
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.models.zoo_bank import ModuleBank
+from evodevo.growth.spec import BirthSettings, GrowthSettings
+from evodevo.growth.zoo.bank import ModuleBank
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.zoo import archetype, start_zoo, with_lineage
+from evodevo.module_zoo.spec import Gate, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import archetype, start_zoo, with_lineage
-from evodevo.spaces.zoo_edits import Action, Edit
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_growth import BirthSettings, GrowthSettings
-from evodevo.spaces.zoo_structure import Gate, ZooStructure
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 
 torch.set_num_threads(1)

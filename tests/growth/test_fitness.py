@@ -10,18 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from evodevo.growth.fitness import (
-    History,
-    assess,
-    complementarity,
-    diversity,
-    novelty,
-    redundancies,
-    relative_costs,
-)
+from evodevo.growth.fitness import History, assess, complementarity, diversity, novelty, redundancies, relative_costs
 from evodevo.growth.pairs import Pairs
 from evodevo.growth.probes import Probe
-from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.growth.spec import FitnessSettings
 
 IDS = ("a", "b", "c")
 NUMBER = st.floats(-3, 3, allow_nan=False)

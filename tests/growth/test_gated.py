@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from evodevo.growth.gated import unroll
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
+from evodevo.growth.strategists.unrolling import unrolled_loss
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ZooStructure
-from evodevo.strategist.unrolling import unrolled_loss
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 
 torch.set_num_threads(1)

@@ -11,20 +11,20 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.growth.h_model.grown import GrownHModel
+from evodevo.growth.h_model.pool import pool_of
 from evodevo.growth.h_model.probing import probe
 from evodevo.growth.h_model.teaching import distil_layer
 from evodevo.growth.h_model.unrolling import unroll
-from evodevo.models.h_model import HModel
+from evodevo.growth.spec import FitnessSettings
+from evodevo.growth.training.surgery import operate
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.zoo import PAPER, archetype, start_zoo
+from evodevo.operators.layers.spec import GenotypeLayer, Layer, MLPLayer, TransformerLayer
 from evodevo.settings import validate
-from evodevo.spaces.h_model_pool import pool_of
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import GenotypeLayer, Layer, MLPLayer, TransformerLayer
-from evodevo.spaces.zoo_archetypes import PAPER, archetype, start_zoo
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_growth import FitnessSettings
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch
 from evodevo.training.precision import decide
-from evodevo.training.surgery import operate
 
 WIDTH = 16
 VARIANTS: list[dict[str, Any]] = [

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from evodevo.growth.latency import LatencyTable, Rate, calibrate, latency, module_seconds
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import archetype, start_zoo
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_module_cost import genotype_work
-from evodevo.spaces.zoo_structure import ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.cost import genotype_work
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.zoo import archetype, start_zoo
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 
 WIDTH = 16

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from evodevo.growth.fitness import History, ModuleHistory
 from evodevo.growth.legality import Ruling, Situation, refusal, rule
 from evodevo.growth.resources import Resources, Task
+from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.modules.zoo import PAPER, archetype, start_zoo
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
-from evodevo.spaces.zoo_archetypes import PAPER, archetype, start_zoo
-from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.testing.networks import CLASS, TEXT
 
 WIDTH = 16

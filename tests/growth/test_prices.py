@@ -8,18 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.evaluation.counting import counting
+from evodevo.experiments.flop_counter import counting
 from evodevo.growth.grown import Grown, grown_of, network_of, probe, teach, unroll
 from evodevo.growth.prices import Prices, prices
 from evodevo.growth.resources import Task
-from evodevo.models.build import build_network
-from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
-from evodevo.spaces.layers import GenotypeLayer
-from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork, NetworkSpec
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_growth import FitnessSettings
-from evodevo.spaces.zoo_structure import ZooRouterStructure, ZooStructure
-from evodevo.strategist.unrolling import outer_gradient
+from evodevo.growth.spec import FitnessSettings
+from evodevo.growth.strategists.unrolling import outer_gradient
+from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkSpec
+from evodevo.operators.layers.spec import GenotypeLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.training.precision import decide
 

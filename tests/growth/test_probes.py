@@ -11,14 +11,14 @@ from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
 from evodevo.growth.probes import Probe, probe
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
+from evodevo.growth.spec import FitnessSettings
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.vector import genotype_distance
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_growth import FitnessSettings
-from evodevo.spaces.zoo_structure import ZooStructure
-from evodevo.spaces.zoo_vector import genotype_distance
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, TEXT, rows, small_batch
 
 WIDTH = 16

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evodevo.growth.fitness import History, ModuleHistory
 from evodevo.growth.pruning import Verdict, judge
-from evodevo.spaces.zoo_growth import PruneSettings
+from evodevo.growth.spec import PruneSettings
 
 RULES = ("standard", "quantile", "threshold", "patience_usage", "patience_advantage")
 OLD = 100

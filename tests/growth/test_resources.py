@@ -7,11 +7,11 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.growth.latency import LatencyTable, Rate
 from evodevo.growth.resources import Resources, Task, check_start
-from evodevo.models.build import build_network
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_growth import CapSettings
-from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.growth.spec import CapSettings
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.testing.networks import CLASS, IMAGE, TEXT
 
 WIDTH = 16

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.growth.rewards import Scale, Standing, reward
-from evodevo.spaces.zoo_growth import RewardSettings
+from evodevo.growth.spec import RewardSettings
 
 BEFORE = Standing(value=0.6, loss=0.9, cost=1.0, novelty=0.7, diversity=0.8, entropy=1.1)
 AFTER = Standing(value=0.7, loss=0.8, cost=1.3, novelty=0.6, diversity=0.75, entropy=1.2)

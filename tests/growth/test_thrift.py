@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.growth.prices import STEP, Prices
+from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.thrift import FEWEST, SLOWEST, USUAL, Means, Portions, portions
 from evodevo.settings import validate
-from evodevo.spaces.zoo_growth import GrowthSettings
 
 PRICES = st.builds(
     lambda forward, probe, share: Prices(forward, forward * probe, share),

@@ -8,12 +8,12 @@ import pytest
 from evodevo.growth.fitness import History, assess, complementarity, diversity, novelty, relative_costs
 from evodevo.growth.pairs import Pairs
 from evodevo.growth.probes import Probe
+from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.views import ages_of, standing_of, state_of
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_growth import FitnessSettings
-from evodevo.spaces.zoo_module_cost import genotype_parameters
-from evodevo.spaces.zoo_structure import ZooStructure
-from evodevo.spaces.zoo_vector import genotype_vector
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.vector import genotype_vector
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooStructure
 
 WIDTH = 16
 MODULES = tuple(one.model_copy(update={"birth_event": number}) for number, one in enumerate(start_zoo(WIDTH)[:4]))

@@ -13,17 +13,17 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from evodevo.backbone.genome import BackboneGenome, feature_mask
+from evodevo.backbone.model import Backbone, State
+from evodevo.backbone.settings import LanguageModelSettings
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import GenomeError, UsageError
-from evodevo.models.backbone import Backbone, State
-from evodevo.models.build import build, build_backbone
-from evodevo.models.settings import LanguageModelSettings
+from evodevo.networks.build import build, build_backbone
 from evodevo.operators.block import Block
+from evodevo.operators.classes import liv_classes
 from evodevo.operators.differential import Differential
+from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.backbone_genome import BackboneGenome, feature_mask
-from evodevo.spaces.classes import liv_classes
-from evodevo.spaces.operator import Dimensions
 
 VOCABULARY = 37
 SETTINGS = LanguageModelSettings(vocabulary=VOCABULARY)

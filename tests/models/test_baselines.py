@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.counting import counting
-from evodevo.models.baselines import TRUNKS, Baseline
-from evodevo.models.build import build_network
-from evodevo.spaces.network_cost import network_cost
-from evodevo.spaces.networks import BaselineNetwork
-from evodevo.spaces.zoo_baselines import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.experiments.flop_counter import counting
+from evodevo.module_zoo.baselines.build import TRUNKS, Baseline
+from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.networks.build import build_network
+from evodevo.networks.cost import network_cost
+from evodevo.networks.spec import BaselineNetwork
 from evodevo.testing.network_suite import OUTPUTS, TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import CLASS, IMAGE, NEXT, TEXT, small_batch
 

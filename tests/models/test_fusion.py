@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.models.cross_attention import CrossAttention, buckets
-from evodevo.models.fusion import Fused, Fusion
-from evodevo.models.senses import Sense
-from evodevo.spaces.zoo_structure import FusionStructure
+from evodevo.module_zoo.senses.cross_attention import CrossAttention, buckets
+from evodevo.module_zoo.senses.fusion import Fused, Fusion
+from evodevo.module_zoo.senses.model import Sense
+from evodevo.module_zoo.spec import FusionStructure
 from evodevo.testing.senses import WIDTH, FusionTests, both_sides, build_fusion
 
 KINDS: tuple[Any, ...] = get_args(FusionStructure.model_fields["kind"].annotation)

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evodevo.models.fusion_baselines import ConcatTrunk, GatedTrunk, LateTrunk, Perceptron
-from evodevo.models.senses import Sense
-from evodevo.spaces.zoo_baselines import BaselineStructure
+from evodevo.module_zoo.baselines.fusion import ConcatTrunk, GatedTrunk, LateTrunk, Perceptron
+from evodevo.module_zoo.baselines.spec import BaselineStructure
+from evodevo.module_zoo.senses.model import Sense
 
 
 def structure(**more: Any) -> BaselineStructure:

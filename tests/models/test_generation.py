@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from evodevo.backbone.generation import filtered_probabilities, generate
+from evodevo.backbone.model import Backbone
+from evodevo.backbone.settings import LanguageModelSettings, SamplingSettings
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import UsageError
-from evodevo.models.backbone import Backbone
-from evodevo.models.build import build_backbone
-from evodevo.models.generation import filtered_probabilities, generate
-from evodevo.models.settings import LanguageModelSettings, SamplingSettings
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.operator import Dimensions
+from evodevo.networks.build import build_backbone
+from evodevo.operators.spec import Dimensions
 
 VOCABULARY = 40
 GREEDY = SamplingSettings(temperature=0.0)

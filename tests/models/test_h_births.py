@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.models.h_births import as_if_born, levelled, stages
+from evodevo.h_model.births import as_if_born, levelled, stages
 from evodevo.testing.networks import small_batch, small_model
 
 LEGAL = torch.ones(3, 5, dtype=torch.bool)  # three hidden layers, two outputs

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from evodevo.models.h_model import HModel
-from evodevo.spaces.h_model_cost import layer_flops
-from evodevo.spaces.h_model_structure import HModelStructure, InferenceStructure
-from evodevo.spaces.layers import MLPLayer, TransformerLayer
+from evodevo.h_model.cost import layer_flops
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.operators.layers.spec import MLPLayer, TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 INPUTS = (InputSpec("text", "tokens", length=6, vocabulary=11),)

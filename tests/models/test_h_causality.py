@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
-from evodevo.models.h_model import HModel
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import HModelStructure
 from evodevo.settings import validate
-from evodevo.spaces.h_model_structure import HModelStructure
 from evodevo.tasks.base import OutputSpec
 from evodevo.testing.networks import CLASS, NEXT, TEXT, small_model, small_structure
 

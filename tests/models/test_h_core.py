@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.models.h_core import HCore, Moment
-from evodevo.spaces.h_model_structure import paper
+from evodevo.h_model.core import HCore, Moment
+from evodevo.h_model.spec import paper
 from evodevo.testing.networks import WIDTH, enliven, small_structure
 
 MLP = {"kind": "mlp", "hidden": 8}

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from evodevo.backbone.generation import generate
+from evodevo.backbone.settings import SamplingSettings
 from evodevo.errors import UsageError
-from evodevo.models.build import build_network
-from evodevo.models.generation import generate
-from evodevo.models.h_generation import Writer
-from evodevo.models.network import Network
-from evodevo.models.settings import SamplingSettings
-from evodevo.spaces.layers import ConvolutionLayer, LIVLayer, LSTMLayer, TransformerLayer
-from evodevo.spaces.networks import StackNetwork, StackStructure
+from evodevo.h_model.generation import Writer
+from evodevo.networks.base import Network
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import StackNetwork, StackStructure
+from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, LSTMLayer, TransformerLayer
 from evodevo.tasks.base import OutputSpec
 from evodevo.testing.networks import CLASS, NEXT, TEXT, small_model
 

@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from evodevo.errors import UsageError
-from evodevo.models import runner_choice
-from evodevo.models.grouped import signature
-from evodevo.models.grouped_runner import GroupedRunner, partition
-from evodevo.models.h_model import HModel
-from evodevo.models.h_runner import LoopRunner
-from evodevo.models.runner_choice import always, build_runner, by_shape
-from evodevo.routing.connection import Router
-from evodevo.routing.router_group import RouterGroup
+from evodevo.h_model.model import HModel
+from evodevo.h_model.router import Router
+from evodevo.h_model.router_group import RouterGroup
+from evodevo.h_model.runners import choice as runner_choice
+from evodevo.h_model.runners.choice import always, build_runner, by_shape
+from evodevo.h_model.runners.grouped import GroupedRunner, partition
+from evodevo.h_model.runners.grouped_layers import signature
+from evodevo.h_model.runners.loop import LoopRunner
 from evodevo.testing.networks import CLASS, NEXT, TEXT, enliven, small_batch, small_model
 from evodevo.training import optimizers
 from evodevo.training.settings import OptimizerSettings

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.models import halting
-from evodevo.models.h_model import HModel
-from evodevo.models.outputs import answer_losses
-from evodevo.models.runner_choice import RunnerName
-from evodevo.spaces.h_model_structure import HaltingStructure
-from evodevo.tasks.pointer import PointerSettings, PointerTask
+from evodevo.h_model import halting
+from evodevo.h_model.model import HModel
+from evodevo.h_model.runners.choice import RunnerName
+from evodevo.h_model.spec import HaltingStructure
+from evodevo.networks.outputs import answer_losses
+from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask
 from evodevo.testing.networks import CLASS, NEXT, rows, small_batch, small_model
 from evodevo.training.loop import train
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.models.h_model import HModel
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import PRESETS, HModelStructure, InferenceStructure, preset
+from evodevo.operators.layers.spec import MLPLayer
 from evodevo.settings import validate
-from evodevo.spaces.h_model_structure import PRESETS, HModelStructure, InferenceStructure, preset
-from evodevo.spaces.layers import MLPLayer
 from evodevo.tasks.base import InputSpec
 from evodevo.testing.networks import (
     CLASS,

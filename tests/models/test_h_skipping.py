@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.models import grouped_runner, h_runner
-from evodevo.models.h_core import HCore
-from evodevo.models.h_model import HModel
-from evodevo.models.h_runner import Crew, LoopRunner, States
-from evodevo.models.runner_choice import RunnerName
-from evodevo.routing.skipping import harden, straight_through
+from evodevo.h_model.core import HCore
+from evodevo.h_model.model import HModel
+from evodevo.h_model.runners import grouped as grouped_runner
+from evodevo.h_model.runners import loop as h_runner
+from evodevo.h_model.runners.choice import RunnerName
+from evodevo.h_model.runners.loop import Crew, LoopRunner, States
+from evodevo.h_model.spec import InferenceStructure
+from evodevo.networks.routing.skipping import harden, straight_through
 from evodevo.settings import validate
-from evodevo.spaces.h_model_structure import InferenceStructure
 from evodevo.testing.networks import CLASS, LABELS, NEXT, small_batch, small_model
 
 LAYER = {"kind": "transformer", "heads": 2, "feedforward": 12}

@@ -7,21 +7,17 @@ from typing import Any
 import pytest
 import torch
 
+from evodevo.backbone.model import Backbone
+from evodevo.backbone.settings import LanguageModelSettings
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.span import BackboneSpan
 from evodevo.errors import UsageError
-from evodevo.models.backbone import Backbone
-from evodevo.models.layers import LAYERS, build_layer
-from evodevo.models.nested import NestedHModel
-from evodevo.models.settings import LanguageModelSettings
-from evodevo.models.span import BackboneSpan
-from evodevo.operators.transformer import TransformerBlock
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.h_model_structure import (
-    HaltingStructure,
-    HModelStructure,
-    RegularisationStructure,
-    RouterStructure,
-)
-from evodevo.spaces.layers import (
+from evodevo.h_model.nested import NestedHModel
+from evodevo.h_model.spec import HaltingStructure, HModelStructure, RegularisationStructure, RouterStructure
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.zoo import archetype
+from evodevo.operators.layers.build import LAYERS, build_layer
+from evodevo.operators.layers.spec import (
     ConvolutionLayer,
     GenotypeLayer,
     Layer,
@@ -32,9 +28,8 @@ from evodevo.spaces.layers import (
     SpanLayer,
     TransformerLayer,
 )
-from evodevo.spaces.operator import Dimensions
-from evodevo.spaces.zoo_archetypes import archetype
-from evodevo.spaces.zoo_genotype import ZooModule
+from evodevo.operators.spec import Dimensions
+from evodevo.operators.transformer import TransformerBlock
 from evodevo.testing.layers import LayerCase, LayerTests
 from evodevo.testing.operators import run_in_pieces
 

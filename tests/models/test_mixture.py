@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.models.mixture import Mixture, MixtureTrunk
-from evodevo.models.senses import Sense
-from evodevo.spaces.zoo_baselines import BaselineStructure
+from evodevo.module_zoo.baselines.mixture import Mixture, MixtureTrunk
+from evodevo.module_zoo.baselines.spec import BaselineStructure
+from evodevo.module_zoo.senses.model import Sense
 
 STYLES = ("switch", "st_moe", "soft_moe", "dyn_moe")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.models import mixture_routing as routing
+from evodevo.module_zoo.baselines import mixture_routing as routing
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.models.build import build_network
-from evodevo.models.module_ensemble import ModuleEnsemble
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.spaces.networks import ModuleEnsembleNetwork
-from evodevo.spaces.zoo_archetypes import archetype
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_structure import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.baselines.ensemble import ModuleEnsemble
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.zoo import archetype
+from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleEnsembleNetwork
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, TEXT, small_batch
 
 OUTPUTS = (CLASS, LABELS)

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooLosses, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ZooLosses, ZooStructure
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.testing.networks import CLASS, FACTS, IMAGE, LABELS, NEXT, TEXT, rows, small_batch
 

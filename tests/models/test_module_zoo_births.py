@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.models.zoo_birth import Parent, inherit, same_nodes
-from evodevo.models.zoo_modules import build_module
+from evodevo.growth.spec import BirthSettings
+from evodevo.growth.zoo.birth import Parent, inherit, same_nodes
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.build import build_module
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.zoo import PAPER, archetype, sample, start_zoo
+from evodevo.module_zoo.spec import Gate, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import PAPER, archetype, sample, start_zoo
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_growth import BirthSettings
-from evodevo.spaces.zoo_structure import Gate, ZooStructure
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 
 torch.set_num_threads(1)

@@ -11,12 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.settings import Settings, merge, validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import (
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import (
     ContributionStructure,
     ExtractorStructure,
     FusionStructure,
@@ -25,6 +22,9 @@ from evodevo.spaces.zoo_structure import (
     ZooRouterStructure,
     ZooStructure,
 )
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.settings import Settings, merge, validate
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 
 WIDTH = 16

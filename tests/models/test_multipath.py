@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.models.frozen_path import FrozenPath
-from evodevo.models.multipath import Multipath, build_component
-from evodevo.models.network import Representation
-from evodevo.spaces.multipath import (
+from evodevo.multitask.genome import Path, SubPath
+from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.multipath.model import Multipath, build_component
+from evodevo.multitask.paths.multipath_spec import (
     ABLATIONS,
     ROUTER,
     MultipathStructure,
@@ -25,7 +25,7 @@ from evodevo.spaces.multipath import (
     multipath_shapes,
     structure_of,
 )
-from evodevo.spaces.path import Path, SubPath
+from evodevo.networks.base import Representation
 from evodevo.training import optimizers
 from evodevo.training.settings import OptimizerSettings
 

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError
-from evodevo.models import path_rows
-from evodevo.models.frozen_path import FrozenPath
-from evodevo.models.multipath import Multipath
-from evodevo.models.multipath_reader import MultipathReader, open_reader
-from evodevo.models.path_cache import PathCache, rows_key
-from evodevo.models.path_rows import CachedRows, CacheSettings, Places, Rows
-from evodevo.spaces.multipath import ABLATIONS, MultipathStructure
+from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.multipath import rows as path_rows
+from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
+from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.multipath.reader import MultipathReader, open_reader
+from evodevo.multitask.paths.multipath.rows import CachedRows, CacheSettings, Places, Rows
+from evodevo.multitask.paths.multipath_spec import ABLATIONS, MultipathStructure
 
 COUNT, BLOCK, CLASSES, WIDTHS = 50, 16, 3, (5, 4)
 KEY = "0" * 64
@@ -167,8 +167,8 @@ FILL = """
 import sys
 from pathlib import Path
 import numpy as np
-from evodevo.models import path_rows
-from evodevo.models.path_cache import PathCache
+from evodevo.multitask.paths.multipath import rows as path_rows
+from evodevo.multitask.paths.multipath.cache import PathCache
 
 path_rows.FEWEST_ROWS = 16
 seed = int(sys.argv[2])

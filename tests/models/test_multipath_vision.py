@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evodevo.models.frozen_path import FrozenPath
-from evodevo.models.multipath import Multipath
-from evodevo.models.vision_path import VisionPath, build_component
-from evodevo.spaces.multipath import MultipathStructure
-from evodevo.spaces.path_blocks import HEAD
-from evodevo.spaces.vision_path import VisionStructure
+from evodevo.multitask.paths.blocks_spec import HEAD
+from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.multipath_spec import MultipathStructure
+from evodevo.multitask.paths.vision.model import VisionPath, build_component
+from evodevo.multitask.paths.vision.spec import VisionStructure
 
 CLASSES = 3
 SMALL = VisionStructure(width=16, heads=2, hidden=32, layers=2, image_size=16, patch=8, classes=CLASSES)

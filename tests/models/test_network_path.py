@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from evodevo.errors import DataError, UsageError
-from evodevo.models.network_path import Loose, NetworkPath, part_of
-from evodevo.models.network_path_input import read_samples, sized
-from evodevo.spaces.network_path import HEAD, NORM, NetworkInput
+from evodevo.multitask.paths.network.input import read_samples, sized
+from evodevo.multitask.paths.network.model import Loose, NetworkPath, part_of
+from evodevo.multitask.paths.network.spec import HEAD, NORM, NetworkInput
 from evodevo.testing.imports import small_structure
 
 IMAGE = NetworkInput(name="image", modality="image", height=8, width=8, channels=1)

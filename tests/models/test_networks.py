@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from evodevo.models.build import NETWORKS
-from evodevo.settings import merge, validate
-from evodevo.spaces.layers import ConvolutionLayer, TransformerLayer
-from evodevo.spaces.networks import (
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.build import NETWORKS
+from evodevo.networks.spec import (
     EnsembleNetwork,
     EnsembleStructure,
     HModelNetwork,
@@ -18,8 +18,8 @@ from evodevo.spaces.networks import (
     StackNetwork,
     StackStructure,
 )
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.operators.layers.spec import ConvolutionLayer, TransformerLayer
+from evodevo.settings import merge, validate
 from evodevo.testing.network_suite import TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import small_structure
 

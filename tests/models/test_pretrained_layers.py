@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import DataError, MissingExtraError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
-from evodevo.models.layers import build_layer
-from evodevo.operators import pretrained
+from evodevo.networks.towers.files import weights_digest
 from evodevo.operators.adapters import Adapted
-from evodevo.operators.pretrained import PretrainedBlock, pretrained_block
-from evodevo.spaces.layers import PretrainedLayer
-from evodevo.spaces.tower_files import weights_digest
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.layers.spec import PretrainedLayer
+from evodevo.operators.pretrained import layers as pretrained
+from evodevo.operators.pretrained.layers import PretrainedBlock, pretrained_block
 from evodevo.testing.layers import LayerCase, LayerTests
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.counting import counting
-from evodevo.models.inputs import InputLayer
-from evodevo.models.senses import Sense, Senses
-from evodevo.spaces.senses import Read, sides
-from evodevo.spaces.senses_cost import senses_parameters, senses_work
-from evodevo.spaces.zoo_structure import ExtractorStructure, StatisticsStructure, ZooStructure
+from evodevo.experiments.flop_counter import counting
+from evodevo.module_zoo.senses.cost import senses_parameters, senses_work
+from evodevo.module_zoo.senses.model import Sense, Senses
+from evodevo.module_zoo.senses.spec import Read, sides
+from evodevo.module_zoo.spec import ExtractorStructure, StatisticsStructure, ZooStructure
+from evodevo.networks.inputs import InputLayer
 from evodevo.tasks.base import InputSpec
 from evodevo.testing.networks import small_batch
 from evodevo.testing.senses import SensesCase, SensesTests

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.models.statistics import Statistics
-from evodevo.spaces.zoo_structure import StatisticsStructure
+from evodevo.module_zoo.senses.moments import Statistics
+from evodevo.module_zoo.spec import StatisticsStructure
 
 CHANNELS, WIDTH, LENGTH = 6, 8, 5
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evodevo.models.senses import Sense, side_by_side
-from evodevo.models.stream_baselines import CrossAttention, CrossModality, CrossModalityTrunk, TwoStreamTrunk
-from evodevo.models.trunk import Trunk
-from evodevo.spaces.zoo_baselines import BaselineStructure
+from evodevo.module_zoo.baselines.spec import BaselineStructure
+from evodevo.module_zoo.baselines.streams import CrossAttention, CrossModality, CrossModalityTrunk, TwoStreamTrunk
+from evodevo.module_zoo.baselines.trunk import Trunk
+from evodevo.module_zoo.senses.model import Sense, side_by_side
 
 TRUNKS = (TwoStreamTrunk, CrossModalityTrunk)
 

@@ -12,13 +12,20 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError
-from evodevo.evaluation.counting import counting
-from evodevo.models.text_path import MASK, TOKENS, TextPath, build_component, component_from_state, resize_positions
-from evodevo.models.text_path_input import read_texts, texts_of, tokenizer_of
-from evodevo.spaces.path_blocks import EMBEDDING, POSITIONS
-from evodevo.spaces.text_path import PRESETS, TextStructure
-from evodevo.spaces.text_path_cost import path_work, role_parameters
-from evodevo.tasks.tokenizers import train_bpe
+from evodevo.experiments.flop_counter import counting
+from evodevo.multitask.paths.blocks_spec import EMBEDDING, POSITIONS
+from evodevo.multitask.paths.text.cost import path_work, role_parameters
+from evodevo.multitask.paths.text.input import read_texts, texts_of, tokenizer_of
+from evodevo.multitask.paths.text.model import (
+    MASK,
+    TOKENS,
+    TextPath,
+    build_component,
+    component_from_state,
+    resize_positions,
+)
+from evodevo.multitask.paths.text.spec import PRESETS, TextStructure
+from evodevo.tasks.text.tokenizers import train_bpe
 
 TINY = PRESETS["tiny"].changed(classes=5, length=12)
 WIDE = TINY.changed(width=64, heads=4, layers=1)  # LIVs want 64 channels

@@ -14,12 +14,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
-from evodevo.models.extractors import build_extractor
-from evodevo.models.tower_images import Preparation, prepare
-from evodevo.models.towers import Core, TextTower, VisionTower, surround
-from evodevo.spaces.tower_files import weights_digest
-from evodevo.spaces.tower_sizes import tower_sizes
-from evodevo.spaces.zoo_structure import ExtractorStructure, StatisticsStructure
+from evodevo.module_zoo.senses.extractors import build_extractor
+from evodevo.module_zoo.spec import ExtractorStructure, StatisticsStructure
+from evodevo.networks.towers.files import weights_digest
+from evodevo.networks.towers.images import Preparation, prepare
+from evodevo.networks.towers.model import Core, TextTower, VisionTower, surround
+from evodevo.networks.towers.spec import tower_sizes
 from evodevo.tasks.base import InputSpec
 from evodevo.testing.senses import SensesCase, SensesTests
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.models.vision_path import VisionPath, build_component, component_from_state
-from evodevo.models.vision_path_expansion import at_image_size, expand_block, resize_positions
-from evodevo.spaces.vision_path import PRESETS, VisionStructure
-from evodevo.spaces.vision_path_cost import path_parameters
+from evodevo.multitask.paths.vision.cost import path_parameters
+from evodevo.multitask.paths.vision.expansion import at_image_size, expand_block, resize_positions
+from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
+from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure
 
 STRUCTURE = PRESETS["tiny"].changed(classes=5)
 ROLE = "encoderblock_1"

@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
-from evodevo.models.vision_path import VisionPath
-from evodevo.models.vision_path_input import read_images
-from evodevo.models.vision_roots import read_root
-from evodevo.spaces.tower_files import weights_digest
-from evodevo.spaces.vision_checkpoint import checkpoint_structure
+from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
+from evodevo.multitask.paths.vision.input import read_images
+from evodevo.multitask.paths.vision.model import VisionPath
+from evodevo.multitask.paths.vision.roots import read_root
+from evodevo.networks.towers.files import weights_digest
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 SIZES: dict[str, Any] = {

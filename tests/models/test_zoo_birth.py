@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from evodevo.errors import DataError
-from evodevo.models.zoo_bank import ModuleBank, start_from
-from evodevo.models.zoo_birth import Parent, inherit, rebuild, same_nodes, state_digest
-from evodevo.models.zoo_modules import build_module
+from evodevo.growth.edit_spec import TensorSource
+from evodevo.growth.spec import BirthSettings
+from evodevo.growth.zoo.bank import ModuleBank, start_from
+from evodevo.growth.zoo.birth import Parent, inherit, rebuild, same_nodes, state_digest
+from evodevo.module_zoo.modules.build import build_module
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.spec import Attribute, ModuleGenotype, ZooModule
+from evodevo.module_zoo.modules.splice import Origin, splice
+from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, mutate, sample, with_lineage
 from evodevo.operators.base import Operator
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype, mutate, sample, with_lineage
-from evodevo.spaces.zoo_edits import TensorSource
-from evodevo.spaces.zoo_genotype import Attribute, ModuleGenotype, ZooModule
-from evodevo.spaces.zoo_growth import BirthSettings
-from evodevo.spaces.zoo_module_cost import genotype_parameters
-from evodevo.spaces.zoo_splice import Origin, splice
 
 torch.set_num_threads(1)
 

@@ -12,11 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.errors import GenomeError, UsageError
-from evodevo.models.zoo_modules import GraphModule, build_module, build_node, part_name
-from evodevo.randomness import generator
-from evodevo.spaces.layers import LIVLayer
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype, crossover, mutate, random_zoo, sample, table_3_zoo
-from evodevo.spaces.zoo_genotype import (
+from evodevo.module_zoo.modules.build import GraphModule, build_module, build_node, part_name
+from evodevo.module_zoo.modules.spec import (
     HYBRID,
     AttentionNode,
     ConcatNode,
@@ -32,6 +29,9 @@ from evodevo.spaces.zoo_genotype import (
     SqueezeExciteNode,
     SumNode,
 )
+from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, crossover, mutate, random_zoo, sample, table_3_zoo
+from evodevo.operators.layers.spec import LIVLayer
+from evodevo.randomness import generator
 from evodevo.testing.zoo_modules import ModuleTests, assert_runs, holes, inputs_of, module_of
 
 WIDTH = 16

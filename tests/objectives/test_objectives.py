@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import UsageError
 from evodevo.objectives.base import OBJECTIVES, Subject, number, parse_objective, parse_objectives
 from evodevo.objectives.latency import DECODED, REPETITIONS
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.spec import Dimensions
 from evodevo.training.held_out import HeldOut
 
 SPACE = BackboneSpace(BackboneSettings(depth=6, dimensions=Dimensions(width=64)))

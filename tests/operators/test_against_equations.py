@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import GenomeError
-from evodevo.operators.compiled import build_operator
-from evodevo.spaces.classes import LIVClass, liv_classes
-from evodevo.spaces.compiler import compile_operator
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.build import build_operator
+from evodevo.operators.classes import LIVClass, liv_classes
+from evodevo.operators.compile import compile_operator
+from evodevo.operators.spec import Dimensions
 
 TOKENS = 11
 DIMS = Dimensions(width=16, head_size=4, band=4, modes=3, max_length=50, chunk=4)

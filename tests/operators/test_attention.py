@@ -8,11 +8,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evodevo.operators.attention import Attention, attend, visibility
-from evodevo.operators.compiled import build_operator
+from evodevo.operators.build import build_operator
+from evodevo.operators.classes import OPERATORS
+from evodevo.operators.compile import compile_operator
 from evodevo.operators.positions import Rotary
-from evodevo.spaces.classes import OPERATORS
-from evodevo.spaces.compiler import compile_operator
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.spec import Dimensions
 
 DIMS = Dimensions(width=32, head_size=8, band=5)
 ATTENTION = ["SA-1", "SA-2", "SA-3", "SA-4", "SA-1-DiffV2"]

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from evodevo.operators.classes import OPERATORS
 from evodevo.operators.convolution import convolve, convolve_after
 from evodevo.operators.featurizers import FeatureGroup, ImplicitFilter, ModalFilter, build_group
+from evodevo.operators.spec import Dimensions
 from evodevo.operators.taps import causal_taps
-from evodevo.spaces.classes import OPERATORS
-from evodevo.spaces.operator import Dimensions
 
 CHANNELS = 8
 

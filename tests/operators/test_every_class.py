@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 
 from evodevo.errors import GenomeError
-from evodevo.spaces.classes import LIVClass, liv_classes
-from evodevo.spaces.compiler import compile_operator
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.classes import LIVClass, liv_classes
+from evodevo.operators.compile import compile_operator
+from evodevo.operators.spec import Dimensions
 from evodevo.testing.operators import OperatorCase, OperatorTests, liv_case
 
 DIMS = Dimensions(width=16, head_size=4, band=5, modes=3, max_length=100, chunk=8)

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.operators.compiled import build_operator
+from evodevo.operators.build import build_operator
+from evodevo.operators.classes import OPERATORS
 from evodevo.operators.recurrence import scan
-from evodevo.spaces.classes import OPERATORS
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.spec import Dimensions
 
 
 def loop(

@@ -9,11 +9,11 @@ from torch.nn import functional as F
 
 from evodevo.operators.base import Slab, select_rows, used_bytes
 from evodevo.operators.block import Block
-from evodevo.operators.compiled import build_operator
+from evodevo.operators.build import build_operator
+from evodevo.operators.classes import OPERATORS, liv_classes
 from evodevo.operators.differential import Differential
 from evodevo.operators.liv import rms_normalise
-from evodevo.spaces.classes import OPERATORS, liv_classes
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.spec import Dimensions
 
 DIMS = Dimensions(width=48, head_size=12)
 LITERAL = [row.name for row in liv_classes().values() if row.differential == "literal"]

@@ -11,9 +11,9 @@ from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.models.layers import build_layer
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.layers.spec import Layer, MLPLayer, PretrainedLayer
 from evodevo.operators.stitching import donor_states, fit, fit_adapters, message_space, ridge_regression
-from evodevo.spaces.layers import Layer, MLPLayer, PretrainedLayer
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 

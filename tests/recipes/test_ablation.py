@@ -17,33 +17,33 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.network import evaluate_network, load_network
-from evodevo.evaluation.network_settings import procedure_options
+from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import procedure_options
+from evodevo.experiments.trials import ArmPlan, expand
 from evodevo.growth import driver
 from evodevo.growth.fitness import History, ModuleHistory
 from evodevo.growth.legality import Situation, rule
 from evodevo.growth.resources import Task
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.models.zoo_bank import ModuleBank
-from evodevo.recipes.base import resolve
-from evodevo.recipes.experiments import ExperimentSettings
-from evodevo.recipes.module_zoo import ablation_paper
-from evodevo.recipes.module_zoo.ablation import BASE, Left, ablation, cell_of
-from evodevo.recipes.module_zoo.ablation_row import BLOCKS, AblationRow
-from evodevo.recipes.module_zoo.ablation_rows import ALL, ROWS, chosen_rows, row_called
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.base import Decision, Strategist
+from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.zoo.bank import ModuleBank
+from evodevo.module_zoo.ablation import paper as ablation_paper
+from evodevo.module_zoo.ablation.recipe import BASE, Left, ablation, cell_of
+from evodevo.module_zoo.ablation.row import BLOCKS, AblationRow
+from evodevo.module_zoo.ablation.rows import ALL, ROWS, chosen_rows, row_called
+from evodevo.module_zoo.cost import zoo_parameters
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import archetype, start_zoo
+from evodevo.module_zoo.named import zoo_structure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.runs.recipe import resolve
 from evodevo.settings import merge, validate
-from evodevo.spaces.arms import ArmPlan, expand
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import archetype, start_zoo
-from evodevo.spaces.zoo_cost import zoo_parameters
-from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_named import zoo_structure
 from evodevo.storage.blobs import FolderPool
-from evodevo.strategist.base import Decision, Strategist
-from evodevo.strategist.state import Legal, State
 from evodevo.tasks.base import InputSpec
-from evodevo.tasks.digits_questions import DigitsQuestionsSettings, DigitsQuestionsTask
+from evodevo.tasks.images.digits_questions import DigitsQuestionsSettings, DigitsQuestionsTask
 from evodevo.testing.networks import CLASS, small_batch
 from evodevo.testing.small_networks import problem
 

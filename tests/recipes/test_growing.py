@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.network_settings import procedure_options, training_settings
-from evodevo.evaluation.procedures import CHECKS
-from evodevo.recipes.base import Recipe, resolve
-from evodevo.recipes.experiments import ExperimentSettings
-from evodevo.recipes.module_zoo.growing import FIXED, growing_arms, is_learned, strategist_of, with_edit_memory
+from evodevo.experiments.procedures import CHECKS
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import procedure_options, training_settings
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.base import STRATEGISTS
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.recipes.growing import FIXED, growing_arms, is_learned, strategist_of, with_edit_memory
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.runs.recipe import Recipe, resolve
 from evodevo.settings import validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_structure import ZooStructure
-from evodevo.strategist.base import STRATEGISTS
 
 NAME = "module_zoo.classifier"
 OURS = tuple(name for name in STRATEGISTS.names() if not name.startswith("testing."))
@@ -125,7 +125,7 @@ def test_growth_is_a_setting_of_grow_alone() -> None:
 def test_a_recipe_that_names_its_strategists_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     own = made()
     recipe = Recipe("testing.grown", "of its own", ("grow",), lambda size: own)
-    monkeypatch.setattr("evodevo.recipes.base.RECIPES", _Table(recipe))
+    monkeypatch.setattr("evodevo.runs.recipe.RECIPES", _Table(recipe))
     changed = resolve("testing.grown", driver="grow", overrides={"grow": {"events": {"count": 3}}})
     assert isinstance(changed, ExperimentSettings)
     assert growth_of(changed)["grown by ppo"].events.count == 3

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from evodevo.evaluation.network_settings import training_settings
-from evodevo.evaluation.procedures import CHECKS
-from evodevo.recipes.base import resolve
-from evodevo.recipes.experiments import ExperimentSettings
-from evodevo.recipes.h_model.growing import STARTS
-from evodevo.recipes.module_zoo.growing import FIXED
-from evodevo.spaces.h_model_pool import pool_of
-from evodevo.spaces.networks import HModelNetwork
+from evodevo.experiments.procedures import CHECKS
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import training_settings
+from evodevo.growth.h_model.pool import pool_of
+from evodevo.h_model.recipes.growing import STARTS
+from evodevo.module_zoo.recipes.growing import FIXED
+from evodevo.networks.spec import HModelNetwork
+from evodevo.runs.recipe import resolve
 
 NAME = "h_model.growing"
 

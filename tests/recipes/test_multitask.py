@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.evolution.mu_agent_components import Place, plan_components
-from evodevo.evolution.mu_agent_mutation import Mutator, matches
+from evodevo.multitask.genome import agent_name
+from evodevo.multitask.hyperparameters import MU, singlepath_hyperparameters
+from evodevo.multitask.paths.multipath_spec import ABLATIONS
+from evodevo.multitask.paths.vision.spec import PRESETS
+from evodevo.multitask.recipes.arms import ARMS, ROOTS, restricted
+from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings
+from evodevo.multitask.recipes.tasks import FOLDERS, OFFLINE, OFFLINE_ROOT, PRETRAINING, tasks_of
+from evodevo.multitask.search.components import Place, plan_components
+from evodevo.multitask.search.mutation import Mutator, matches
+from evodevo.multitask.settings import CycleSettings
+from evodevo.multitask.system import ROOT_TASK
 from evodevo.randomness import generator
-from evodevo.recipes.base import resolve
-from evodevo.recipes.multitask.arms import ARMS, ROOTS, restricted
-from evodevo.recipes.multitask.settings import CharactersSettings, MultipathRecipeSettings
-from evodevo.recipes.multitask.tasks import FOLDERS, OFFLINE, OFFLINE_ROOT, PRETRAINING, tasks_of
-from evodevo.spaces.multipath import ABLATIONS
-from evodevo.spaces.path import agent_name
-from evodevo.spaces.path_hyperparameters import MU, singlepath_hyperparameters
-from evodevo.spaces.vision_path import PRESETS
-from evodevo.system.core import ROOT_TASK
-from evodevo.system.settings import CycleSettings
-from evodevo.tasks.multitask import MultitaskTask
+from evodevo.runs.recipe import resolve
+from evodevo.tasks.multitask.task import MultitaskTask
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 ROLES = PRESETS["tiny"].changed(classes=3).roles

@@ -7,12 +7,12 @@ from typing import get_args
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.recipes.module_zoo.opponents import ANSWER, IMAGE, QUICK, STYLES, TEXT, matched, opponents
-from evodevo.spaces.network_cost import network_cost
-from evodevo.spaces.networks import BaselineNetwork, ModuleEnsembleNetwork, ModuleZooNetwork, NetworkSpec
-from evodevo.spaces.zoo_archetypes import start_zoo, table_3_zoo
-from evodevo.spaces.zoo_baselines import FusionStyle, MixtureStyle
-from evodevo.spaces.zoo_structure import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.baselines.spec import FusionStyle, MixtureStyle
+from evodevo.module_zoo.modules.zoo import start_zoo, table_3_zoo
+from evodevo.module_zoo.recipes.opponents import ANSWER, IMAGE, QUICK, STYLES, TEXT, matched, opponents
+from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.cost import network_cost
+from evodevo.networks.spec import BaselineNetwork, ModuleEnsembleNetwork, ModuleZooNetwork, NetworkSpec
 from evodevo.tasks.base import InputSpec
 
 STRUCTURE = ZooStructure(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.recipes.base import RECIPES, Baselines, Recipe, Size, resolve
-from evodevo.recipes.experiments import ExperimentSettings
-from evodevo.recipes.h_model.pointer import pointer
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.h_model.recipes.pointer import pointer
+from evodevo.runs.recipe import RECIPES, Baselines, Recipe, Size, resolve
 
 NAME = "h_model.short"
 

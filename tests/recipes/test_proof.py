@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.network_settings import procedure_options, training_settings
-from evodevo.recipes.base import resolve
-from evodevo.recipes.experiments import ExperimentSettings
-from evodevo.recipes.module_zoo.proof import CONTROL
-from evodevo.recipes.module_zoo.proof_data import TRIALS, trial_of
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import procedure_options, training_settings
+from evodevo.experiments.trials import ArmPlan
+from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.modules.families import PAPER
+from evodevo.module_zoo.recipes.proof import CONTROL
+from evodevo.module_zoo.recipes.proof_data import TRIALS, trial_of
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.cost import network_cost
+from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
+from evodevo.runs.recipe import resolve
 from evodevo.settings import validate
-from evodevo.spaces.arms import ArmPlan
-from evodevo.spaces.network_cost import network_cost
-from evodevo.spaces.networks import BaselineNetwork, ModuleZooNetwork
-from evodevo.spaces.zoo_families import PAPER
-from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_structure import ZooStructure
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

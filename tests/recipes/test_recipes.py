@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from evodevo import canonical
+from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import UsageError
-from evodevo.evaluation.network_settings import task_settings, training_settings
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import task_settings, training_settings
+from evodevo.h_model.recipes.arms import opponents
+from evodevo.h_model.spec import HModelStructure
 from evodevo.objectives.base import parse_objectives
-from evodevo.recipes.base import RECIPES, EvolveSettings, resolve
-from evodevo.recipes.experiments import ExperimentSettings
-from evodevo.recipes.h_model.arms import opponents
+from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.runs.recipe import RECIPES, EvolveSettings, resolve
 from evodevo.settings import validate
-from evodevo.spaces.backbone import BackboneSpace
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import TransformerLayer
 
 BACKBONES = [name for name in RECIPES.names() if name.startswith("backbone.")]
 

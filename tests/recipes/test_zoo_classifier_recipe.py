@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.network_settings import PAPER_SELECTION, task_settings, training_settings
-from evodevo.recipes.base import resolve
-from evodevo.recipes.experiments import ExperimentSettings
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import PAPER_SELECTION, task_settings, training_settings
+from evodevo.runs.recipe import resolve
 from evodevo.training.settings import paper_training
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evodevo.report import EvolutionReport
+from evodevo.backbone.report.evolution_data import EvolutionReport
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,7 @@ import math
 from pathlib import Path
 from types import ModuleType
 
-from evodevo.diagrams import Series
-from evodevo.report import (
+from evodevo.backbone.report.evolution_data import (
     Backbone,
     Baseline,
     EvolutionReport,
@@ -18,6 +17,7 @@ from evodevo.report import (
     ReferenceResult,
     RunFacts,
 )
+from evodevo.report.charts.curves import Series
 
 
 def load_sample_run() -> ModuleType:

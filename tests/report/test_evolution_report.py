@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from evodevo.diagrams import Arc, Axis, LivMark, Series
-from evodevo.report import (
+from evodevo.backbone.diagrams.genome import Arc, LivMark
+from evodevo.backbone.report.evolution_data import (
     Backbone,
     Baseline,
     EvolutionReport,
@@ -24,9 +24,10 @@ from evodevo.report import (
     Reference,
     ReferenceResult,
     RunFacts,
-    evolution_report,
 )
-from evodevo.report.evolution_report import LIMIT_BYTES
+from evodevo.backbone.report.evolution_report import LIMIT_BYTES, evolution_report
+from evodevo.report.charts.axes import Axis
+from evodevo.report.charts.curves import Series
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "base", "col", "embed", "source", "area", "wbr"}
 ALLOWED = {

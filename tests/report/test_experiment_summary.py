@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from evodevo.report.evolution_data import RunFacts
-from evodevo.report.experiment_data import ExperimentReport, Words
-from evodevo.report.experiment_report import experiment_report
+from evodevo.backbone.report.evolution_data import RunFacts
+from evodevo.experiments.report.model import ExperimentReport, Words
+from evodevo.experiments.report.page import experiment_report
 
 
 def page(count: int) -> str:

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evodevo.evaluation.routing.probe import route_probe
-from evodevo.evaluation.routing.summary import routing_report
-from evodevo.report.routing_data import RoutingReport
-from evodevo.report.routing_page import LIMIT_BYTES, routing_page
+from evodevo.h_model.report.data import RoutingReport
+from evodevo.h_model.report.page import LIMIT_BYTES, routing_page
+from evodevo.h_model.trace.probe import route_probe
+from evodevo.h_model.trace.summary import routing_report
 from evodevo.testing.traces import chain_trace, classes_trace, random_trace, trace_of
 
 LANGUAGES = ("ar", "de", "en")

@@ -16,13 +16,13 @@ from types import ModuleType
 
 import pytest
 
-from evodevo.diagrams.heat_map import HeatRows
-from evodevo.diagrams.support_usage import SupportUse
-from evodevo.diagrams.system_cycles import Arm
-from evodevo.diagrams.system_frame import SystemFrame
-from evodevo.report.experiment_data import Words
-from evodevo.report.system_data import AgentChildren, Course, SystemReport, TaskParameters
-from evodevo.report.system_page import LIMIT_BYTES, system_page
+from evodevo.experiments.report.model import Words
+from evodevo.multitask.diagrams.support_usage import SupportUse
+from evodevo.multitask.diagrams.system.cycles import Arm
+from evodevo.multitask.diagrams.system.frame import SystemFrame
+from evodevo.multitask.report.data import AgentChildren, Course, SystemReport, TaskParameters
+from evodevo.multitask.report.page import LIMIT_BYTES, system_page
+from evodevo.report.charts.heat_map import HeatRows
 
 
 class Page(HTMLParser):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.routing.aggregation import AttentionAggregation, Normaliser, normalised_sum
-from evodevo.routing.gates import doubly_stochastic
+from evodevo.h_model.aggregation import AttentionAggregation, Normaliser, normalised_sum
+from evodevo.networks.routing.gates import doubly_stochastic
 
 NORMALISERS: tuple[Normaliser, ...] = ("sum", "count", "softmax", "sinkhorn", "rms")
 

@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.routing.decoupled import aggregated, decoupled_sum, ema_coefficients, update_average, weighted_sum
-from evodevo.routing.gradient_scale import scale_gradient, scale_gradients
-from evodevo.routing.path_router import PathRouter
-from evodevo.spaces.multipath import MultipathStructure, router_bias
+from evodevo.multitask.paths.multipath.decoupled import (
+    aggregated,
+    decoupled_sum,
+    ema_coefficients,
+    update_average,
+    weighted_sum,
+)
+from evodevo.multitask.paths.multipath.router import PathRouter
+from evodevo.multitask.paths.multipath_spec import MultipathStructure, router_bias
+from evodevo.networks.routing.gradient_scale import scale_gradient, scale_gradients
 
 BIASES = {
     (2, 0.5): 0.0,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.routing.gates import Gate, doubly_stochastic, iteration_alpha, open_gates
+from evodevo.networks.routing.gates import Gate, doubly_stochastic, iteration_alpha, open_gates
 
 GATES: tuple[Gate, ...] = ("sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel")
 SUMS = {"softmax_out": -1, "softmax_in": -2, "sparsemax_in": -2}

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.routing.graph_attention import LONGEST, GraphAttentionRouter, standardised
-from evodevo.routing.module_router import Decision
-from evodevo.spaces.zoo_structure import ZooRouterStructure
+from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.graph_attention import LONGEST, GraphAttentionRouter, standardised
+from evodevo.module_zoo.spec import ZooRouterStructure
 
 WIDTH, BATCH = 12, 3
 Vector = np.ndarray

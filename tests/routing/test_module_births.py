@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.routing.module_births import Births
-from evodevo.routing.module_choice import build_router
-from evodevo.spaces.zoo_structure import Gate, ZooRouterStructure
+from evodevo.module_zoo.router.births import Births
+from evodevo.module_zoo.router.others import build_router
+from evodevo.module_zoo.spec import Gate, ZooRouterStructure
 from evodevo.testing.module_routers import BATCH, IDS, WIDTH, ModuleRouterCase
 
 torch.set_num_threads(1)

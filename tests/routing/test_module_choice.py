@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
-from evodevo.routing import module_losses
-from evodevo.routing.graph_attention import GraphAttentionRouter
-from evodevo.routing.module_choice import (
+from evodevo.module_zoo.router import losses as module_losses
+from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.graph_attention import GraphAttentionRouter
+from evodevo.module_zoo.router.others import (
     ArchitectureRouter,
     GateRouter,
     GenotypeKeys,
@@ -20,8 +21,7 @@ from evodevo.routing.module_choice import (
     build_router,
     chosen,
 )
-from evodevo.routing.module_router import Decision
-from evodevo.spaces.zoo_structure import ZooRouterStructure
+from evodevo.module_zoo.spec import ZooRouterStructure
 
 IDS = ("mlp-1", "lstm-1", "cnn-1", "cnn-2")
 WIDTH = 8

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.routing.gates import sparsemax
-from evodevo.routing.module_gates import LEAST_ALPHA, MOST_ALPHA, SIMPLEX, ModuleGate, gumbel_noise
-from evodevo.spaces.zoo_structure import Gate
+from evodevo.module_zoo.router.gates import LEAST_ALPHA, MOST_ALPHA, SIMPLEX, ModuleGate, gumbel_noise
+from evodevo.module_zoo.spec import Gate
+from evodevo.networks.routing.gates import sparsemax
 
 GATES: tuple[Gate, ...] = get_args(Gate)
 SPARSE: dict[Gate, float] = {"sparsemax": 2.0, "entmax15": 1.5, "entmax": 1.5}

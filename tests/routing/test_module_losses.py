@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.routing import module_losses as losses
-from evodevo.routing.losses import z_loss
-from evodevo.routing.module_gates import ModuleGate
-from evodevo.routing.module_router import Decision
-from evodevo.spaces.zoo_structure import Gate
+from evodevo.module_zoo.router import losses
+from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.gates import ModuleGate
+from evodevo.module_zoo.spec import Gate
+from evodevo.networks.routing.losses import z_loss
 
 GATES = get_args(Gate)
 N = 6

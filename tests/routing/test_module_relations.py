@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from evodevo.spaces.zoo_structure import ZooRouterStructure
+from evodevo.module_zoo.spec import ZooRouterStructure
 from evodevo.testing.module_routers import IDS, ModuleRouterCase
 
 STRUCTURES = [

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from evodevo.spaces.zoo_structure import Gate, ZooRouterStructure
+from evodevo.module_zoo.spec import Gate, ZooRouterStructure
 from evodevo.testing.module_routers import ModuleRouterCase, ModuleRouterTests
 
 SWITCHES: tuple[dict[str, Any], ...] = (

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.routing.connection import Router, start_biases
-from evodevo.routing.pools import Pooling, masked_mean, prefix_mean
-from evodevo.spaces.h_model_structure import Pool, RouterStructure
+from evodevo.h_model.router import Router, start_biases
+from evodevo.h_model.spec import Pool, RouterStructure
+from evodevo.networks.routing.pools import Pooling, masked_mean, prefix_mean
 
 POOLS: tuple[Pool, ...] = ("attention", "mean", "max", "last", "token", "prefix_mean")
 ONE_PER_SAMPLE: tuple[Pool, ...] = ("attention", "mean", "max", "last")

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.record import to_evaluation
-from evodevo.recipes.base import resolve
+from evodevo.backbone.space import BackboneSpace
 from evodevo.runs import Archive, Run
-from evodevo.spaces.backbone import BackboneSpace
+from evodevo.runs.recipe import resolve
+from evodevo.search.problem import Outcome
+from evodevo.search.record import to_evaluation
+from evodevo.search.study import BASELINE
 from evodevo.storage import NewIndividual, Store, individual_id
-from evodevo.study import BASELINE
 
 
 @pytest.fixture(autouse=True)

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.right_answers import unpack
-from evodevo.recipes.module_zoo.ablation import BASE
+from evodevo.experiments.comparison import compare_arms
+from evodevo.experiments.correct_bits import unpack
+from evodevo.experiments.paired import paired_difference
+from evodevo.module_zoo.ablation.recipe import BASE
+from evodevo.module_zoo.ablation.report import ablation_blocks
+from evodevo.module_zoo.ablation.run import ablate, plan
+from evodevo.module_zoo.ablation.table import COLUMNS, ablation_lines, ablation_record, to_csv
 from evodevo.runs import Archive, Run, resume
-from evodevo.runs.ablating import ablate, plan
-from evodevo.runs.ablation_table import COLUMNS, ablation_lines, ablation_record, to_csv
-from evodevo.runs.ablation_words import ablation_blocks
-from evodevo.runs.comparison import compare_arms
-from evodevo.runs.paired import paired_difference
 from evodevo.settings import merge
 
 WANTED = "text_raw,fusion_norm_off,relative_positions_off,full_dynamic,fixed"
@@ -170,7 +170,7 @@ def test_the_csv_has_one_line_per_row_and_the_numbers_of_the_table(run: Run) -> 
 
 @pytest.mark.slow
 def test_the_page_shows_the_rows_by_block_beside_the_papers(run: Run) -> None:
-    from evodevo.runs.reporting import report
+    from evodevo.backbone.report.gather import report
 
     page = report(run)
     for title, words in ablation_blocks(run, compare_arms(run)).items():

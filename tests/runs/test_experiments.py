@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from evodevo.backbone.report.gather import report
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
-from evodevo.evaluation.base import Outcome
-from evodevo.evaluation.record import to_evaluation
-from evodevo.recipes.base import RECIPES, Recipe
-from evodevo.recipes.experiments import Comparison, ExperimentSettings, PaperTable
+from evodevo.experiments.comparison import Row, compare_arms
+from evodevo.experiments.recipe import Comparison, ExperimentSettings, PaperTable
+from evodevo.experiments.report.data import report_data
+from evodevo.experiments.trials import ArmPlan, ArmSpace
 from evodevo.runs import Archive, Run, experiment, resume, train
-from evodevo.runs.comparison import Row, compare_arms
-from evodevo.runs.experiment_reporting import report_data
-from evodevo.runs.reporting import report
-from evodevo.spaces.arms import ArmPlan, ArmSpace
+from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.search.problem import Outcome
+from evodevo.search.record import to_evaluation
 from evodevo.storage import NewIndividual, Store, individual_id
 from evodevo.testing.small_networks import STRUCTURE, h_model, settings, transformer
 

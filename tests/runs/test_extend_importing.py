@@ -11,23 +11,23 @@ import pytest
 import torch
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.evaluation.network_path_kind import freeze_network_path
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings
 from evodevo.execution.serial import SerialExecutor
-from evodevo.recipes.base import ExecutionSettings
-from evodevo.recipes.experiments import Comparison, ExperimentSettings
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import ArmPlan
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.multitask.paths.network.evaluate import freeze_network_path
+from evodevo.multitask.run.create import add_task, create_system
+from evodevo.multitask.run.imports import import_individual
+from evodevo.multitask.system import System
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.runs import Archive
 from evodevo.runs.evolve import begin
-from evodevo.runs.extend_importing import import_individual
-from evodevo.runs.extending import add_task, create_system
+from evodevo.runs.recipe import ExecutionSettings
 from evodevo.settings import validate
-from evodevo.spaces.arms import ArmPlan
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ExtractorStructure, ZooRouterStructure, ZooStructure
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.tasks.images import ImagesSettings, ImagesTask
+from evodevo.tasks.images.images import ImagesSettings, ImagesTask
 from evodevo.testing.imports import H_MODEL
 
 ZOO = ZooStructure(

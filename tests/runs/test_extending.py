@@ -12,11 +12,12 @@ import pytest
 from PIL import Image
 
 from evodevo.errors import DataError, EvodevoError, NotFoundError, RunOwnedError, UsageError
-from evodevo.runs import extend_running, extending
-from evodevo.runs.extend_running import Session, run_system
-from evodevo.runs.extending import add_root, add_task, create_system, withdraw
+from evodevo.multitask.run import create as extending
+from evodevo.multitask.run import run as extend_running
+from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
+from evodevo.multitask.run.run import Session, run_system
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
 from evodevo.testing.system_paths import ROOT, SIZES, Trainer, executor_of, told
 
 CYCLE = {"samples": 4, "generation_size": 2}

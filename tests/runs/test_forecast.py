@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.execution.serial import SerialExecutor
-from evodevo.runs.forecast import Forecast, Pace, forecast
+from evodevo.experiments.forecast import Forecast, Pace, forecast
+from evodevo.experiments.problem import NetworkProblem
 from evodevo.testing.small_networks import h_model, problem, transformer
 
 

@@ -14,20 +14,21 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import DataError, StoreDamagedError, UsageError
-from evodevo.recipes.base import ExecutionSettings
-from evodevo.recipes.experiments import Comparison, ExperimentSettings
-from evodevo.runs import Archive, Individual, Run, grow, growing, resume
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.trials import ArmPlan
+from evodevo.growth import run as growing
+from evodevo.growth.replay_run import LOG, PARENTS, WEIGHTS, replay
+from evodevo.growth.run import edit_memories, join
+from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.networks.spec import HModelNetwork
+from evodevo.operators.layers.spec import GenotypeLayer, TransformerLayer
+from evodevo.runs import Archive, Individual, Run, grow, resume
 from evodevo.runs.evolve import begin
-from evodevo.runs.growing import edit_memories, join
-from evodevo.runs.replaying import LOG, PARENTS, WEIGHTS, replay
-from evodevo.spaces.arms import ArmPlan
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import GenotypeLayer, TransformerLayer
-from evodevo.spaces.networks import HModelNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
+from evodevo.runs.recipe import ExecutionSettings
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
-from evodevo.strategist.edit_memory import EditMemory
 from evodevo.testing.small_networks import settings as small_settings
 
 SMALL: dict[str, Any] = {

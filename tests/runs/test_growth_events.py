@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from evodevo.recipes.base import RECIPES, Recipe
-from evodevo.recipes.experiments import Comparison, ExperimentSettings
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.trials import ArmPlan
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.runs import Archive, Run, experiment, resume
+from evodevo.runs.recipe import RECIPES, Recipe
 from evodevo.settings import merge
-from evodevo.spaces.arms import ArmPlan
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ZooRouterStructure, ZooStructure
 from evodevo.testing.small_networks import settings
 
 SERIAL: dict[str, Any] = {"execution": {"executor": "serial"}}

@@ -12,31 +12,31 @@ from typing import Any
 
 import pytest
 
+from evodevo.backbone.report.gather import report
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
+from evodevo.experiments.comparison import Table, compare_arms
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.report.data import report_data
+from evodevo.experiments.report.model import ExperimentReport
+from evodevo.experiments.trials import ArmPlan
 from evodevo.growth import driver
-from evodevo.recipes.base import RECIPES, Recipe
-from evodevo.recipes.experiments import Comparison, ExperimentSettings
-from evodevo.report.experiment_data import ExperimentReport
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.report.data import Growth, modules_after
+from evodevo.growth.report.drawing import curve_drawing, difference_words, timeline_drawing
+from evodevo.growth.report.reading import grown_network, growth_of, started
+from evodevo.growth.report.tables import grown_rows, missing_rivals
+from evodevo.growth.report.words import edit_words, history
+from evodevo.growth.spec import Operation
+from evodevo.growth.strategists.base import Decision, Strategist, create
+from evodevo.growth.strategists.state import Legal, State
+from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
+from evodevo.operators.layers.spec import GenotypeLayer, TransformerLayer
 from evodevo.runs import Archive, Individual, Run, experiment
-from evodevo.runs.comparison import Table, compare_arms
-from evodevo.runs.experiment_reporting import report_data
-from evodevo.runs.growth_data import Growth, modules_after
-from evodevo.runs.growth_drawing import curve_drawing, difference_words, timeline_drawing
-from evodevo.runs.growth_reading import grown_network, growth_of, started
-from evodevo.runs.growth_tables import grown_rows, missing_rivals
-from evodevo.runs.growth_words import edit_words, history
-from evodevo.runs.reporting import report
-from evodevo.spaces.arms import ArmPlan
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import GenotypeLayer, TransformerLayer
-from evodevo.spaces.networks import HModelNetwork, ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_edits import Action
-from evodevo.spaces.zoo_growth import Operation
-from evodevo.spaces.zoo_structure import ExtractorStructure, ZooRouterStructure, ZooStructure
-from evodevo.strategist.base import Decision, Strategist, create
-from evodevo.strategist.state import Legal, State
+from evodevo.runs.recipe import RECIPES, Recipe
 from evodevo.testing.small_networks import settings
 
 ZOO = ZooStructure(

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from evodevo.backbone.report.gather import report
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
-from evodevo.recipes.base import RECIPES, Recipe
-from evodevo.recipes.experiments import Comparison, ExperimentSettings
-from evodevo.runs import Archive, Run, evolve, experiment
-from evodevo.runs.experiment_reporting import report_data
-from evodevo.runs.module_zoo_drawing import (
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.report.data import report_data
+from evodevo.experiments.trials import ArmPlan
+from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
+from evodevo.module_zoo.draw import (
     baseline_words,
     ensemble_words,
     family,
@@ -24,14 +25,13 @@ from evodevo.runs.module_zoo_drawing import (
     zoo_drawing,
     zoo_words,
 )
-from evodevo.runs.network_drawing import network_words
-from evodevo.runs.reporting import report
-from evodevo.spaces.arms import ArmPlan
-from evodevo.spaces.networks import BaselineNetwork, HModelNetwork, ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import archetype, start_zoo
-from evodevo.spaces.zoo_baselines import BaselineStructure, FusionStyle, MixtureStyle
-from evodevo.spaces.zoo_genotype import GateNode, ModuleGenotype, ModuleGraph, ProjectionNode, SumNode
-from evodevo.spaces.zoo_structure import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.modules.spec import GateNode, ModuleGenotype, ModuleGraph, ProjectionNode, SumNode
+from evodevo.module_zoo.modules.zoo import archetype, start_zoo
+from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.draw import network_words
+from evodevo.networks.spec import BaselineNetwork, HModelNetwork, ModuleZooNetwork
+from evodevo.runs import Archive, Run, evolve, experiment
+from evodevo.runs.recipe import RECIPES, Recipe
 from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
 
 WIDTH = 16

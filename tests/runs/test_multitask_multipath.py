@@ -12,11 +12,11 @@ from scipy import stats
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.runs.multitask_multipath_words import paired_p
-from evodevo.runs.multitask_recipes import run_recipe
-from evodevo.runs.multitask_results import RecipeResult
+from evodevo.multitask.comparison.multipath_text import paired_p
+from evodevo.multitask.comparison.results import RecipeResult
+from evodevo.multitask.comparison.runner import run_recipe
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
 
 VARIANTS = [
     {"name": "full"},

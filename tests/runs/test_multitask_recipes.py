@@ -10,12 +10,12 @@ import pytest
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.runs.multitask_course import RecipeSession
-from evodevo.runs.multitask_recipes import run_recipe
-from evodevo.runs.multitask_results import RecipeResult
+from evodevo.multitask.comparison.course import RecipeSession
+from evodevo.multitask.comparison.results import RecipeResult
+from evodevo.multitask.comparison.runner import run_recipe
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.schedule import is_root
 
 SMALL: dict[str, Any] = {
     "system": {

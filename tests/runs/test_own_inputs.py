@@ -13,7 +13,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.runs.own_inputs import own_sample
 from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
-from evodevo.tasks.proofs import ProofsTask
+from evodevo.tasks.reasoning.proofs import ProofsTask
 from evodevo.testing.networks import FACTS, IMAGE, TEXT, small_model
 from evodevo.training.precision import decide
 

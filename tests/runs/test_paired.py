@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.runs.paired import paired_difference
+from evodevo.experiments.paired import paired_difference
 
 Rows = list[np.ndarray]  # type: ignore[type-arg]
 

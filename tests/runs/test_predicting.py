@@ -16,7 +16,7 @@ from PIL import Image
 from evodevo.cli.application import run as command
 from evodevo.errors import DataError, ExitCode, NotFoundError, UsageError
 from evodevo.runs import Archive, Run, experiment
-from evodevo.runs.predicting import Answered, Prediction, Predictor, best_trained
+from evodevo.runs.predict import Answered, Prediction, Predictor, best_trained
 
 COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
 ROWS = 80

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from evodevo.errors import NotFoundError
-from evodevo.recipes.base import resolve
-from evodevo.recipes.experiments import ExperimentSettings
+from evodevo.experiments.comparison import compare_arms
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.report.data import report_data
+from evodevo.h_model.slice import EXPERIMENT
 from evodevo.runs import experiment
-from evodevo.runs.comparison import compare_arms
-from evodevo.runs.experiment_reporting import report_data
-from evodevo.runs.network_slices import EXPERIMENT
+from evodevo.runs.recipe import resolve
 from evodevo.settings import merge
 
 pytest.importorskip("transformers", reason="the extra hf is not installed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from evodevo.experiments.ranking import rank_scores
 from evodevo.randomness import generator
-from evodevo.runs.ranking import rank_scores
 
 
 def _drawn(arms: int = 5, seeds: int = 6) -> list[dict[int, float]]:

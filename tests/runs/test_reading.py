@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from evodevo.backbone.problem import BackboneProblem
+from evodevo.backbone.settings import SamplingSettings
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.evaluation.problem import BackboneProblem
-from evodevo.models.settings import SamplingSettings
 from evodevo.runs import Archive, Run
 from evodevo.storage import Store
 from evodevo.training import held_out

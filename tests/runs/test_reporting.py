@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evodevo.evaluation.problem import BackboneProblem
+from evodevo.backbone.draw import drawn, mixes_in_each_half
+from evodevo.backbone.problem import BackboneProblem
+from evodevo.backbone.report.gather import bigram, notes, report, report_data, stability
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.operators.spec import SHARED_ROLES, Dimensions
 from evodevo.runs import Run
-from evodevo.runs.drawing import drawn, mixes_in_each_half
-from evodevo.runs.reporting import bigram, notes, report, report_data, stability
 from evodevo.settings import validate
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.operator import SHARED_ROLES, Dimensions
 
 Arcs = Counter[tuple[int, int]]
 CONNECTED = {"space": {"depth": 20, "dimensions": {"width": 64}, "classes": ["SA-1", "Rec-1", "GMemless"]}}

@@ -10,8 +10,8 @@ import pytest
 
 from evodevo.errors import DataError, EvodevoError, ExitCode, NotFoundError, StoreDamagedError, UsageError
 from evodevo.runs import Archive, evolve, resume
+from evodevo.search.study import Study, StudySettings
 from evodevo.storage import Store
-from evodevo.study import Study, StudySettings
 from evodevo.testing.histories import evaluated_twice, history, hypervolumes
 from evodevo.testing.real_vector import RealVectorSpace, zdt1
 

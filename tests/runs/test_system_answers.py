@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UsageError
-from evodevo.evaluation.path_evaluation import open_path
-from evodevo.evaluation.path_settings import PathRequest
-from evodevo.models.multipath import Multipath
-from evodevo.runs.system_answers import SystemAnswerer, chosen_path, find_system, open_answerer, path_request
-from evodevo.runs.system_exporting import subject_of
+from evodevo.multitask.evaluate import open_path
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.run.export import subject_of
+from evodevo.multitask.run.predict import SystemAnswerer, chosen_path, find_system, open_answerer, path_request
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
+from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.answering import (
     CLASSES,
     COLOURS,
@@ -34,7 +35,6 @@ from evodevo.testing.answering import (
     answering_system,
     answering_texts,
 )
-from evodevo.training.path_values import DataValues
 
 SINGLE = f"VitTiny~{SHAPES}"
 
@@ -175,7 +175,7 @@ def test_supports_of_negligible_weight_are_not_run_and_count_nothing(opened: Sto
 
 
 def _task(answerer: SystemAnswerer, images: list[NDArray[np.uint8]]) -> Any:
-    from evodevo.runs.system_samples import OwnSamples
+    from evodevo.multitask.run.samples import OwnSamples
 
     return OwnSamples(answerer.samples.inputs, answerer.samples.read(images))
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from evodevo.cli.application import run
-from evodevo.diagrams.system_cycles import means
 from evodevo.errors import ExitCode, NotFoundError, UsageError
+from evodevo.multitask.diagrams.system.cycles import means
+from evodevo.multitask.report.gather import report_data, run_or_system, system_report
+from evodevo.multitask.report.picture import Picture
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
 from evodevo.runs.archive import Archive
-from evodevo.runs.system_reporting import report_data, run_or_system, system_report
 from evodevo.storage import Store
-from evodevo.storage.system_base import SystemRow
-from evodevo.system.core import System
-from evodevo.system.picture import Picture
-from evodevo.system.settings import AgentSettings
+from evodevo.storage.systems.base import SystemRow
 from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of
 
 

@@ -14,20 +14,20 @@ from PIL import Image
 
 from evodevo.cli.live import features_words
 from evodevo.errors import DataError, NotFoundError, StoreDamagedError
-from evodevo.evaluation import features
-from evodevo.evaluation.network_problem import NetworkProblem
 from evodevo.execution.serial import SerialExecutor
-from evodevo.recipes.base import resolve
-from evodevo.recipes.experiments import ExperimentSettings
-from evodevo.recipes.module_zoo.search import ModuleZooSearchSettings
+from evodevo.experiments import tower_features as features
+from evodevo.experiments.prepare import prepare_features
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.h_model.slice import EXPERIMENT
+from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
+from evodevo.module_zoo.slice import MODULE_ZOO
+from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
+from evodevo.networks.towers.files import weights_digest
 from evodevo.runs import Archive, experiment
-from evodevo.runs.module_zoo_slice import MODULE_ZOO
-from evodevo.runs.network_slices import EXPERIMENT
-from evodevo.runs.predicting import Predictor
-from evodevo.runs.preparing import prepare_features
+from evodevo.runs.predict import Predictor
+from evodevo.runs.recipe import resolve
 from evodevo.runs.slices import with_absolute_paths
-from evodevo.spaces.networks import BaselineNetwork, ModuleZooNetwork
-from evodevo.spaces.tower_files import weights_digest
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 

@@ -14,10 +14,10 @@ import torch
 
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
-from evodevo.evaluation.traces import record_trace
+from evodevo.h_model.trace.file import record_trace
+from evodevo.h_model.trace.run import Traced, Tracer
+from evodevo.h_model.trace.spec import join
 from evodevo.runs import Archive, experiment
-from evodevo.runs.tracing import Traced, Tracer
-from evodevo.spaces.routing_trace import join
 from evodevo.training.precision import decide
 
 
@@ -200,7 +200,7 @@ def test_a_backbone_has_no_routing(small: Any, capsys: Any) -> None:
 
 
 def test_scripts_of_a_fact_that_samples_do_not_have_are_none() -> None:
-    from evodevo.runs.tracing import _scripts
+    from evodevo.h_model.trace.run import _scripts
     from evodevo.testing.traces import trace_of
 
     facts = {"language": np.asarray([0, 1]), "script": np.asarray([0, 0])}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evodevo.runs.training_words import remarks
+from evodevo.experiments.remarks import remarks
 
 SELECTED: dict[str, Any] = {"stage": 0, "metric": "accuracy", "best": 0.9, "step": 40, "stopped": None, "instead": ""}
 

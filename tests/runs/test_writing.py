@@ -11,8 +11,8 @@ import torch
 
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
-from evodevo.recipes.base import resolve
 from evodevo.runs import Archive, experiment
+from evodevo.runs.recipe import resolve
 
 BRIEF: dict[str, Any] = {
     "training": {"budget": {"steps": 2}, "batch_size": 4},

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from evodevo.errors import GenomeError, UsageError
-from evodevo.spaces.arms import Arm, ArmPlan, ArmSpace, expand
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.networks import HModelNetwork, StackNetwork
+from evodevo.experiments.trials import Arm, ArmPlan, ArmSpace, expand
+from evodevo.h_model.spec import HModelStructure
+from evodevo.networks.spec import HModelNetwork, StackNetwork
 
 SPACE = ArmSpace()
 ARM = Arm(name="H-Model", role="h_model", network=HModelNetwork(), cell={"alpha": 0.3}, learning_rate=1e-3, seed=2)

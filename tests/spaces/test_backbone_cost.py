@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import UsageError
+from evodevo.operators.classes import liv_classes
+from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.classes import liv_classes
-from evodevo.spaces.operator import Dimensions
 
 SMALL = BackboneSpace(BackboneSettings(depth=24))
 LARGE = BackboneSpace(BackboneSettings(depth=48, dimensions=Dimensions(width=2048)))

@@ -8,10 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from evodevo.errors import GenomeError, UsageError
-from evodevo.randomness import generator
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace, unconnected
-from evodevo.spaces.backbone_genome import (
+from evodevo.backbone.genome import (
     BackboneGenome,
     SharingOptions,
     connections,
@@ -20,9 +17,12 @@ from evodevo.spaces.backbone_genome import (
     featurizer_mask,
     featurizer_strategy,
 )
-from evodevo.spaces.classes import OPERATORS, liv_classes
-from evodevo.spaces.named_backbones import NAMED_BACKBONES
-from evodevo.spaces.operator import Dimensions
+from evodevo.backbone.named import NAMED_BACKBONES
+from evodevo.backbone.space import BackboneSettings, BackboneSpace, unconnected
+from evodevo.errors import GenomeError, UsageError
+from evodevo.operators.classes import OPERATORS, liv_classes
+from evodevo.operators.spec import Dimensions
+from evodevo.randomness import generator
 from evodevo.testing.spaces import SpaceTests
 
 DIMS = Dimensions(width=64)

@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.backbone.span_spec import closed_spans, span_plans
 from evodevo.errors import DataError, EvodevoError, NotFoundError, UsageError
-from evodevo.models.layers import build_layer
+from evodevo.h_model.spec import HModelStructure, RouterStructure
 from evodevo.operators.base import used_bytes
+from evodevo.operators.classes import OPERATORS
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
+from evodevo.operators.layers.spec import Layer, MLPLayer, NestedLayer, PretrainedLayer, SpanLayer, TransformerLayer
+from evodevo.operators.pretrained.spec import model_folder, read_sizes
+from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.classes import OPERATORS
-from evodevo.spaces.h_model_structure import HModelStructure, RouterStructure
-from evodevo.spaces.layer_cost import layer_parameters, layer_state_bytes, layer_work
-from evodevo.spaces.layers import Layer, MLPLayer, NestedLayer, PretrainedLayer, SpanLayer, TransformerLayer
-from evodevo.spaces.operator import Dimensions
-from evodevo.spaces.pretrained_sizes import model_folder, read_sizes
-from evodevo.spaces.span import closed_spans, span_plans
 
 WIDTH = 64
 SETTINGS = BackboneSettings(

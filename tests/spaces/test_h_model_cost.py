@@ -13,17 +13,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
-from evodevo.models.h_model import HModel
+from evodevo.h_model.cost import executed_flops, h_model_cost, h_model_parameters, h_model_work, layer_flops
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import HaltingStructure, HModelStructure, InferenceStructure, RouterStructure, preset
 from evodevo.operators.base import used_bytes
-from evodevo.spaces.h_model_cost import executed_flops, h_model_cost, h_model_parameters, h_model_work, layer_flops
-from evodevo.spaces.h_model_structure import (
-    HaltingStructure,
-    HModelStructure,
-    InferenceStructure,
-    RouterStructure,
-    preset,
-)
-from evodevo.spaces.layers import ConvolutionLayer, LIVLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, MLPLayer, TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)

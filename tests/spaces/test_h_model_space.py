@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from evodevo.errors import GenomeError, UsageError
+from evodevo.h_model.genome import HModelGenome
+from evodevo.h_model.space import SCALARS, HModelSpace
+from evodevo.h_model.space_settings import HModelSpaceSettings
+from evodevo.h_model.spec import PRESETS, HModelStructure, InferenceStructure, RegularisationStructure
+from evodevo.operators.layers.spec import LIVLayer, MLPLayer, TransformerLayer
 from evodevo.randomness import generator
-from evodevo.spaces.base import SPACES
-from evodevo.spaces.h_model import SCALARS, HModelSpace
-from evodevo.spaces.h_model_genome import HModelGenome
-from evodevo.spaces.h_model_settings import HModelSpaceSettings
-from evodevo.spaces.h_model_structure import PRESETS, HModelStructure, InferenceStructure, RegularisationStructure
-from evodevo.spaces.layers import LIVLayer, MLPLayer, TransformerLayer
+from evodevo.search.space import SPACES
 from evodevo.testing.spaces import SpaceTests
 
 

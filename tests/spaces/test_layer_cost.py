@@ -14,11 +14,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
-from evodevo.models.layers import build_layer
 from evodevo.operators.base import used_bytes
-from evodevo.spaces.classes import OPERATORS
-from evodevo.spaces.layer_cost import Work, layer_parameters, layer_state_bytes, layer_work
-from evodevo.spaces.layers import ConvolutionLayer, Layer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+from evodevo.operators.classes import OPERATORS
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.layers.cost import Work, layer_parameters, layer_state_bytes, layer_work
+from evodevo.operators.layers.spec import ConvolutionLayer, Layer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
 
 WIDTH = 64
 INNER = st.none() | st.sampled_from([64, 128])

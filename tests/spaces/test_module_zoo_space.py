@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 
 from evodevo.errors import GenomeError, UsageError
+from evodevo.module_zoo.genome import ALL, ZooGenome
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph, NormNode, SumNode
+from evodevo.module_zoo.modules.zoo import ARCHETYPES, PAPER, archetype
+from evodevo.module_zoo.settings import ModuleZooSpaceSettings
+from evodevo.module_zoo.space import ModuleZooSpace
+from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.text import show_module
 from evodevo.randomness import generator
-from evodevo.spaces.base import Space
-from evodevo.spaces.module_zoo import ModuleZooSpace
-from evodevo.spaces.module_zoo_genome import ALL, ZooGenome
-from evodevo.spaces.module_zoo_settings import ModuleZooSpaceSettings
-from evodevo.spaces.module_zoo_text import show_module
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, PAPER, archetype
-from evodevo.spaces.zoo_genotype import HYBRID, ModuleGenotype, ModuleGraph, NormNode, SumNode
-from evodevo.spaces.zoo_structure import FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.search.space import Space
 from evodevo.testing.spaces import LAWS, SEEDS, SpaceTests
 
 WIDTH = 16

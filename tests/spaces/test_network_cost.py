@@ -12,12 +12,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
-from evodevo.models.stacks import LayerStack
-from evodevo.spaces.h_model_cost import h_model_cost, h_model_parameters
-from evodevo.spaces.h_model_structure import preset
-from evodevo.spaces.layers import ConvolutionLayer, MLPLayer, TransformerLayer
-from evodevo.spaces.network_cost import network_cost, stack_cost
-from evodevo.spaces.networks import (
+from evodevo.h_model.cost import h_model_cost, h_model_parameters
+from evodevo.h_model.spec import preset
+from evodevo.networks.cost import network_cost, stack_cost
+from evodevo.networks.spec import (
     EnsembleNetwork,
     EnsembleStructure,
     HModelNetwork,
@@ -27,6 +25,8 @@ from evodevo.spaces.networks import (
     parameter_matched,
     universal,
 )
+from evodevo.networks.stack import LayerStack
+from evodevo.operators.layers.spec import ConvolutionLayer, MLPLayer, TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)

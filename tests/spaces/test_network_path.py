@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.settings import validate
-from evodevo.spaces.network_path import (
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.families import FAMILIES, can_read
+from evodevo.multitask.paths.network.family import NETWORK
+from evodevo.multitask.paths.network.spec import (
     HEAD,
     NORM,
     NetworkInput,
@@ -21,9 +23,7 @@ from evodevo.spaces.network_path import (
     role_of,
     structure_of,
 )
-from evodevo.spaces.network_path_family import NETWORK
-from evodevo.spaces.path import Path
-from evodevo.spaces.path_families import FAMILIES, can_read
+from evodevo.settings import validate
 from evodevo.testing.imports import small_structure
 
 IMAGE = NetworkInput(name="image", modality="image", height=8, width=8, channels=1)

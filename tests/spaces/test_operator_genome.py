@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from evodevo.errors import GenomeError, UsageError
-from evodevo.operators.compiled import build_operator
-from evodevo.spaces.classes import OPERATORS, LIVClass, liv_classes
-from evodevo.spaces.compiler import compile_operator
-from evodevo.spaces.featurizer import FEATURIZERS, PAPER_FEATURIZERS, GroupGenes, check_featurizer, expanded
-from evodevo.spaces.operator import HEAD_SIZES, Dimensions, OperatorSpec
+from evodevo.operators.build import build_operator
+from evodevo.operators.classes import OPERATORS, LIVClass, liv_classes
+from evodevo.operators.compile import compile_operator
+from evodevo.operators.featurizer_spec import FEATURIZERS, PAPER_FEATURIZERS, GroupGenes, check_featurizer, expanded
+from evodevo.operators.spec import HEAD_SIZES, Dimensions, OperatorSpec
 
 ALL = list(product(PAPER_FEATURIZERS, range(1, 5), range(1, 3), range(1, 5), range(1, 3)))
 DIMS = Dimensions(width=64)

@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evodevo import canonical
+from evodevo.backbone.settings import LanguageModelSettings, SamplingSettings
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import EvodevoError, GenomeError, UsageError
-from evodevo.models.settings import LanguageModelSettings, SamplingSettings
+from evodevo.h_model.space import HModelSpace
+from evodevo.h_model.space_settings import HModelSpaceSettings
+from evodevo.module_zoo.space import any_zoo
+from evodevo.operators.spec import Dimensions
+from evodevo.search.space import Space
 from evodevo.settings import Settings, assign, merge, validate
-from evodevo.spaces.backbone import BackboneSettings, BackboneSpace
-from evodevo.spaces.base import Space
-from evodevo.spaces.h_model import HModelSpace
-from evodevo.spaces.h_model_settings import HModelSpaceSettings
-from evodevo.spaces.module_zoo import any_zoo
-from evodevo.spaces.operator import Dimensions
 
 pytestmark = pytest.mark.slow
 

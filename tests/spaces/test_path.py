@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.multitask.genome import Path, agent_name
 from evodevo.settings import validate
-from evodevo.spaces.path import Path, agent_name
 
 
 def test_names_of_agents() -> None:

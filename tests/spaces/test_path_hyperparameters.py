@@ -6,8 +6,7 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.settings import validate
-from evodevo.spaces.path_hyperparameters import (
+from evodevo.multitask.hyperparameters import (
     MU,
     RANGES,
     Hyperparameter,
@@ -16,7 +15,8 @@ from evodevo.spaces.path_hyperparameters import (
     multipath_hyperparameters,
     singlepath_hyperparameters,
 )
-from evodevo.spaces.vision_path import PRESETS
+from evodevo.multitask.paths.vision.spec import PRESETS
+from evodevo.settings import validate
 
 VERSIONS: tuple[Version, ...] = ("paper", "v4", "v4b", "v3", "v2", "v1")
 EVERY = [singlepath_hyperparameters(size, version) for size in RANGES for version in VERSIONS]

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from evodevo import canonical
 from evodevo.errors import UsageError
+from evodevo.multitask.genome import Path
+from evodevo.multitask.hyperparameters import ADAPTER_WIDTH, DATA
+from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, POSITIONS, PathBlock
+from evodevo.multitask.paths.families import FAMILIES, can_read
+from evodevo.multitask.paths.text.cost import role_parameters
+from evodevo.multitask.paths.text.family import TEXT, text_hyperparameters
+from evodevo.multitask.paths.text.spec import LENGTH, PRESETS, TextStructure, structure_of
 from evodevo.settings import validate
-from evodevo.spaces.path import Path
-from evodevo.spaces.path_blocks import EMBEDDING, HEAD, POSITIONS, PathBlock
-from evodevo.spaces.path_families import FAMILIES, can_read
-from evodevo.spaces.path_hyperparameters import ADAPTER_WIDTH, DATA
-from evodevo.spaces.text_path import LENGTH, PRESETS, TextStructure, structure_of
-from evodevo.spaces.text_path_cost import role_parameters
-from evodevo.spaces.text_path_family import TEXT, text_hyperparameters
 
 TINY = PRESETS["tiny"]
 

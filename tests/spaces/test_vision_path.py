@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from evodevo import canonical
 from evodevo.errors import UsageError
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.blocks_spec import HEAD, POSITIONS, PathBlock
+from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, role_parameters
+from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure, structure_of
 from evodevo.settings import validate
-from evodevo.spaces.path import Path
-from evodevo.spaces.path_blocks import HEAD, POSITIONS, PathBlock
-from evodevo.spaces.vision_path import PRESETS, VisionStructure, structure_of
-from evodevo.spaces.vision_path_cost import path_flops, path_parameters, role_parameters
 
 # (preset, pixels, classes) -> parameters; specification 2.1 and Appendix B.
 PARAMETERS = {

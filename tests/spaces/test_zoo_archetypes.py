@@ -9,9 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import GenomeError, UsageError
-from evodevo.randomness import generator
-from evodevo.spaces.layers import LIVLayer
-from evodevo.spaces.zoo_archetypes import (
+from evodevo.module_zoo.modules.graph import genotype_hash
+from evodevo.module_zoo.modules.spec import (
+    HYBRID,
+    ConvolutionNode,
+    FeedForwardNode,
+    GateNode,
+    LayerNode,
+    ModuleGenotype,
+    ModuleGraph,
+    ProjectionNode,
+    SumNode,
+)
+from evodevo.module_zoo.modules.zoo import (
     ARCHETYPES,
     PAPER,
     archetype,
@@ -25,18 +35,8 @@ from evodevo.spaces.zoo_archetypes import (
     with_lineage,
     words,
 )
-from evodevo.spaces.zoo_genotype import (
-    HYBRID,
-    ConvolutionNode,
-    FeedForwardNode,
-    GateNode,
-    LayerNode,
-    ModuleGenotype,
-    ModuleGraph,
-    ProjectionNode,
-    SumNode,
-)
-from evodevo.spaces.zoo_graphs import genotype_hash
+from evodevo.operators.layers.spec import LIVLayer
+from evodevo.randomness import generator
 
 NAMES = st.sampled_from(ARCHETYPES.names())
 SEEDS = st.integers(0, 2**32)

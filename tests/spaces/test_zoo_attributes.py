@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evodevo.module_zoo.modules.attributes import Category, Factor, Grid, Kind, Share, Subset
+from evodevo.module_zoo.modules.operator_text import OperatorText, liv_names
+from evodevo.module_zoo.modules.zoo import ARCHETYPES
 from evodevo.randomness import generator
-from evodevo.spaces.zoo_archetypes import ARCHETYPES
-from evodevo.spaces.zoo_attributes import Category, Factor, Grid, Kind, Share, Subset
-from evodevo.spaces.zoo_operators import OperatorText, liv_names
 
 KINDS: dict[str, Kind] = {
     "factor": Factor(0.25, 4.0, 1.0),

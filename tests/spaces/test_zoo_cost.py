@@ -11,22 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.counting import counting
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
+from evodevo.experiments.flop_counter import counting
+from evodevo.module_zoo.cost import ensemble_cost, executed_share, zoo_cost, zoo_parameters, zoo_work
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.cost import genotype_work
+from evodevo.module_zoo.modules.zoo import random_zoo, start_zoo
+from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooLosses, ZooRouterStructure, ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.cost import network_cost
+from evodevo.networks.spec import ModuleEnsembleNetwork, ModuleZooNetwork
 from evodevo.randomness import generator
-from evodevo.spaces.network_cost import network_cost
-from evodevo.spaces.networks import ModuleEnsembleNetwork, ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import random_zoo, start_zoo
-from evodevo.spaces.zoo_cost import ensemble_cost, executed_share, zoo_cost, zoo_parameters, zoo_work
-from evodevo.spaces.zoo_module_cost import genotype_work
-from evodevo.spaces.zoo_structure import (
-    ExtractorStructure,
-    FusionStructure,
-    ZooLosses,
-    ZooRouterStructure,
-    ZooStructure,
-)
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 WIDTH = 16

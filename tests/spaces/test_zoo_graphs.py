@@ -9,11 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import GenomeError, NotFoundError
-from evodevo.randomness import generator
-from evodevo.spaces.h_model_structure import HaltingStructure, HModelStructure
-from evodevo.spaces.layers import LIVLayer, NestedLayer, PretrainedLayer, TransformerLayer
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, sample
-from evodevo.spaces.zoo_genotype import (
+from evodevo.h_model.spec import HaltingStructure, HModelStructure
+from evodevo.module_zoo.modules.graph import check_graph, genotype_hash, graph_hash, order, widths
+from evodevo.module_zoo.modules.spec import (
     AttentionNode,
     ConcatNode,
     ConvolutionNode,
@@ -27,7 +25,9 @@ from evodevo.spaces.zoo_genotype import (
     ProjectionNode,
     SumNode,
 )
-from evodevo.spaces.zoo_graphs import check_graph, genotype_hash, graph_hash, order, widths
+from evodevo.module_zoo.modules.zoo import ARCHETYPES, sample
+from evodevo.operators.layers.spec import LIVLayer, NestedLayer, PretrainedLayer, TransformerLayer
+from evodevo.randomness import generator
 
 WIDTH = 16
 Edge = tuple[str, str]

@@ -6,10 +6,10 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import DataError
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_edits import Action, Edit
-from evodevo.spaces.zoo_growth import BirthSettings
-from evodevo.spaces.zoo_log import FORMAT, Log, read_log, write_log
+from evodevo.growth.edit_spec import Action, Edit
+from evodevo.growth.log import FORMAT, Log, read_log, write_log
+from evodevo.growth.spec import BirthSettings
+from evodevo.module_zoo.modules.zoo import start_zoo
 
 
 def test_what_is_written_is_read() -> None:

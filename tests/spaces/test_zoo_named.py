@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.spaces.zoo_named import named_zoo, paper, zoo_structure
+from evodevo.module_zoo.named import named_zoo, paper, zoo_structure
 
 
 def kinds(structure: Any) -> list[str]:

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from evodevo import canonical
 from evodevo.errors import GenomeError, UsageError
-from evodevo.models.zoo_modules import MAX_PARAMETERS, build_module
-from evodevo.randomness import generator
-from evodevo.settings import validate
-from evodevo.spaces.layers import ConvolutionLayer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, check_genotype, mutate, repair, sample
-from evodevo.spaces.zoo_genotype import (
+from evodevo.module_zoo.modules.build import MAX_PARAMETERS, build_module
+from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
+from evodevo.module_zoo.modules.graph import check_graph, graph_hash, order, widths
+from evodevo.module_zoo.modules.repair import repair_graph
+from evodevo.module_zoo.modules.spec import (
     HYBRID,
     MAX_NODES,
     AttentionNode,
@@ -33,10 +32,11 @@ from evodevo.spaces.zoo_genotype import (
     SqueezeExciteNode,
     SumNode,
 )
-from evodevo.spaces.zoo_graphs import check_graph, graph_hash, order, widths
-from evodevo.spaces.zoo_module_cost import genotype_parameters, genotype_work
-from evodevo.spaces.zoo_repair import repair_graph
-from evodevo.spaces.zoo_vector import genotype_vector
+from evodevo.module_zoo.modules.vector import genotype_vector
+from evodevo.module_zoo.modules.zoo import ARCHETYPES, check_genotype, mutate, repair, sample
+from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+from evodevo.randomness import generator
+from evodevo.settings import validate
 
 WIDTH = 12
 IDS = st.sampled_from([*"abcdefgh", "in", "out", "fit-1"])

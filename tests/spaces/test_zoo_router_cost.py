@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from evodevo.routing.module_choice import GenotypeKeys, Predictor, build_router
-from evodevo.spaces.zoo_router_cost import router_parameters, router_work
-from evodevo.spaces.zoo_structure import ZooRouterStructure
+from evodevo.module_zoo.router.cost import router_parameters, router_work
+from evodevo.module_zoo.router.others import GenotypeKeys, Predictor, build_router
+from evodevo.module_zoo.spec import ZooRouterStructure
 
 WIDTH, VECTOR = 24, 5
 STRUCTURES = st.builds(

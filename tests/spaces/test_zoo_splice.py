@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype, sample, with_lineage
-from evodevo.spaces.zoo_families import check_genotype
-from evodevo.spaces.zoo_genotype import HYBRID, INPUT, GateNode, ModuleGenotype, ModuleGraph, SumNode, ZooModule
-from evodevo.spaces.zoo_graphs import genotype_hash, graph_hash, sources, widths
-from evodevo.spaces.zoo_growth import BirthSettings
-from evodevo.spaces.zoo_splice import Motif, Splice, motifs, splice
+from evodevo.growth.spec import BirthSettings
+from evodevo.module_zoo.modules.families import check_genotype
+from evodevo.module_zoo.modules.graph import genotype_hash, graph_hash, sources, widths
+from evodevo.module_zoo.modules.spec import HYBRID, INPUT, GateNode, ModuleGenotype, ModuleGraph, SumNode, ZooModule
+from evodevo.module_zoo.modules.splice import Motif, Splice, motifs, splice
+from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, sample, with_lineage
 
 WIDTH = 16
 FAMILIES = tuple(ARCHETYPES.names())

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
+from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_distance, genotype_vector
+from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, mutate, sample, table_3_zoo
 from evodevo.randomness import generator
-from evodevo.spaces.zoo_archetypes import ARCHETYPES, archetype, mutate, sample, table_3_zoo
-from evodevo.spaces.zoo_genotype import HYBRID, ModuleGenotype, ModuleGraph
-from evodevo.spaces.zoo_vector import VECTOR_SIZE, genotype_distance, genotype_vector
 
 NAMES = st.sampled_from(ARCHETYPES.names())
 

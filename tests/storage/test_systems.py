@@ -14,7 +14,7 @@ from sqlalchemy import event, text
 from evodevo.errors import NotFoundError, RunOwnedError, UsageError
 from evodevo.storage import Counters, NewComponent, Publication, Store, Use, path_id
 from evodevo.storage.base import sha256
-from evodevo.storage.system_schema import IMMUTABLE
+from evodevo.storage.systems.schema import IMMUTABLE
 from evodevo.testing.systems import Agent, new_agent, new_system, path_of, result, uses_of
 
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.spaces import zoo_archetypes
-from evodevo.spaces.strategists import MemorySettings, StrategistSettings
-from evodevo.spaces.zoo_edits import Action
-from evodevo.spaces.zoo_growth import Operation
-from evodevo.strategist.base import Decision, Transition, create
-from evodevo.strategist.edit_memory import FORMAT, MOST, EditMemory
-from evodevo.strategist.learned import LearnedStrategist
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.spec import Operation
+from evodevo.growth.strategists.base import Decision, Transition, create
+from evodevo.growth.strategists.edit_memory import FORMAT, MOST, EditMemory
+from evodevo.growth.strategists.learned import LearnedStrategist
+from evodevo.growth.strategists.spec import MemorySettings, StrategistSettings
+from evodevo.module_zoo.modules import zoo as zoo_archetypes
 from evodevo.testing.strategists import everything, some_zoo, told
 
 torch.set_num_threads(1)

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from evodevo.spaces.strategists import MetaSettings, StrategistSettings
-from evodevo.strategist.base import Unroll, create
-from evodevo.strategist.learned import LearnedStrategist
-from evodevo.strategist.state import Legal
-from evodevo.strategist.unrolling import outer_gradient, unrolled_loss
+from evodevo.growth.strategists.base import Unroll, create
+from evodevo.growth.strategists.learned import LearnedStrategist
+from evodevo.growth.strategists.spec import MetaSettings, StrategistSettings
+from evodevo.growth.strategists.state import Legal
+from evodevo.growth.strategists.unrolling import outer_gradient, unrolled_loss
 from evodevo.testing.strategists import everything, some_zoo
 
 torch.set_num_threads(1)

@@ -8,14 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.spaces.strategists import HeuristicSettings, StrategistSettings
-from evodevo.spaces.zoo_edits import Action
-from evodevo.spaces.zoo_growth import OPERATIONS
-from evodevo.strategist.base import create
-from evodevo.strategist.choice import Choice, gate_name
-from evodevo.strategist.heuristic import prior
-from evodevo.strategist.learned import LearnedStrategist
-from evodevo.strategist.state import Legal, State
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.spec import OPERATIONS
+from evodevo.growth.strategists.base import create
+from evodevo.growth.strategists.choice import Choice, gate_name
+from evodevo.growth.strategists.heuristic import prior
+from evodevo.growth.strategists.learned import LearnedStrategist
+from evodevo.growth.strategists.spec import HeuristicSettings, StrategistSettings
+from evodevo.growth.strategists.state import Legal, State
 from evodevo.testing.strategists import everything, situations, some_zoo
 
 torch.set_num_threads(1)

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from evodevo import randomness
-from evodevo.spaces.strategists import LearningSettings, StrategistSettings
-from evodevo.spaces.zoo_growth import Operation
-from evodevo.strategist.base import Decision, Transition, create
-from evodevo.strategist.learned import LearnedStrategist
-from evodevo.strategist.ppo import generalised_advantages
-from evodevo.strategist.reinforce import baselined
-from evodevo.strategist.state import Legal, State
+from evodevo.growth.spec import Operation
+from evodevo.growth.strategists.base import Decision, Transition, create
+from evodevo.growth.strategists.learned import LearnedStrategist
+from evodevo.growth.strategists.ppo import generalised_advantages
+from evodevo.growth.strategists.reinforce import baselined
+from evodevo.growth.strategists.spec import LearningSettings, StrategistSettings
+from evodevo.growth.strategists.state import Legal, State
 from evodevo.testing.strategists import everything, some_zoo
 
 torch.set_num_threads(1)

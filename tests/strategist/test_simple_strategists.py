@@ -7,11 +7,11 @@ import collections
 import pytest
 
 from evodevo import randomness
-from evodevo.spaces.strategists import HeuristicSettings
-from evodevo.spaces.zoo_edits import Action
-from evodevo.strategist.base import create
-from evodevo.strategist.heuristic import prior, rule
-from evodevo.strategist.state import Legal, State, same_target
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.strategists.base import create
+from evodevo.growth.strategists.heuristic import prior, rule
+from evodevo.growth.strategists.spec import HeuristicSettings
+from evodevo.growth.strategists.state import Legal, State, same_target
 from evodevo.testing.strategists import everything, some_zoo
 
 SETTINGS = HeuristicSettings()

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
+from evodevo.growth.spec import BirthSettings, CapSettings, GrowthSettings, RewardSettings
+from evodevo.growth.strategists.base import STRATEGISTS, Strategist, create
+from evodevo.growth.strategists.settings import settings_for
+from evodevo.growth.strategists.spec import HeuristicSettings, LearningSettings, StrategistSettings
 from evodevo.settings import validate
-from evodevo.spaces.strategists import HeuristicSettings, LearningSettings, StrategistSettings
-from evodevo.spaces.zoo_growth import BirthSettings, CapSettings, GrowthSettings, RewardSettings
-from evodevo.strategist.base import STRATEGISTS, Strategist, create
-from evodevo.strategist.settings import settings_for
 from evodevo.testing.strategists import StrategistTests
 
 torch.set_num_threads(1)

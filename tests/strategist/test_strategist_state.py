@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from evodevo.spaces.zoo_edits import Action
-from evodevo.spaces.zoo_growth import OPERATIONS
-from evodevo.strategist.state import Legal, ModuleState, State
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.spec import OPERATIONS
+from evodevo.growth.strategists.state import Legal, ModuleState, State
 from evodevo.testing.strategists import everything, situations, some_zoo
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from evodevo.system.base import AGENTS, IMPORT
-from evodevo.system.core import System
+from evodevo.multitask.agent import AGENTS, IMPORT
+from evodevo.multitask.system import System
 from evodevo.testing.agents import AgentTests
 from evodevo.testing.imports import small_import
 

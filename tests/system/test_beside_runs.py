@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from evodevo.errors import NotFoundError, UsageError
+from evodevo.multitask.system import System
 from evodevo.runs import Archive
 from evodevo.storage import Store
-from evodevo.system.core import System
 
 
 def test_a_system_is_no_run(tmp_path: Path) -> None:

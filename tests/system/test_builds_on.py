@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import ROOT_TASK
 from evodevo.storage import Store
-from evodevo.system.core import ROOT_TASK
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.system_paths import SIZES, Trainer, executor_of, new_system, tasks_of
 
 

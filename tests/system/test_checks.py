@@ -38,12 +38,12 @@ from typing import Any
 
 import pytest
 
-from evodevo.evolution.mu_agent_accounts import accounted_parameters
-from evodevo.evolution.mu_agent_population import PopulationSettings
-from evodevo.evolution.mu_agent_score import ScoreSettings, cost
+from evodevo.multitask.search.accounts import accounted_parameters
+from evodevo.multitask.search.population import PopulationSettings
+from evodevo.multitask.search.score import ScoreSettings, cost
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.system_paths import SIZES, Trainer, executor_of, new_system, tasks_of, told
 
 TASKS = ("a", "b", "c")

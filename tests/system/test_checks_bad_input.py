@@ -16,9 +16,9 @@ from sqlalchemy import text
 
 from evodevo.cli.application import run
 from evodevo.errors import DataError, ExitCode
+from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.schema import VERSION_TABLE
-from evodevo.system.core import System
 from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of, told
 
 Spoil = Callable[[Path], None]

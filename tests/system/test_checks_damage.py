@@ -8,12 +8,12 @@ import pytest
 
 from evodevo.errors import ExitCode, StoreDamagedError
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.measure import measure
+from evodevo.multitask.recorded import deciding
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.storage.system_base import ComponentRow
-from evodevo.system.core import System
-from evodevo.system.measuring import measure
-from evodevo.system.recorded import deciding
-from evodevo.system.settings import AgentSettings
+from evodevo.storage.systems.base import ComponentRow
 from evodevo.testing.real_system import agents_of, new_real_system, run_real
 
 ROOT = "VitTiny~root_model~random_init"

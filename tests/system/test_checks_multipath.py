@@ -11,23 +11,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from evodevo.evaluation.path_evaluation import open_path
-from evodevo.evaluation.path_settings import PathRequest
-from evodevo.models.frozen_path import FrozenPath
-from evodevo.models.multipath import Multipath
-from evodevo.models.multipath_reader import open_reader
-from evodevo.models.path_cache import PathCache, rows_key
-from evodevo.models.path_rows import CacheSettings
-from evodevo.models.vision_path import VisionPath
+from evodevo.multitask.agent import Known
+from evodevo.multitask.evaluate import open_path
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
+from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.multipath.reader import open_reader
+from evodevo.multitask.paths.multipath.rows import CacheSettings
+from evodevo.multitask.paths.multipath_spec import ABLATIONS, MultipathStructure
+from evodevo.multitask.paths.vision.model import VisionPath
+from evodevo.multitask.paths.vision.spec import VisionStructure
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
+from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
-from evodevo.spaces.multipath import ABLATIONS, MultipathStructure
-from evodevo.spaces.vision_path import VisionStructure
 from evodevo.storage import Store
-from evodevo.system.base import Known
-from evodevo.system.core import System
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.real_system import new_real_system, run_real
-from evodevo.training.path_values import DataValues
 
 CLASSES, COUNT = 3, 40
 SMALL = VisionStructure(width=16, heads=2, hidden=32, layers=1, image_size=8, patch=4, classes=CLASSES)

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from evodevo.errors import ExitCode, RunOwnedError
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
 from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of, told
 
 SESSION = """
 import sys
 from evodevo.storage import Store
-from evodevo.system.core import System
+from evodevo.multitask.system import System
 from evodevo.testing.system_paths import Trainer, executor_of
 
 class Waiting(Trainer):

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from evodevo.evaluation.path_parts import load_state
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.measure import measure
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.measuring import measure
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.real_system import SIZES, new_real_system, run_real
 from evodevo.testing.system_paths import told
 

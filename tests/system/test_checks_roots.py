@@ -11,15 +11,15 @@ import torch
 
 from evodevo import canonical
 from evodevo.errors import DataError, EvaluationsFailedError, UsageError
-from evodevo.evaluation.path_evaluation import evaluate_root
-from evodevo.evaluation.path_parts import load_state
 from evodevo.execution.serial import SerialExecutor
-from evodevo.spaces.vision_checkpoint import checkpoint_structure
+from evodevo.multitask.agent import Known
+from evodevo.multitask.evaluate import evaluate_root
+from evodevo.multitask.measure import measure
+from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.base import Known
-from evodevo.system.core import System
-from evodevo.system.measuring import measure
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.real_system import SIZES, STRUCTURE, TASKS, new_real_system, run_real
 
 OWN = {"hyperparameters": SIZES}

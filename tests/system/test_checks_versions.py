@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.multitask.fork import fork
+from evodevo.multitask.hyperparameters import MU, Version
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.settings import validate
-from evodevo.spaces.path_hyperparameters import MU, Version
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.forking import fork
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.testing.system_paths import Trainer, executor_of, small, tasks_of, told
 
 VERSIONS: tuple[Version, ...] = ("paper", "v4", "v4b", "v3", "v2", "v1")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.multitask.fork import fork
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.forking import fork
 from evodevo.testing.system_paths import Trainer, add, executor_of, new_system, tasks_of, told
 
 

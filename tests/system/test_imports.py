@@ -10,25 +10,25 @@ import pytest
 import torch
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.evaluation.network import load_network
-from evodevo.evaluation.network_path_kind import freeze_network_path
-from evodevo.evaluation.path_evaluation import open_path
-from evodevo.evaluation.path_settings import PathRequest
 from evodevo.execution.serial import SerialExecutor
+from evodevo.experiments.evaluate import load_network
+from evodevo.multitask.agent import Known
+from evodevo.multitask.agents.network import Origin
+from evodevo.multitask.evaluate import open_path
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.fork import fork
+from evodevo.multitask.imports import import_network
+from evodevo.multitask.paths.network.evaluate import freeze_network_path
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
+from evodevo.multitask.training.values import data_values
+from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
-from evodevo.spaces.networks import NetworkEnvelope
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
-from evodevo.system.base import Known
-from evodevo.system.core import System
-from evodevo.system.forking import fork
-from evodevo.system.importing import import_network
-from evodevo.system.network_agents import Origin
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.tasks.base import InputSpec
 from evodevo.testing.imports import H_MODEL, checkpoint_of
 from evodevo.testing.system_paths import ROOT, Trainer, executor_of, small
-from evodevo.training.path_values import data_values
 
 WORDS = InputSpec("words", "tokens", length=16, vocabulary=256)
 TEXTS: dict[str, Any] = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 16}}

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.failpoints import VARIABLE
-from evodevo.system.core import System
 from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of, told
 
 SESSION = """
 import sys
 from evodevo.storage import Store
-from evodevo.system.core import System
+from evodevo.multitask.system import System
 from evodevo.testing.system_paths import Trainer, executor_of, tasks_of
 
 with Store.open(sys.argv[1]) as store:

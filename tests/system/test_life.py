@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from evodevo.errors import NotFoundError, UsageError
+from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.agents.singlepath import Singlepath
+from evodevo.multitask.report.fates import fate
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.base import AGENTS
-from evodevo.system.core import System
-from evodevo.system.fates import fate
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
-from evodevo.system.singlepath import Singlepath
 from evodevo.testing.system_paths import SIZES, Trainer, add, executor_of, new_system, tasks_of, told
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.system_paths import Trainer, add, executor_of, new_system, tasks_of, told
 
 TASKS = ("a", "b", "c")

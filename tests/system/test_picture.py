@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from evodevo.diagrams.system_graph import system_graph
-from evodevo.diagrams.system_outline import outline
 from evodevo.errors import NotFoundError, UsageError
+from evodevo.multitask.diagrams.system.graph import system_graph
+from evodevo.multitask.diagrams.system.outline import outline
+from evodevo.multitask.report.picture import Picture
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Evaluation, Score, Store
-from evodevo.system.core import System
-from evodevo.system.picture import Picture
-from evodevo.system.settings import AgentSettings
 from evodevo.testing.system_paths import Trainer, add, executor_of, new_system, tasks_of
 
 TASKS = ("a", "b", "c")
@@ -152,5 +152,6 @@ def test_what_was_measured_on_test_data_is_shown() -> None:
 
 
 def test_no_torch_is_loaded() -> None:
-    code = "import sys, evodevo.system.picture, evodevo.diagrams.system_graph; assert 'torch' not in sys.modules"
+    modules = "evodevo.multitask.report.picture, evodevo.multitask.diagrams.system.graph"
+    code = f"import sys, {modules}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from evodevo.evaluation.path_evaluation import open_path
-from evodevo.evaluation.path_settings import PathRequest
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.agent import Known
+from evodevo.multitask.evaluate import open_path
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.measure import measure
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
+from evodevo.multitask.training.values import data_values
 from evodevo.settings import validate
 from evodevo.storage import Store
-from evodevo.system.base import Known
-from evodevo.system.core import System
-from evodevo.system.measuring import measure
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
-from evodevo.training.path_values import data_values
 
 SIZES = {"num_layers": {"values": [0, 1, 2], "default": 1}, "ds_image_size": {"values": [8, 16], "default": 8}}
 ROOT = {"structure": {"width": 16, "heads": 2, "hidden": 32}, "hyperparameters": SIZES}

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from evodevo.evaluation.path_parts import load_state
 from evodevo.execution.serial import SerialExecutor
-from evodevo.spaces.path_hyperparameters import DATA, multipath_hyperparameters
+from evodevo.multitask.hyperparameters import DATA, multipath_hyperparameters
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.report.fates import fates
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
-from evodevo.system.core import System
-from evodevo.system.fates import fates
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 
 SIZES = {"num_layers": {"values": [1], "default": 1}, "ds_image_size": {"values": [8, 16], "default": 8}}
 ROOT = {"structure": {"width": 16, "heads": 2, "hidden": 16}, "hyperparameters": SIZES}

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from evodevo.errors import EvaluationsFailedError, RunOwnedError, UsageError
-from evodevo.storage import Store, systems
-from evodevo.system.core import System
-from evodevo.system.settings import AgentSettings
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
+from evodevo.storage import Store
+from evodevo.storage.systems import store as systems
 from evodevo.testing.system_paths import Trainer, add, executor_of, new_system, small, tasks_of, told
 
 POINTS = ("cycle", "ask", "tell", "publish")

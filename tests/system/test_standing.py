@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from evodevo.multitask.recorded import ACCURACY, TEST
+from evodevo.multitask.report.course import course
+from evodevo.multitask.report.fates import fate, fates
+from evodevo.multitask.report.standing import Standing, standing
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Evaluation, Score, Store
-from evodevo.system.core import System
-from evodevo.system.course import course
-from evodevo.system.fates import fate, fates
-from evodevo.system.recorded import ACCURACY, TEST
-from evodevo.system.settings import AgentSettings
-from evodevo.system.standing import Standing, standing
 from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of
 
 TASKS = ("a", "b", "c")

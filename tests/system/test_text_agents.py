@@ -9,14 +9,14 @@ import pytest
 
 from evodevo.errors import UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.runs.extending import add_task, create_system
-from evodevo.spaces.path_families import structure_of
-from evodevo.spaces.text_path import TextStructure
+from evodevo.multitask.agent import AGENTS, readable
+from evodevo.multitask.agents.multipath import MultipathAgents
+from evodevo.multitask.paths.families import structure_of
+from evodevo.multitask.paths.text.spec import TextStructure
+from evodevo.multitask.run.create import add_task, create_system
+from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.system.base import AGENTS, readable
-from evodevo.system.core import System
-from evodevo.system.multipath import MultipathAgents
-from evodevo.system.settings import AgentSettings, SystemSettings
 from evodevo.testing.system_paths import ROOT, SIZES, Trainer, executor_of, small
 
 TEXT_SIZES = {"num_layers": {"values": [0, 1], "default": 1}, "ds_length": {"values": [16, 32], "default": 32}}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from evodevo.errors import DataError, ExitCode
-from evodevo.tasks import corpus
+from evodevo.tasks.text import corpus
 
 DOCUMENTS = (b"one\n", "zwei und \u00e4\u00f6\u00fc\n".encode(), b"three lines\nof\ntext")
 

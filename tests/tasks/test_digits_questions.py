@@ -13,10 +13,10 @@ from sklearn.ensemble import RandomForestClassifier
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks.base import ALL_SPLITS, Split
-from evodevo.tasks.digit_questions import ANSWERS, DIGITS, QUESTIONS, frequencies, wordings, wordings_of_sum
-from evodevo.tasks.digits_questions import DigitsQuestionsSettings, DigitsQuestionsTask, Form
-from evodevo.tasks.group_splits import Shares
-from evodevo.tasks.words import UNKNOWN
+from evodevo.tasks.images.digit_questions import ANSWERS, DIGITS, QUESTIONS, frequencies, wordings, wordings_of_sum
+from evodevo.tasks.images.digits_questions import DigitsQuestionsSettings, DigitsQuestionsTask, Form
+from evodevo.tasks.table.group_splits import Shares
+from evodevo.tasks.text.words import UNKNOWN
 from evodevo.testing.tasks import SampleTaskTests
 
 FORMS: tuple[Form, ...] = ("mixed", "answer", "sums", "match")

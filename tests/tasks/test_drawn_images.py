@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evodevo.tasks.drawn_images import BUILTINS, Builtin, read
+from evodevo.tasks.images.drawn_images import BUILTINS, Builtin, read
 
 
 @pytest.mark.parametrize("name", BUILTINS)

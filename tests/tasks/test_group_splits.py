@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evodevo.errors import DataError
 from evodevo.tasks.base import ALL_SPLITS, Split
-from evodevo.tasks.group_splits import Shares, divide
+from evodevo.tasks.table.group_splits import Shares, divide
 
 SAMPLES = st.lists(st.tuples(st.integers(0, 30).map(lambda n: b"%d" % n), st.integers(0, 3)), min_size=8, max_size=120)
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from evodevo.errors import DataError
-from evodevo.tasks.image_files import locate, read
+from evodevo.tasks.images.files import locate, read
 
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 4, 5)).astype(np.uint8)

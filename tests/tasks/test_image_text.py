@@ -14,13 +14,14 @@ from scipy import ndimage
 
 from evodevo.errors import DataError, UnsafeFileError, UsageError
 from evodevo.settings import validate
-from evodevo.tasks import image_text_files, scenes
 from evodevo.tasks.base import NO_TARGET, SPLITS
 from evodevo.tasks.generated import SplitSizes
-from evodevo.tasks.image_text import ImageTextSettings, ImageTextTask
-from evodevo.tasks.image_text_samples import Form
-from evodevo.tasks.scene_samples import SceneSettings
-from evodevo.tasks.scene_text import MEANINGS
+from evodevo.tasks.image_text import files as image_text_files
+from evodevo.tasks.image_text import scenes
+from evodevo.tasks.image_text.samples import Form
+from evodevo.tasks.image_text.scene_samples import SceneSettings
+from evodevo.tasks.image_text.scene_text import MEANINGS
+from evodevo.tasks.image_text.task import ImageTextSettings, ImageTextTask
 from evodevo.testing.tasks import SampleTaskTests
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -11,11 +11,11 @@ from PIL import Image
 
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
-from evodevo.tasks import image_files
 from evodevo.tasks.base import NO_TARGET, SPLITS
-from evodevo.tasks.drawn_images import BUILTINS
-from evodevo.tasks.image_preparation import Domain
-from evodevo.tasks.images import ImagesSettings, ImagesTask
+from evodevo.tasks.images import files as image_files
+from evodevo.tasks.images.drawn_images import BUILTINS
+from evodevo.tasks.images.images import ImagesSettings, ImagesTask
+from evodevo.tasks.images.preparation import Domain
 from evodevo.testing.tasks import SampleTaskTests
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

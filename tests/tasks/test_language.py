@@ -13,9 +13,10 @@ import pytest
 
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
-from evodevo.tasks import corpus, splits
+from evodevo.tasks import splits
 from evodevo.tasks.base import SPLITS, TASKS
-from evodevo.tasks.language import LanguageSettings, LanguageTask
+from evodevo.tasks.text import corpus
+from evodevo.tasks.text.language import LanguageSettings, LanguageTask
 
 SENTENCES = [f"sentence {i}: " + " ".join(str(j * i) for j in range(40)) for i in range(60)]
 
@@ -63,7 +64,7 @@ def test_a_batch_is_a_function_of_split_seed_and_step(task: LanguageTask) -> Non
 def test_a_batch_is_the_same_in_another_process(data: Path) -> None:
     task = _open(data)
     code = (
-        "import sys; from pathlib import Path; from evodevo.tasks.language import *\n"
+        "import sys; from pathlib import Path; from evodevo.tasks.text.language import *\n"
         f"settings = LanguageSettings(data={str(data)!r}, context_length=16)\n"
         f"task = LanguageTask.open(settings, Path({str(data.parent)!r}))\n"
         "assert 'torch' not in sys.modules\n"

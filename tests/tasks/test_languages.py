@@ -14,8 +14,8 @@ import pytest
 from evodevo.errors import DataError
 from evodevo.tasks import splits
 from evodevo.tasks.base import SPLITS
-from evodevo.tasks.languages import LanguagesSettings, LanguagesTask
-from evodevo.tasks.synthetic_languages import ALPHABETS, SyntheticSettings, generate
+from evodevo.tasks.text.languages import LanguagesSettings, LanguagesTask
+from evodevo.tasks.text.synthetic_languages import ALPHABETS, SyntheticSettings, generate
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 SMALL = SyntheticSettings(documents=60, letters=80)

@@ -9,7 +9,7 @@ import pytest
 
 from evodevo.errors import UsageError
 from evodevo.tasks.modalities import READ_BYTES, modalities_of, with_bytes
-from evodevo.tasks.multitask import MultitaskSettings, MultitaskTask
+from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 
 SMALL = {"samples": {"train": 60, "validation": 10, "test": 10}, "classes": 3}
 

@@ -11,10 +11,10 @@ from PIL import Image
 
 from evodevo.errors import DataError, UsageError
 from evodevo.tasks.base import SPLITS
-from evodevo.tasks.multitask import MultitaskSettings, MultitaskTask
-from evodevo.tasks.multitask_answers import answers
-from evodevo.tasks.multitask_batches import BatchPlan, batch_size, plan_batches, training_places
-from evodevo.tasks.multitask_splits import OF_ALL, OF_TRAIN, stratified
+from evodevo.tasks.multitask.answers import answers
+from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches, training_places
+from evodevo.tasks.multitask.splits import OF_ALL, OF_TRAIN, stratified
+from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 from evodevo.testing.tasks import SampleTaskTests
 
 TEXT = {

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from evodevo.errors import DataError
-from evodevo.tasks import pixels
-from evodevo.tasks.pixels import decode, decode_all, uniform
+from evodevo.tasks.images import pixels
+from evodevo.tasks.images.pixels import decode, decode_all, uniform
 
 
 def encoded(picture: Image.Image, kind: str = "PNG", **options: object) -> bytes:

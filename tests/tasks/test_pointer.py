@@ -15,7 +15,7 @@ from evodevo.errors import UsageError
 from evodevo.settings import validate
 from evodevo.tasks.base import SPLITS
 from evodevo.tasks.generated import SplitSizes
-from evodevo.tasks.pointer import PointerSettings, PointerTask, fingerprint, walk
+from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask, fingerprint, walk
 
 
 @lru_cache(maxsize=8)

@@ -12,10 +12,10 @@ import pytest
 
 from evodevo.errors import UsageError
 from evodevo.settings import validate
-from evodevo.tasks import theory_text
 from evodevo.tasks.base import NO_TARGET, SPLITS
 from evodevo.tasks.generated import SplitSizes
-from evodevo.tasks.proofs import ProofsSettings, ProofsTask
+from evodevo.tasks.reasoning import theory_text
+from evodevo.tasks.reasoning.proofs import ProofsSettings, ProofsTask
 
 Literal = tuple[str, bool]
 NEVER = 99

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.errors import DataError
-from evodevo.tasks import rows
+from evodevo.tasks.table import rows
 
 # What both formats hold: no NUL, no surrogates; a bare carriage return has no meaning of its own in CSV.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff"), max_size=20)

@@ -8,7 +8,7 @@ import pytest
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks.base import SPLITS
-from evodevo.tasks.pointer import PointerSettings, PointerTask
+from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask
 from evodevo.tasks.selected import SelectedTask
 
 SIZES = {"train": 60, "validation": 30, "test": 30}

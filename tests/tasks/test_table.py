@@ -15,9 +15,9 @@ from PIL import Image
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks.base import ALL_SPLITS, NO_TARGET, Split
-from evodevo.tasks.group_splits import Shares
-from evodevo.tasks.table import TableSettings, TableTask
-from evodevo.tasks.tokenizers import train_bpe
+from evodevo.tasks.table.group_splits import Shares
+from evodevo.tasks.table.task import TableSettings, TableTask
+from evodevo.tasks.text.tokenizers import train_bpe
 from evodevo.testing.tasks import SampleTaskTests
 
 HEADER = ("image", "text", "age", "price", "kind", "tags", "same", "author")

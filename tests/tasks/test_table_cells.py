@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.errors import DataError
-from evodevo.tasks import table_cells
+from evodevo.tasks.table import cells as table_cells
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 

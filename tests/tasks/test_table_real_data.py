@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from evodevo.tasks.base import ALL_SPLITS, Split
-from evodevo.tasks.images import ImagesSettings, ImagesTask
-from evodevo.tasks.table import TableSettings, TableTask
+from evodevo.tasks.images.images import ImagesSettings, ImagesTask
+from evodevo.tasks.table.task import TableSettings, TableTask
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

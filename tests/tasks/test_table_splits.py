@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from evodevo.errors import DataError
 from evodevo.tasks.base import ALL_SPLITS, Split
-from evodevo.tasks.group_splits import Shares
-from evodevo.tasks.table_splits import Division, Row, divide_rows, split_of
+from evodevo.tasks.table.group_splits import Shares
+from evodevo.tasks.table.splits import Division, Row, divide_rows, split_of
 
 
 def _row(number: int, **changes: object) -> Row:

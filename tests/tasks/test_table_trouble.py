@@ -16,8 +16,8 @@ from PIL import Image
 
 from evodevo.errors import DataError, MissingExtraError, UnsafeFileError, UsageError
 from evodevo.settings import validate
-from evodevo.tasks.table import TableSettings, TableTask
-from evodevo.tasks.table_images import cropped
+from evodevo.tasks.table.images import cropped
+from evodevo.tasks.table.task import TableSettings, TableTask
 
 ROWS = "".join(f"word{number},{number},{'ab'[number % 2]}\n" for number in range(40))
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from evodevo.tasks.base import TASKS
 from evodevo.tasks.generated import SplitSizes
-from evodevo.tasks.languages import LanguagesSettings
-from evodevo.tasks.pointer import PointerSettings
-from evodevo.tasks.proofs import ProofsSettings
-from evodevo.tasks.synthetic_languages import SyntheticSettings
-from evodevo.tasks.text_labels import TextLabelsSettings
-from evodevo.tasks.topics import TopicSettings
+from evodevo.tasks.reasoning.pointer import PointerSettings
+from evodevo.tasks.reasoning.proofs import ProofsSettings
+from evodevo.tasks.text.languages import LanguagesSettings
+from evodevo.tasks.text.synthetic_languages import SyntheticSettings
+from evodevo.tasks.text.text_labels import TextLabelsSettings
+from evodevo.tasks.text.topics import TopicSettings
 from evodevo.testing.tasks import SampleTaskTests, sample_tasks
 
 SIZES = SplitSizes(train=300, validation=60, test=70)

@@ -15,7 +15,7 @@ import pytest
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks.base import SPLITS, Split
-from evodevo.tasks.text_labels import TextLabelsSettings, TextLabelsTask
+from evodevo.tasks.text.text_labels import TextLabelsSettings, TextLabelsTask
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 ANIMALS = {"cat": "the cat number {} sleeps all day", "dog": "a dog runs {} times", "owl": "owls fly at night, {}"}

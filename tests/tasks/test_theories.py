@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.randomness import generator
-from evodevo.tasks import theories
-from evodevo.tasks.theories import ABSENT, EVERYONE, Theories
+from evodevo.tasks.reasoning import theories
+from evodevo.tasks.reasoning.theories import ABSENT, EVERYONE, Theories
 
 SETS = st.sets(st.integers(0, 63))
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from evodevo.errors import DiskFullError, UsageError
-from evodevo.tasks import token_cache
-from evodevo.tasks.token_cache import Entry, TokenCache
+from evodevo.tasks.text import token_cache
+from evodevo.tasks.text.token_cache import Entry, TokenCache
 
 KEY = "ab" * 32
 ENTRY = Entry({"tokens_train": np.arange(1000, dtype=np.uint16)}, b'{"kind":"bytes"}', {"source": "here"})

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import DataError
-from evodevo.tasks.tokenizers import (
+from evodevo.tasks.text.tokenizers import (
     ByteTokenizer,
     SubwordTokenizer,
     Tokenizer,
@@ -70,7 +70,7 @@ def test_bpe_shortens_what_it_has_seen() -> None:
 
 
 def test_bpe_training_is_the_same_in_another_process() -> None:
-    code = f"from evodevo.tasks.tokenizers import train_bpe\nprint(train_bpe({CORPUS!r}, 300).digest)"
+    code = f"from evodevo.tasks.text.tokenizers import train_bpe\nprint(train_bpe({CORPUS!r}, 300).digest)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == TRAINED.digest
 

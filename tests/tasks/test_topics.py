@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evodevo.tasks.generated import SplitSizes
-from evodevo.tasks.text_labels import TextLabelsSettings, TextLabelsTask
-from evodevo.tasks.topics import TopicSettings, generate
+from evodevo.tasks.text.text_labels import TextLabelsSettings, TextLabelsTask
+from evodevo.tasks.text.topics import TopicSettings, generate
 
 SIZES = SplitSizes(train=200, validation=40, test=60)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
-from evodevo.tasks.words import PADDING, UNKNOWN, Vocabulary, cut
+from evodevo.tasks.text.words import PADDING, UNKNOWN, Vocabulary, cut
 
 WORDS = st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=8)
 

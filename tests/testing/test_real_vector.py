@@ -9,9 +9,9 @@ import pytest
 from pymoo.operators.crossover.sbx import cross_sbx
 from pymoo.problems import get_problem
 
-from evodevo.evolution import dominance
 from evodevo.randomness import generator
-from evodevo.spaces.base import Space
+from evodevo.search import dominance
+from evodevo.search.space import Space
 from evodevo.testing.real_vector import ZDT_REFERENCE, Point, RealVectorSpace, zdt1, zdt2, zdt3
 from evodevo.testing.spaces import SpaceTests
 

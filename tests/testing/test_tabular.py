@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from evodevo.errors import DataError, NotFoundError
-from evodevo.evolution import dominance
 from evodevo.randomness import generator
-from evodevo.spaces.base import Space
+from evodevo.search import dominance
+from evodevo.search.space import Space
 from evodevo.testing.spaces import SpaceTests
 from evodevo.testing.tabular import NUM_EDGES, OPERATIONS, Cell, CellSpace, CellTable
 

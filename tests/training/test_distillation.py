@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evodevo.errors import UsageError
-from evodevo.models.build import build_network
-from evodevo.models.h_extension import usage
-from evodevo.spaces.networks import StackNetwork, StackStructure
+from evodevo.growth.training.distillation import DistillationLoss, DistillationSettings, distil, divergence
+from evodevo.h_model.extension import usage
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import StackNetwork, StackStructure
 from evodevo.testing.networks import CLASS, LABELS, NEXT, TEXT, small_batch, small_model
-from evodevo.training.distillation import DistillationLoss, DistillationSettings, distil, divergence
 from evodevo.training.settings import OptimizerSettings
 
 FAST = OptimizerSettings(learning_rate=0.02, weight_decay=0.0)

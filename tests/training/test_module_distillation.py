@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from torch import nn
 
 from evodevo.errors import UsageError
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
+from evodevo.growth.training.module_distillation import distance, distil_module, taught, without
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.randomness import generator
 from evodevo.settings import validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_archetypes import start_zoo
-from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.testing.networks import CLASS, FACTS
 from evodevo.training.loop import train
-from evodevo.training.module_distillation import distance, distil_module, taught, without
 from evodevo.training.precision import Precision
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.spaces.path_hyperparameters import multipath_hyperparameters, singlepath_hyperparameters
-from evodevo.tasks.multitask_batches import BatchPlan
-from evodevo.training.path_augmentation import augmented
-from evodevo.training.path_optimizer import Momentum, clip
-from evodevo.training.path_training import PathResult, accuracy, train_path
-from evodevo.training.path_values import (
+from evodevo.multitask.hyperparameters import multipath_hyperparameters, singlepath_hyperparameters
+from evodevo.multitask.training.augmentation import augmented
+from evodevo.multitask.training.optimizer import Momentum, clip
+from evodevo.multitask.training.training import PathResult, accuracy, train_path
+from evodevo.multitask.training.values import (
     DataValues,
     OptimizerValues,
     PathTrainingSettings,
@@ -23,6 +22,7 @@ from evodevo.training.path_values import (
     learning_rate,
     optimizer_values,
 )
+from evodevo.tasks.multitask.batches import BatchPlan
 from evodevo.training.precision import decide
 
 CPU = decide("cpu")
@@ -368,7 +368,7 @@ def test_contrast_keeps_the_mean_and_colours_keep_grey() -> None:
 def test_saturation_and_hue_are_those_of_hsv() -> None:
     import colorsys
 
-    from evodevo.training.path_augmentation import _saturated, _turned
+    from evodevo.multitask.training.augmentation import _saturated, _turned
 
     x = torch.rand(40, 3, 1, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     factor, turn = torch.tensor(1.15, dtype=torch.float64), torch.tensor(0.13, dtype=torch.float64)

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from evodevo import canonical
 from evodevo.errors import UsageError
+from evodevo.growth.training.replay import AGAIN, ReplayedBatches, SampleReplay, strata_of, with_replay
 from evodevo.randomness import generator
 from evodevo.tasks.base import OutputSpec
-from evodevo.tasks.pointer import PointerSettings, PointerTask
-from evodevo.training.replay import AGAIN, ReplayedBatches, SampleReplay, strata_of, with_replay
+from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask
 
 CLASS = OutputSpec("answer", "class", 3, ("a", "b", "c"))
 LABELS = OutputSpec("tags", "labels", 2, ("x", "y"))

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from evodevo.errors import UsageError
-from evodevo.models.h_model import HModel
-from evodevo.spaces.h_model_structure import InferenceStructure
+from evodevo.h_model.model import HModel
+from evodevo.h_model.sharpening import sharpen
+from evodevo.h_model.spec import InferenceStructure
 from evodevo.testing.networks import small_batch, small_model
 from evodevo.training.loop import TrainingResult
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
-from evodevo.training.sharpening import sharpen
 
 TOP = InferenceStructure(mode="target_topm", m=1)
 

@@ -16,31 +16,31 @@ import typer
 
 from evodevo import __version__
 from evodevo.cli import output
-from evodevo.cli.ablate import ablate
-from evodevo.cli.cost import cost
-from evodevo.cli.demo import demo
-from evodevo.cli.diff import diff
-from evodevo.cli.doctor import doctor
-from evodevo.cli.evolve import evolve
-from evodevo.cli.export import export
+from evodevo.cli.drive.ablate import ablate
+from evodevo.cli.drive.evolve import evolve
+from evodevo.cli.drive.grow import grow
+from evodevo.cli.drive.resume import resume
+from evodevo.cli.drive.train import COMMAND as train_class
+from evodevo.cli.drive.train import train
 from evodevo.cli.extend import COMMAND as extend
 from evodevo.cli.failures import TerminatedError, explain
-from evodevo.cli.front import front
-from evodevo.cli.generate import generate
-from evodevo.cli.grow import grow
-from evodevo.cli.lineage import lineage
-from evodevo.cli.pick import pick
-from evodevo.cli.predict import predict
-from evodevo.cli.recipes import recipes
-from evodevo.cli.repair import repair
-from evodevo.cli.replay import replay
-from evodevo.cli.report import report
-from evodevo.cli.resume import resume
-from evodevo.cli.show import show
-from evodevo.cli.status import status
-from evodevo.cli.trace import trace
-from evodevo.cli.train import COMMAND as train_class
-from evodevo.cli.train import train
+from evodevo.cli.keep.repair import repair
+from evodevo.cli.keep.replay import replay
+from evodevo.cli.look.cost import cost
+from evodevo.cli.look.diff import diff
+from evodevo.cli.look.front import front
+from evodevo.cli.look.lineage import lineage
+from evodevo.cli.look.pick import pick
+from evodevo.cli.look.report import report
+from evodevo.cli.look.show import show
+from evodevo.cli.look.status import status
+from evodevo.cli.look.trace import trace
+from evodevo.cli.start.demo import demo
+from evodevo.cli.start.doctor import doctor
+from evodevo.cli.start.recipes import recipes
+from evodevo.cli.use.export import export
+from evodevo.cli.use.generate import generate
+from evodevo.cli.use.predict import predict
 from evodevo.errors import ExitCode
 
 app = typer.Typer(

@@ -9,16 +9,16 @@ from evodevo.cli.grown import growth_record, show_growth
 from evodevo.cli.standing import duration
 
 if TYPE_CHECKING:
+    from evodevo.experiments.comparison import Row, Spread, Table
     from evodevo.runs import Run
-    from evodevo.runs.comparison import Row, Spread, Table
 
 EQUAL = {"steps": "equal steps", "flops": "equal FLOPs", "seconds": "equal time"}
 
 
 def show_comparison(run: Run) -> None:
     """For people."""
-    from evodevo.diagrams.numbers import show
-    from evodevo.runs.comparison import compare_arms
+    from evodevo.experiments.comparison import compare_arms
+    from evodevo.report.charts.numbers import show
 
     table, comparison = compare_arms(run), run.settings.experiment
     if comparison.title:
@@ -50,8 +50,8 @@ def show_comparison(run: Run) -> None:
 
 def comparison_record(run: Run) -> dict[str, Any]:
     """For ``--json``."""
-    from evodevo.runs.comparison import compare_arms
-    from evodevo.runs.ranking import ranks
+    from evodevo.experiments.comparison import compare_arms
+    from evodevo.experiments.ranking import ranks
 
     table, comparison = compare_arms(run), run.settings.experiment
     return {
@@ -119,7 +119,7 @@ def _show_differences(table: Table) -> None:
 
 
 def _show_ranks(table: Table) -> None:
-    from evodevo.runs.ranking import ranks
+    from evodevo.experiments.ranking import ranks
 
     found = ranks(table)
     if not found:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from evodevo.cli import output
 
 if TYPE_CHECKING:
+    from evodevo.experiments.comparison import Table
+    from evodevo.experiments.trials import ArmPlan
     from evodevo.runs import Individual
-    from evodevo.runs.comparison import Table
-    from evodevo.spaces.arms import ArmPlan
 
 
 def show_growth(table: Table, arms: Sequence[ArmPlan]) -> None:
     """What was done and decided in arms whose networks could grow, and who should stand beside a learned strategist."""
-    from evodevo.runs.growth_tables import arms_table, decisions_table, grown_rows, missing_rivals
+    from evodevo.growth.report.tables import arms_table, decisions_table, grown_rows, missing_rivals
 
     rows = grown_rows(table)
     if not rows:
@@ -33,15 +33,15 @@ def show_growth(table: Table, arms: Sequence[ArmPlan]) -> None:
 
 def growth_record(table: Table) -> dict[str, Any]:
     """For ``--json``: arm -> its numbers."""
-    from evodevo.runs.growth_tables import grown_rows, summaries
+    from evodevo.growth.report.tables import grown_rows, summaries
 
     return summaries(grown_rows(table))
 
 
 def show_history(individual: Individual) -> None:
     """Every edit of one training; nothing where it did not grow."""
-    from evodevo.runs.growth_reading import growth_of
-    from evodevo.runs.growth_words import HISTORY, history
+    from evodevo.growth.report.reading import growth_of
+    from evodevo.growth.report.words import HISTORY, history
 
     growth = growth_of(individual)
     if growth is None or not growth.events:

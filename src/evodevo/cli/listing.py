@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from evodevo.cli import output
 
 if TYPE_CHECKING:
-    from evodevo.evaluation.base import Goal
     from evodevo.runs import Individual, Run
+    from evodevo.search.problem import Goal
 
 
 def strip(individual: Individual) -> str:
@@ -21,7 +21,7 @@ def strip(individual: Individual) -> str:
 
 def heading(goal: Goal) -> str:
     """A goal's name, unit and better direction."""
-    from evodevo.diagrams.numbers import says_its_unit
+    from evodevo.report.charts.numbers import says_its_unit
 
     unit = f" ({goal.unit})" if goal.unit and not says_its_unit(goal.unit) else ""
     return f"{goal.name}{unit} {'↓' if goal.direction == 'minimise' else '↑'}"
@@ -29,7 +29,7 @@ def heading(goal: Goal) -> str:
 
 def score(individual: Individual, goal: Goal) -> str:
     """The value; the mean with its range where fresh seeds were trained."""
-    from evodevo.diagrams.numbers import show
+    from evodevo.report.charts.numbers import show
 
     summary = individual.summary(goal.name)
     if summary is None:
@@ -40,7 +40,7 @@ def score(individual: Individual, goal: Goal) -> str:
 
 def print_individuals(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
     """A table with scores and genomes."""
-    from evodevo.study import BASELINE
+    from evodevo.search.study import BASELINE
 
     headings = [heading(goal) for goal in goals]
     rows = [

@@ -14,7 +14,7 @@ from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from evodevo.study import Member, Study
+    from evodevo.search.study import Member, Study
 
 ROWS = 12
 
@@ -164,7 +164,7 @@ def picture(standing: Standing, study: Study, said: str = "") -> RenderableType:
 
 def rows(standing: Standing, study: Study) -> list[tuple[Member, str, str]]:
     """(member, state in words, style): the baselines, the front, best first, and what is running."""
-    from evodevo.study import BASELINE
+    from evodevo.search.study import BASELINE
 
     goals = study.problem.goals
     front = sorted(standing.front, key=lambda one: one.outcomes[OWN_SEED].values(goals) or ())
@@ -220,7 +220,7 @@ def growth_words(study: Study, facts: dict[str, Any]) -> str:
 
 def name_words(study: Study, member: Member) -> str:
     """What an arm of an experiment is called; nothing for searched genomes, whose ids say enough."""
-    from evodevo.spaces.arms import ArmSpace
+    from evodevo.experiments.trials import ArmSpace
 
     return f"  {output.one_line(study.space.title(member.genome), 120)}" if isinstance(study.space, ArmSpace) else ""
 
@@ -238,7 +238,7 @@ def heading_words(study: Study) -> list[str]:
 
 def values(study: Study, member: Member, seed: int = OWN_SEED) -> list[str]:
     """A member's numbers, as people read them."""
-    from evodevo.diagrams.numbers import show
+    from evodevo.report.charts.numbers import show
 
     outcome = member.outcomes.get(seed)
     scores = {} if outcome is None else outcome.scores
@@ -259,7 +259,7 @@ def failure(facts: dict[str, Any]) -> str:
 
 def origin_name(member: Member) -> str:
     """A baseline's name, else the id."""
-    from evodevo.study import BASELINE
+    from evodevo.search.study import BASELINE
 
     return member.birth.removeprefix(f"{BASELINE}/")[:24] if member.operation == BASELINE else member.id
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from evodevo.diagrams.base import clean, one_line
+from evodevo.report.svg import clean, one_line
 
 __all__ = [
     "ReaderGoneError",

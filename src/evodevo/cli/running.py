@@ -17,7 +17,7 @@ from evodevo.errors import EvaluationsFailedError, ExitCode, RunOwnedError
 
 if TYPE_CHECKING:
     from evodevo.runs import Run
-    from evodevo.study import Listener, Study
+    from evodevo.search.study import Listener, Study
 
     Action = Callable[[Listener, Callable[[Study], None]], Run]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evodevo.study import Member, Study
+    from evodevo.search.study import Member, Study
 
 OWN_SEED = 0
 """The number of the search's own evaluation; higher ones are confirmations."""
@@ -85,7 +85,7 @@ class Standing:
             self.failed[reason] += 1
 
     def _is_baseline(self, identity: str) -> bool:
-        from evodevo.study import BASELINE
+        from evodevo.search.study import BASELINE
 
         return self.study is not None and self.study.members[identity].operation == BASELINE
 
@@ -109,7 +109,7 @@ class Standing:
         """Evaluations in all, as far as can be known: the final front is not."""
         if self.study is None:
             return 0
-        from evodevo.runs.given import Given
+        from evodevo.experiments.given import Given
 
         settings, algorithm = self.study.settings, self.study.algorithm
         baselines = sum(self._is_baseline(one) for one in self.study.members)

@@ -1,6 +1,6 @@
 """Networks of the library as scikit-learn estimators: fit, predict, predict_proba, in this process, without a store."""
 
-from evodevo.estimators.growing_classifier import GrowingClassifier
+from evodevo.estimators.growing.classifier import GrowingClassifier
 from evodevo.estimators.zoo_classifier import ZooClassifier
 
 __all__ = ["GrowingClassifier", "ZooClassifier"]

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evodevo.evaluation.classification import sigmoid, softmax
-from evodevo.models.module_zoo import ModuleZoo
+from evodevo.experiments.metrics import sigmoid, softmax
+from evodevo.module_zoo.model import ModuleZoo
 from evodevo.tasks.base import Batch, OutputSpec
 from evodevo.training.precision import Precision, decide
 

@@ -20,13 +20,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from evodevo.errors import UsageError
 from evodevo.estimators.reading import VECTORS, Columns, Reading, columns_of
 from evodevo.estimators.targets import Targets, read_targets
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
-from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.tasks.base import Batch, Split
 from evodevo.tasks.in_memory import InMemoryTask
 
 if TYPE_CHECKING:
-    from evodevo.models.module_zoo import ModuleZoo
+    from evodevo.module_zoo.model import ModuleZoo
 
 
 @dataclass(frozen=True)

@@ -18,16 +18,16 @@ from torch import Tensor
 from evodevo.errors import UsageError
 from evodevo.estimators.answering import kind_of, logits
 from evodevo.estimators.targets import ANSWER
-from evodevo.evaluation.classification import judge
-from evodevo.models.build import build_network
-from evodevo.models.module_zoo import ModuleZoo
+from evodevo.experiments.metrics import judge
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.randomness import generator
 from evodevo.settings import Settings, validate
-from evodevo.spaces.networks import ModuleZooNetwork
-from evodevo.spaces.zoo_structure import ZooStructure
 from evodevo.tasks.base import Batch, InputSpec, OutputSpec, Split
-from evodevo.tasks.group_splits import Shares, divide
 from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.table.group_splits import Shares, divide
 from evodevo.training.loop import Progress, TrainingResult, train
 from evodevo.training.precision import Precision, decide
 from evodevo.training.settings import TrainingSettings

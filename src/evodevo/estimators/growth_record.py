@@ -10,9 +10,9 @@ from typing import Any, Self
 from evodevo.errors import DataError, UsageError
 from evodevo.estimators.keeping import EDITS, MEMORY, MOST_BYTES, PARENT
 from evodevo.growth.edits import Replayed, replay_log
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_log import read_log
-from evodevo.spaces.zoo_structure import ZooStructure
+from evodevo.growth.log import read_log
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.spec import ZooStructure
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from evodevo.errors import NotFoundError, UnsafeFileError, UsageError
 from evodevo.estimators.fitting import build
 from evodevo.estimators.reading import Reading
 from evodevo.estimators.targets import restored
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, validate
-from evodevo.spaces.zoo_structure import ZooStructure
 
 if TYPE_CHECKING:
     from evodevo.estimators.classifier import Classifier

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array
 from evodevo.errors import UsageError, quoted_list, unknown_name
 from evodevo.settings import Settings
 from evodevo.tasks.base import Batch, InputSpec
-from evodevo.tasks.words import PADDING, Vocabulary, cut
+from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 
 IMAGE, TEXT, VECTORS = COLUMNS = ("image", "text", "vectors")
 MOST_WORDS = 20_000

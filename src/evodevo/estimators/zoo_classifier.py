@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evodevo.estimators.classifier import Classifier, Lesson
-from evodevo.spaces.zoo_genotype import ZooModule
+from evodevo.module_zoo.modules.spec import ZooModule
 
 
 class ZooClassifier(Classifier):

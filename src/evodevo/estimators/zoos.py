@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evodevo.errors import UsageError
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.named import named_zoo
 from evodevo.randomness import integer_seed
-from evodevo.spaces.zoo_genotype import ZooModule
-from evodevo.spaces.zoo_named import named_zoo
 
 
 def zoo(modules: str | Sequence[str] | Sequence[ZooModule], width: int, seed: int) -> tuple[ZooModule, ...]:

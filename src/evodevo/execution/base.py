@@ -55,14 +55,14 @@ def check_answer(answer: object) -> bytes:
 
 
 EVALUATORS: Registry[Evaluator] = table("evaluator", "evodevo.evaluators")
-EVALUATORS.add("backbone", "evodevo.evaluation.language_model:evaluate_backbone")
-EVALUATORS.add("network", "evodevo.evaluation.network:evaluate_network")
-EVALUATORS.add("network_pace", "evodevo.evaluation.network:measure_pace")
-EVALUATORS.add("network_features", "evodevo.evaluation.network:prepare_features")
-EVALUATORS.add("path", "evodevo.evaluation.path_evaluation:evaluate_path")
-EVALUATORS.add("path_root", "evodevo.evaluation.path_evaluation:evaluate_root")
-EVALUATORS.add("path_import", "evodevo.evaluation.network_imports:evaluate_import")
-EVALUATORS.add("path_test", "evodevo.evaluation.path_evaluation:measure_path")
+EVALUATORS.add("backbone", "evodevo.backbone.evaluate:evaluate_backbone")
+EVALUATORS.add("network", "evodevo.experiments.evaluate:evaluate_network")
+EVALUATORS.add("network_pace", "evodevo.experiments.evaluate:measure_pace")
+EVALUATORS.add("network_features", "evodevo.experiments.evaluate:prepare_features")
+EVALUATORS.add("path", "evodevo.multitask.evaluate:evaluate_path")
+EVALUATORS.add("path_root", "evodevo.multitask.evaluate:evaluate_root")
+EVALUATORS.add("path_import", "evodevo.multitask.paths.network.imports:evaluate_import")
+EVALUATORS.add("path_test", "evodevo.multitask.evaluate:measure_path")
 # Evaluators that misbehave on purpose, for the conformance suite of executors; workers find evaluators by name only.
 for _name in (
     "abort",

@@ -13,9 +13,9 @@ from evodevo.registry import enable_packages
 
 PRELOADS = {
     "torch": "torch",
-    "evaluation": "evodevo.evaluation.language_model",
-    "networks": "evodevo.evaluation.network",
-    "paths": "evodevo.evaluation.path_evaluation",
+    "evaluation": "evodevo.backbone.evaluate",
+    "networks": "evodevo.experiments.evaluate",
+    "paths": "evodevo.multitask.evaluate",
     "broken": "evodevo.testing.broken",  # for the conformance suite: it fails
 }
 

@@ -17,8 +17,8 @@ from torch import nn
 
 from evodevo.errors import DiskFullError, UsageError
 from evodevo.export.base import Exporter, Images, Logits, Subject
-from evodevo.export.dense_path import DensePath, share_equal
 from evodevo.export.fresh_process import ask
+from evodevo.multitask.run.dense_export import DensePath, share_equal
 
 _TRACED = 3
 """Samples of the batch that is looked at; not 1, which torch.export takes for a constant."""

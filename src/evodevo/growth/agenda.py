@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Literal
 
-from evodevo.spaces.zoo_growth import EventSettings
+from evodevo.growth.spec import EventSettings
 
 What = Literal["mature", "reward", "look", "event"]
 _ORDER: tuple[What, ...] = ("mature", "reward", "look", "event")

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import Blobs, Editor, repeat
 from evodevo.growth.events import (
     EventRecord,
@@ -35,19 +36,18 @@ from evodevo.growth.probes import Probe
 from evodevo.growth.pruning import judge
 from evodevo.growth.resources import Resources, Task, check_start
 from evodevo.growth.rewards import reward
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.base import Decision, Snapshot, Transition, create
+from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.settings import settings_for
+from evodevo.growth.strategists.state import State
 from evodevo.growth.thrift import Portions
 from evodevo.growth.views import ages_of, standing_of, state_of
-from evodevo.models.network import Batch
-from evodevo.models.zoo_bank import ModuleBank
+from evodevo.growth.zoo.bank import ModuleBank
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.spec import ModuleGenotype
+from evodevo.networks.base import Batch
 from evodevo.randomness import generator, integer_seed
-from evodevo.spaces.zoo_edits import Edit
-from evodevo.spaces.zoo_genotype import ModuleGenotype
-from evodevo.spaces.zoo_growth import GrowthSettings
-from evodevo.spaces.zoo_module_cost import genotype_parameters
-from evodevo.strategist.base import Decision, Snapshot, Transition, create
-from evodevo.strategist.edit_memory import EditMemory
-from evodevo.strategist.settings import settings_for
-from evodevo.strategist.state import State
 from evodevo.training.checkpoints import read_tensors
 from evodevo.training.precision import Batch as TrainingBatch
 from evodevo.training.precision import Precision

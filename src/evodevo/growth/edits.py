@@ -17,20 +17,20 @@ from safetensors.torch import save
 from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
+from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.grown import Grown
 from evodevo.growth.grown import weights as weights_of
-from evodevo.models.zoo_bank import ModuleBank, start_from
-from evodevo.models.zoo_birth import Origin, Parent, inherit, rebuild, same_nodes
-from evodevo.models.zoo_modules import build_module
+from evodevo.growth.spec import BirthSettings, GrowthSettings
+from evodevo.growth.strategists.state import BIRTHS
+from evodevo.growth.zoo.bank import ModuleBank, start_from
+from evodevo.growth.zoo.birth import Origin, Parent, inherit, rebuild, same_nodes
+from evodevo.module_zoo.modules.attributes import SIGMA
+from evodevo.module_zoo.modules.build import build_module
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
+from evodevo.module_zoo.modules.splice import splice
+from evodevo.module_zoo.modules.zoo import mutate, sample, with_lineage
 from evodevo.operators.base import Operator
 from evodevo.randomness import generator, integer_seed
-from evodevo.spaces.zoo_archetypes import mutate, sample, with_lineage
-from evodevo.spaces.zoo_attributes import SIGMA
-from evodevo.spaces.zoo_edits import Action, Edit
-from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
-from evodevo.spaces.zoo_growth import BirthSettings, GrowthSettings
-from evodevo.spaces.zoo_splice import splice
-from evodevo.strategist.state import BIRTHS
 from evodevo.training.checkpoints import read_tensors
 
 Refuses = Callable[[ModuleGenotype, str | None], str | None]

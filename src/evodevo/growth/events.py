@@ -8,15 +8,15 @@ from typing import Any, Self
 
 from pydantic import Field
 
+from evodevo.growth.edit_spec import Edit
 from evodevo.growth.fitness import History
 from evodevo.growth.probes import Probe
 from evodevo.growth.rewards import Scale, Standing
+from evodevo.growth.strategists.base import Decision
+from evodevo.growth.strategists.state import State
 from evodevo.growth.thrift import Portions
+from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.settings import Settings
-from evodevo.spaces.zoo_edits import Edit
-from evodevo.spaces.zoo_genotype import ModuleGenotype
-from evodevo.strategist.base import Decision
-from evodevo.strategist.state import State
 
 
 class Stood(Settings):

@@ -15,9 +15,9 @@ from pydantic import Field
 
 from evodevo.growth.pairs import Pairs
 from evodevo.growth.probes import Probe
+from evodevo.growth.spec import FitnessSettings
+from evodevo.growth.strategists.heuristic import standardised
 from evodevo.settings import Settings
-from evodevo.spaces.zoo_growth import FitnessSettings
-from evodevo.strategist.heuristic import standardised
 
 USAGE, IMPACT = 0.5, 0.5
 """w_beta and w_l of eq. 69, gamma_1 and gamma_2 of eq. 92."""

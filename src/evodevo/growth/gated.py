@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.models.network import Batch
-from evodevo.strategist.base import Loss, Unroll
+from evodevo.growth.strategists.base import Loss, Unroll
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.networks.base import Batch
 
 LEARNING = ("pool.", "router.")
 """Beginnings of the names of what the inner steps change: modules and router."""

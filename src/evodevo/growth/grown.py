@@ -15,16 +15,16 @@ from evodevo.growth import gated, probes
 from evodevo.growth.h_model import probing, teaching, unrolling
 from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.probes import Probe
-from evodevo.models.h_model import HModel
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.models.network import Batch, Network
-from evodevo.spaces.zoo_growth import FitnessSettings
-from evodevo.strategist.base import Unroll
-from evodevo.training.lessons import Distilled
-from evodevo.training.module_distillation import distil_module
+from evodevo.growth.spec import FitnessSettings
+from evodevo.growth.strategists.base import Unroll
+from evodevo.growth.training.lessons import Distilled
+from evodevo.growth.training.module_distillation import distil_module
+from evodevo.growth.training.surgery import Origins
+from evodevo.h_model.model import HModel
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.networks.base import Batch, Network
 from evodevo.training.precision import Batch as TrainingBatch
 from evodevo.training.precision import Precision
-from evodevo.training.surgery import Origins
 
 Grown = ModuleZoo | GrownHModel
 

@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 import torch
 from pydantic import Field
 
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.models.network import Batch
-from evodevo.models.zoo_modules import build_node
+from evodevo.module_zoo.cost import executed_share
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.build import build_node
+from evodevo.module_zoo.modules.cost import node_work
+from evodevo.module_zoo.modules.graph import sources, widths
+from evodevo.module_zoo.modules.spec import INPUT, ConcatNode, ModuleGenotype, Node, SumNode
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.base import Batch
 from evodevo.settings import Settings
-from evodevo.spaces.zoo_cost import executed_share
-from evodevo.spaces.zoo_genotype import INPUT, ConcatNode, ModuleGenotype, Node, SumNode
-from evodevo.spaces.zoo_graphs import sources, widths
-from evodevo.spaces.zoo_module_cost import node_work
-from evodevo.spaces.zoo_structure import ZooStructure
 
 ROUNDS = 7
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from evodevo.errors import UsageError
 from evodevo.growth.fitness import History
+from evodevo.growth.h_model.pool import HModelPool, PoolStructure
 from evodevo.growth.resources import Resources, Task
-from evodevo.spaces.h_model_pool import HModelPool, PoolStructure
-from evodevo.spaces.zoo_archetypes import PAPER, archetype
-from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
-from evodevo.spaces.zoo_growth import CapSettings, GrowthSettings, Operation
-from evodevo.spaces.zoo_module_cost import genotype_parameters
-from evodevo.strategist.state import BIRTHS, Legal
+from evodevo.growth.spec import CapSettings, GrowthSettings, Operation
+from evodevo.growth.strategists.state import BIRTHS, Legal
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
+from evodevo.module_zoo.modules.zoo import PAPER, archetype
 
 CHILD = "child"
 

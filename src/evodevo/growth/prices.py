@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evodevo.growth.h_model.pool import HModelPool, PoolStructure
 from evodevo.growth.resources import Task
-from evodevo.spaces.h_model_pool import HModelPool, PoolStructure
-from evodevo.spaces.layer_cost import total_work
-from evodevo.spaces.zoo_cost import zoo_work
-from evodevo.spaces.zoo_growth import FitnessSettings
+from evodevo.growth.spec import FitnessSettings
+from evodevo.module_zoo.cost import zoo_work
+from evodevo.operators.layers.cost import total_work
 
 STEP = 3
 """A step of learning computes about as much as so many passes."""

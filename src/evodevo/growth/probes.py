@@ -20,15 +20,15 @@ from torch import Tensor
 
 from evodevo.errors import DataError
 from evodevo.growth.pairs import Pairs
+from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.tallies import Tally
-from evodevo.models.module_zoo import ModuleZoo
-from evodevo.models.network import Batch
-from evodevo.routing import module_losses
-from evodevo.routing.gates import widened
-from evodevo.routing.module_relations import Relations
-from evodevo.routing.module_router import Decision
-from evodevo.spaces.zoo_growth import FitnessSettings
-from evodevo.spaces.zoo_vector import genotype_distance
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.vector import genotype_distance
+from evodevo.module_zoo.router import losses as module_losses
+from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.relations import Relations
+from evodevo.networks.base import Batch
+from evodevo.networks.routing.gates import widened
 
 TINY = 1e-12
 

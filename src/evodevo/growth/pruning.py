@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evodevo.growth.fitness import History, ModuleHistory
-from evodevo.spaces.zoo_growth import PruneSettings
+from evodevo.growth.spec import PruneSettings
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evodevo.errors import UsageError
+from evodevo.growth.h_model.pool import HModelPool, PoolStructure
 from evodevo.growth.latency import LatencyTable, latency
-from evodevo.spaces.canvas import OutputSizes
-from evodevo.spaces.h_model_pool import HModelPool, PoolStructure
-from evodevo.spaces.senses_cost import NamedInput
-from evodevo.spaces.zoo_cost import zoo_cost
-from evodevo.spaces.zoo_growth import CapSettings
+from evodevo.growth.spec import CapSettings
+from evodevo.module_zoo.cost import zoo_cost
+from evodevo.module_zoo.senses.cost import NamedInput
+from evodevo.networks.canvas import OutputSizes
 
 NUMBER_BYTES = 4
 KEPT_PER_PARAMETER = 4

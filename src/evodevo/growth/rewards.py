@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
+from evodevo.growth.spec import RewardSettings
 from evodevo.settings import Settings
-from evodevo.spaces.zoo_growth import RewardSettings
 
 TINY = 1e-12
 

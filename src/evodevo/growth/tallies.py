@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
-from evodevo.models.outputs import answer_losses, has_target
+from evodevo.networks.outputs import answer_losses, has_target
 from evodevo.tasks.base import OutputSpec
 
 

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from evodevo.growth.prices import Prices
+from evodevo.growth.spec import GrowthSettings
 from evodevo.settings import Settings
-from evodevo.spaces.zoo_growth import GrowthSettings
 
 FEWEST = 64
 """Samples without which a probe says nothing, and costs no less: one batch."""

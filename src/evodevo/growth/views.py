@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from evodevo.growth.fitness import History, complementarity, diversity, novelty
+from evodevo.growth.h_model.pool import PoolStructure
 from evodevo.growth.probes import Probe
 from evodevo.growth.rewards import Standing
-from evodevo.spaces.h_model_pool import PoolStructure
-from evodevo.spaces.zoo_genotype import ModuleGenotype, ZooModule
-from evodevo.spaces.zoo_module_cost import genotype_parameters, genotype_work
-from evodevo.spaces.zoo_vector import LENGTH, genotype_vector
-from evodevo.strategist.state import VALUES, ModuleState, State
+from evodevo.growth.strategists.state import VALUES, ModuleState, State
+from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
+from evodevo.module_zoo.modules.vector import LENGTH, genotype_vector
 
 
 def state_of(

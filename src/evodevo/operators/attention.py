@@ -13,12 +13,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evodevo.operators.base import Slab
+from evodevo.operators.featurizer_spec import SOFTMAX
 from evodevo.operators.featurizers import FeatureGroup, activate
 from evodevo.operators.liv import LIV, rms_normalise
 from evodevo.operators.positions import Rotary
 from evodevo.operators.recurrence import scan
-from evodevo.spaces.featurizer import SOFTMAX
-from evodevo.spaces.operator import Dimensions, OperatorSpec
+from evodevo.operators.spec import Dimensions, OperatorSpec
 
 
 def attend(

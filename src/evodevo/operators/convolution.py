@@ -16,10 +16,10 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.operators.base import Slab
+from evodevo.operators.featurizer_spec import EXPLICIT
 from evodevo.operators.featurizers import ImplicitFilter, ModalFilter
 from evodevo.operators.liv import LIV
 from evodevo.operators.taps import causal_taps, taps_after
-from evodevo.spaces.featurizer import EXPLICIT
 
 DIRECT_TAPS = 8  # above it the transform is faster
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evodevo.operators import featurizer_spec as genes
 from evodevo.operators.base import full_precision
 from evodevo.operators.dense import linear
+from evodevo.operators.spec import Dimensions, OperatorSpec
 from evodevo.operators.taps import causal_taps, taps_after
-from evodevo.spaces import featurizer as genes
-from evodevo.spaces.operator import Dimensions, OperatorSpec
 
 LOWEST_LOG_DECAY = -20.0
 DECAY_STEP_RANGE = (1e-3, 0.1)

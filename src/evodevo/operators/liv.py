@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from evodevo.operators.base import Operator, Output, Slab
 from evodevo.operators.dense import linear
 from evodevo.operators.featurizers import FeatureGroup, build_group
-from evodevo.spaces.operator import Dimensions, OperatorSpec
+from evodevo.operators.spec import Dimensions, OperatorSpec
 
 NORM_EPSILON = 1e-6
 STATE = "state:"

@@ -16,7 +16,7 @@ from evodevo.errors import UsageError
 from evodevo.operators.attention import attend
 from evodevo.operators.base import Operator, Output, Slab
 from evodevo.operators.dense import affine
-from evodevo.spaces.featurizer import SOFTMAX
+from evodevo.operators.featurizer_spec import SOFTMAX
 
 
 class SelfAttention(Operator):

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.operators.adapters import Adapted
-from evodevo.operators.pretrained import PretrainedBlock, load_encoder
-from evodevo.spaces.layers import Layer, PretrainedLayer
-from evodevo.spaces.pretrained_sizes import model_folder, read_sizes
+from evodevo.operators.layers.spec import Layer, PretrainedLayer
+from evodevo.operators.pretrained.layers import PretrainedBlock, load_encoder
+from evodevo.operators.pretrained.spec import model_folder, read_sizes
 
 TOKENS = 1000
 RIDGE = 1e-3

@@ -13,8 +13,8 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.diagrams.base import SVG_NAMESPACE, clean
-from evodevo.diagrams.palette import STYLE as DIAGRAM_STYLE
+from evodevo.report.palette import STYLE as DIAGRAM_STYLE
+from evodevo.report.svg import SVG_NAMESPACE, clean
 
 Content = Element | str | None
 
@@ -131,7 +131,7 @@ def table(
 
 
 def drawing(svg: str) -> Element:
-    """An SVG string of ``evodevo.diagrams`` as part of the page, whose style sheet holds that of the drawings."""
+    """An SVG string of ``evodevo.report.charts`` as part of the page, whose style sheet holds that of the drawings."""
     root = ElementTree.fromstring(svg)
     for part in root.iter():
         part.tag = part.tag.removeprefix(f"{{{SVG_NAMESPACE}}}")

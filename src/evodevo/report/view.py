@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evodevo.diagrams.base import finite, one_line
-from evodevo.diagrams.numbers import says_its_unit, show
-from evodevo.report.evolution_data import EvolutionReport, Individual, Objective
+from evodevo.backbone.report.evolution_data import EvolutionReport, Individual, Objective
+from evodevo.report.charts.numbers import says_its_unit, show
 from evodevo.report.html import Content, element
+from evodevo.report.svg import finite, one_line
 
 LISTED = 60
 """Baselines, notes, objectives, facts: more than this many are cut."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree.ElementTree import Element
 
-from evodevo.report.experiment_data import Picture, Words
+from evodevo.experiments.report.model import Picture, Words
 from evodevo.report.html import details, figure, table
 from evodevo.report.view import cut
 

@@ -5,9 +5,9 @@ run = evolve("backbone.demo")
 print(run.front())
 """
 
+from evodevo.growth.run import grow
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.evolve import evolve, resume
-from evodevo.runs.growing import grow
-from evodevo.runs.training import experiment, train
+from evodevo.runs.train import experiment, train
 
 __all__ = ["Archive", "Individual", "Run", "evolve", "experiment", "grow", "resume", "train"]

@@ -9,25 +9,25 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from evodevo.backbone.genome import LIVPlan
+from evodevo.backbone.settings import SamplingSettings
+from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.evaluation.archive import front_places
-from evodevo.evaluation.base import Goal, Outcome
-from evodevo.evaluation.record import is_final, to_outcome
-from evodevo.models.settings import SamplingSettings
 from evodevo.objectives.base import parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.registry import enable_packages
 from evodevo.runs.slices import EXPERIMENT, Slice, slice_of
+from evodevo.search.front import front_places
+from evodevo.search.problem import Goal, Outcome
+from evodevo.search.record import is_final, to_outcome
+from evodevo.search.space import Space
+from evodevo.search.study import BASELINE
 from evodevo.settings import validate
-from evodevo.spaces.backbone import BackboneSpace
-from evodevo.spaces.backbone_genome import LIVPlan
-from evodevo.spaces.base import Space
 from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Store
-from evodevo.study import BASELINE
 
 if TYPE_CHECKING:
     from evodevo.runs.pick import Pick
-    from evodevo.runs.predicting import Prediction, Predictor
+    from evodevo.runs.predict import Prediction, Predictor
 
 MAX_PROMPT_BYTES = 1 << 20
 
@@ -61,7 +61,7 @@ class Archive:
         self.close()
 
     def runs(self) -> list[Run]:
-        """All runs, oldest first. Systems of many tasks and their agents are others' (``evodevo.system``)."""
+        """All runs, oldest first. Systems of many tasks and their agents are others' (``evodevo.multitask``)."""
         return [Run(self, row) for row in self.store.runs() if row.kind not in OF_SYSTEMS]
 
     def run(self, prefix: str) -> Run:
@@ -97,7 +97,7 @@ class Archive:
     def _run(self, run_id: str) -> Run:
         row = self.store.run(run_id)
         if row.kind in OF_SYSTEMS:
-            raise UsageError(f"{run_id} is a multitask {row.kind}; it is read with evodevo.system.System.open.")
+            raise UsageError(f"{run_id} is a multitask {row.kind}; it is read with evodevo.multitask.System.open.")
         return Run(self, row)
 
 
@@ -414,7 +414,7 @@ class Individual:
 
     @cached_property
     def _predictor(self) -> Predictor:
-        from evodevo.runs.predicting import Predictor
+        from evodevo.runs.predict import Predictor
 
         return Predictor(self)
 

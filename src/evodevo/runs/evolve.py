@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from evodevo.errors import UsageError
-from evodevo.recipes.base import RunSettings, resolve
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run
-from evodevo.runs.driving import EVOLVE, check_device, create_run, drive
+from evodevo.runs.drive import EVOLVE, check_device, create_run, drive
+from evodevo.runs.recipe import RunSettings, resolve
 from evodevo.runs.slices import slice_of_settings, with_absolute_paths
+from evodevo.search.study import Listener, Study
 from evodevo.settings import merge, validate
 from evodevo.storage import Store
-from evodevo.study import Listener, Study
 
 CHANGEABLE = (
     ("study", "generations"),

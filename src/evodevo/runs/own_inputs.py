@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.tasks.base import InputSpec
-from evodevo.tasks.pixels import decode, uniform
+from evodevo.tasks.images.pixels import decode, uniform
 
 MAX_FILE_BYTES = 64 << 20
 

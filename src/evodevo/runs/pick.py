@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evodevo.errors import NotFoundError, UsageError, unknown_name
-from evodevo.evaluation.base import Goal
 from evodevo.runs.archive import Individual, Run, Summary
+from evodevo.search.problem import Goal
 
 _CONDITION = re.compile(r"([a-z_]{1,40})\s*(<=|>=|<|>)\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kKMG]?)")
 _FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}

@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.base import Problem
 from evodevo.objectives.base import Judged
-from evodevo.recipes.base import RunSettings
 from evodevo.registry import Registry, table
+from evodevo.runs.recipe import RunSettings
+from evodevo.search.problem import Problem
+from evodevo.search.space import Space
 from evodevo.settings import merge, validate
-from evodevo.spaces.base import Space
 
 if TYPE_CHECKING:
-    from evodevo.models.settings import SamplingSettings
+    from evodevo.backbone.settings import SamplingSettings
     from evodevo.runs.archive import Individual, Run
 
 EXPERIMENT = "experiment"
 
 SLICES: Registry[Slice] = table("slice", "evodevo.slices")
-SLICES.add("backbone", "evodevo.runs.backbone_slice:BACKBONE")
-SLICES.add("h_model", "evodevo.runs.network_slices:H_MODEL")
-SLICES.add("module_zoo", "evodevo.runs.module_zoo_slice:MODULE_ZOO")
-SLICES.add(EXPERIMENT, "evodevo.runs.network_slices:EXPERIMENT")
+SLICES.add("backbone", "evodevo.backbone.slice:BACKBONE")
+SLICES.add("h_model", "evodevo.h_model.slice:H_MODEL")
+SLICES.add("module_zoo", "evodevo.module_zoo.slice:MODULE_ZOO")
+SLICES.add(EXPERIMENT, "evodevo.h_model.slice:EXPERIMENT")
 
 
 class Slice(ABC):

@@ -15,7 +15,7 @@ from evodevo.storage.base import (
     individual_id,
 )
 from evodevo.storage.database import Store
-from evodevo.storage.system_base import (
+from evodevo.storage.systems.base import (
     AgentRow,
     ComponentRow,
     Counters,
@@ -29,7 +29,7 @@ from evodevo.storage.system_base import (
     component_key,
     path_id,
 )
-from evodevo.storage.systems import Systems
+from evodevo.storage.systems.store import Systems
 
 __all__ = [
     "AgentRow",

@@ -38,7 +38,7 @@ from evodevo.storage.failpoints import failpoint
 from evodevo.storage.liveness import Owner, is_alive
 from evodevo.storage.opening import Layout, Mode, backup, backup_hint, open_database
 from evodevo.storage.schema import metadata
-from evodevo.storage.systems import Systems
+from evodevo.storage.systems.store import Systems
 
 GRACE_SECONDS = 3600.0
 

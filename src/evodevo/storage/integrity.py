@@ -9,18 +9,14 @@ from sqlalchemy import Connection, and_, func, select, update
 from sqlalchemy.exc import DatabaseError
 
 from evodevo.errors import StoreDamagedError
-from evodevo.storage import queries, system_garbage, system_integrity
+from evodevo.storage import queries
 from evodevo.storage.base import CheckReport, GarbageReport, Problem, individual_id
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.recording import add_event
-from evodevo.storage.schema import (
-    blob_reference_table,
-    blob_table,
-    evaluation_table,
-    individual_table,
-    run_table,
-)
-from evodevo.storage.system_schema import component_table
+from evodevo.storage.schema import blob_reference_table, blob_table, evaluation_table, individual_table, run_table
+from evodevo.storage.systems import garbage as system_garbage
+from evodevo.storage.systems import integrity as system_integrity
+from evodevo.storage.systems.schema import component_table
 
 
 @dataclass(frozen=True)

@@ -20,16 +20,16 @@ from evodevo.registry import Registry, table
 from evodevo.settings import Settings
 
 TASKS: Registry[Any] = table("task", "evodevo.tasks")
-TASKS.add("language", "evodevo.tasks.language:LanguageTask")
-TASKS.add("proofs", "evodevo.tasks.proofs:ProofsTask")
-TASKS.add("pointer", "evodevo.tasks.pointer:PointerTask")
-TASKS.add("text_labels", "evodevo.tasks.text_labels:TextLabelsTask")
-TASKS.add("languages", "evodevo.tasks.languages:LanguagesTask")
-TASKS.add("images", "evodevo.tasks.images:ImagesTask")
-TASKS.add("image_text", "evodevo.tasks.image_text:ImageTextTask")
-TASKS.add("table", "evodevo.tasks.table:TableTask")
-TASKS.add("multitask", "evodevo.tasks.multitask:MultitaskTask")
-TASKS.add("digits_questions", "evodevo.tasks.digits_questions:DigitsQuestionsTask")
+TASKS.add("language", "evodevo.tasks.text.language:LanguageTask")
+TASKS.add("proofs", "evodevo.tasks.reasoning.proofs:ProofsTask")
+TASKS.add("pointer", "evodevo.tasks.reasoning.pointer:PointerTask")
+TASKS.add("text_labels", "evodevo.tasks.text.text_labels:TextLabelsTask")
+TASKS.add("languages", "evodevo.tasks.text.languages:LanguagesTask")
+TASKS.add("images", "evodevo.tasks.images.images:ImagesTask")
+TASKS.add("image_text", "evodevo.tasks.image_text.task:ImageTextTask")
+TASKS.add("table", "evodevo.tasks.table.task:TableTask")
+TASKS.add("multitask", "evodevo.tasks.multitask.task:MultitaskTask")
+TASKS.add("digits_questions", "evodevo.tasks.images.digits_questions:DigitsQuestionsTask")
 
 Split = Literal["train", "architecture", "validation", "test"]
 """``architecture`` is what a strategist may look at, ``validation`` selects a model; few tasks have all four."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.tasks.base import TASKS, InputSpec, SampleTask
-from evodevo.tasks.words import Vocabulary
+from evodevo.tasks.text.words import Vocabulary
 
 BYTES = "bytes"
 READ_BYTES = 256

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, quoted_list, unknown_name
 from evodevo.tasks.base import Batch, InputSpec
-from evodevo.tasks.image_arrays import read_bytes
-from evodevo.tasks.pixels import ADVICE, Pixels, decode, uniform
+from evodevo.tasks.images.arrays import read_bytes
+from evodevo.tasks.images.pixels import ADVICE, Pixels, decode, uniform
 
 _LARGEST = float(np.finfo(np.float32).max)
 

@@ -13,17 +13,17 @@ import pytest
 
 from evodevo import canonical
 from evodevo.errors import UsageError
+from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.genome import Path
+from evodevo.multitask.hyperparameters import Version
+from evodevo.multitask.paths.families import FAMILIES, structure_of
+from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_flops, multipath_parameters
+from evodevo.multitask.rules import whole_settings
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.settings import validate
-from evodevo.spaces.multipath import MultipathStructure, multipath_flops, multipath_parameters
-from evodevo.spaces.path import Path
-from evodevo.spaces.path_families import FAMILIES, structure_of
-from evodevo.spaces.path_hyperparameters import Version
 from evodevo.storage import Store
-from evodevo.system.base import AGENTS
-from evodevo.system.core import System
-from evodevo.system.rules import whole_settings
-from evodevo.system.schedule import is_root
-from evodevo.system.settings import AgentSettings, SystemSettings
 from evodevo.testing.system_paths import Trainer, executor_of, small, told
 
 ALL = ("image", "tokens:bytes")

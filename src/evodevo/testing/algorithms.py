@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from evodevo import canonical
-from evodevo.evolution.base import Algorithm, Proposal, Scored, SpaceExhausted, State
 from evodevo.randomness import generator
+from evodevo.search.base import Algorithm, Proposal, Scored, SpaceExhausted, State
 from evodevo.testing.bare_search import History, generational, steady_state
 from evodevo.testing.tabular import OPERATIONS, Cell, CellSpace
 

@@ -12,18 +12,18 @@ from pathlib import Path
 import torch
 
 from evodevo import canonical
-from evodevo.evaluation.path_evaluation import evaluate_root
-from evodevo.evaluation.path_kinds import KINDS
-from evodevo.evaluation.path_parts import count_parameters, save_state
-from evodevo.evaluation.path_settings import PathRequest, read_request
 from evodevo.execution.base import Report
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.evaluate import evaluate_root
+from evodevo.multitask.evaluate_settings import PathRequest, read_request
+from evodevo.multitask.paths.kinds import KINDS
+from evodevo.multitask.paths.weights import count_parameters, save_state
+from evodevo.multitask.run.samples import OwnSamples
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.randomness import integer_seed
-from evodevo.runs.system_samples import OwnSamples
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
-from evodevo.system.core import System
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.tasks.base import InputSpec
 from evodevo.training.precision import decide
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from evodevo.evolution.base import Algorithm, Proposal, Scored, SpaceExhausted, State
 from evodevo.randomness import generator
-from evodevo.spaces.base import Space
+from evodevo.search.base import Algorithm, Proposal, Scored, SpaceExhausted, State
+from evodevo.search.space import Space
 
 Evaluate = Callable[[Any], tuple[float, ...] | None]
 """Genome to objective values to minimise; None = the evaluation failed."""

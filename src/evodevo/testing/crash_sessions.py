@@ -18,15 +18,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from evodevo.evaluation.record import is_final
 from evodevo.execution.family import descendants
+from evodevo.search.record import is_final
 from evodevo.storage import Store
 from evodevo.storage.failpoints import VARIABLE
 from evodevo.testing.executors import wait_until_gone
 from evodevo.testing.histories import Birth, difference, evaluated_twice, history, hypervolumes
 
 if TYPE_CHECKING:
-    from evodevo.study import Study
+    from evodevo.search.study import Study
 
 Who = Literal["coordinator", "worker", "both", "nobody"]
 

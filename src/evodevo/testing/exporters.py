@@ -21,13 +21,13 @@ from torch import nn
 
 from evodevo.execution.environment import worker_environment
 from evodevo.export.base import Component, Exporter, ImageInput, Images, Logits, Provenance, Subject
-from evodevo.export.dense_path import DensePath
 from evodevo.export.folder import CARD, Export, write_export
 from evodevo.export.verify import probes
-from evodevo.models.frozen_path import FrozenPath
-from evodevo.models.multipath import Multipath
-from evodevo.models.vision_path import VisionPath
-from evodevo.spaces.vision_path import VisionStructure
+from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.vision.model import VisionPath
+from evodevo.multitask.paths.vision.spec import VisionStructure
+from evodevo.multitask.run.dense_export import DensePath
 
 CLASSES = ("circle", "square", "star")
 IMAGE = ImageInput(6, 9, 3)

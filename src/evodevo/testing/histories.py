@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evodevo import canonical
-from evodevo.evaluation.record import is_final
+from evodevo.search.record import is_final
 from evodevo.storage import EvaluationRow, Store
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import TransformerLayer
-from evodevo.spaces.network_path import NetworkInput, NetworkOutput, NetworkPart, NetworkStructure
-from evodevo.spaces.networks import HModelNetwork, NetworkEnvelope, NetworkSpec
+from evodevo.h_model.spec import HModelStructure
+from evodevo.multitask.agents.network import ImportedPart, ImportOptions
+from evodevo.multitask.paths.network.spec import NetworkInput, NetworkOutput, NetworkPart, NetworkStructure
+from evodevo.multitask.settings import AgentSettings
+from evodevo.networks.spec import HModelNetwork, NetworkEnvelope, NetworkSpec
+from evodevo.operators.layers.spec import TransformerLayer
 from evodevo.storage.blobs import BlobPool
-from evodevo.system.network_agents import ImportedPart, ImportOptions
-from evodevo.system.settings import AgentSettings
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 H_MODEL = HModelNetwork(
@@ -60,7 +60,7 @@ def checkpoint_of(
         seed: of its weights.
         about: ``task``, ``task_settings`` and ``newborns``, where somebody will ask for them.
     """
-    from evodevo.models.build import build_network
+    from evodevo.networks.build import build_network
     from evodevo.training import checkpoints
 
     specification = {

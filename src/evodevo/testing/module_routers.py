@@ -17,13 +17,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.routing import module_losses
-from evodevo.routing.losses import z_loss
-from evodevo.routing.module_choice import build_router
-from evodevo.routing.module_gates import SIMPLEX
-from evodevo.routing.module_router import Decision, ModuleRouter
-from evodevo.routing.skipping import evened
-from evodevo.spaces.zoo_structure import ZooRouterStructure
+from evodevo.module_zoo.router import losses as module_losses
+from evodevo.module_zoo.router.base import Decision, ModuleRouter
+from evodevo.module_zoo.router.gates import SIMPLEX
+from evodevo.module_zoo.router.others import build_router
+from evodevo.module_zoo.spec import ZooRouterStructure
+from evodevo.networks.routing.losses import z_loss
+from evodevo.networks.routing.skipping import evened
 
 IDS = ("transformer-1", "mlp-1", "lstm-1", "cnn-1", "cnn-2", "hybrid-7")
 WIDTH, BATCH = 16, 5

@@ -17,11 +17,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.evaluation.counting import counting
-from evodevo.models.build import build_network
-from evodevo.models.network import Network
-from evodevo.spaces.network_cost import network_cost
-from evodevo.spaces.networks import NetworkSpec
+from evodevo.experiments.flop_counter import counting
+from evodevo.networks.base import Network
+from evodevo.networks.build import build_network
+from evodevo.networks.cost import network_cost
+from evodevo.networks.spec import NetworkSpec
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.testing.networks import CLASS, FACTS, IMAGE, LABELS, TEXT, rows, small_batch
 

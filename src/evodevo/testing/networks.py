@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evodevo.models.build import build_network
-from evodevo.models.h_model import HModel
+from evodevo.h_model.model import HModel
+from evodevo.h_model.spec import HModelStructure
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import HModelNetwork
 from evodevo.settings import merge, validate
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.networks import HModelNetwork
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 WIDTH = 8

@@ -20,13 +20,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from evodevo.backbone.cost import backbone_cost
+from evodevo.backbone.genome import plan_backbone
 from evodevo.errors import UsageError
 from evodevo.operators.base import Operator, Slab, select_rows, used_bytes
-from evodevo.operators.compiled import build_operator
-from evodevo.spaces.backbone_cost import backbone_cost
-from evodevo.spaces.backbone_genome import plan_backbone
-from evodevo.spaces.classes import LIVClass
-from evodevo.spaces.operator import Dimensions
+from evodevo.operators.build import build_operator
+from evodevo.operators.classes import LIVClass
+from evodevo.operators.spec import Dimensions
 
 LENGTHS = (1, 2, 3, 31, 32, 33, 64, 100)
 STEP_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}

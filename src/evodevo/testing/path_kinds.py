@@ -17,15 +17,15 @@ from torch import Tensor
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.evaluation.path_evaluation import evaluate_path, measure_path, open_path
-from evodevo.evaluation.path_kinds import FROZEN, KINDS, Samples
-from evodevo.evaluation.path_parts import count_parameters
-from evodevo.evaluation.path_settings import PathRequest
+from evodevo.multitask.evaluate import evaluate_path, measure_path, open_path
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.families import FAMILIES, structure_of
+from evodevo.multitask.paths.kinds import FROZEN, KINDS, Samples
+from evodevo.multitask.paths.weights import count_parameters
+from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
-from evodevo.spaces.path import Path
-from evodevo.spaces.path_families import FAMILIES, structure_of
 from evodevo.storage.blobs import FolderPool
-from evodevo.training.path_values import DataValues
 
 Request = dict[str, Any]
 TRAINING = {"validations": 2, "most_between": 400, "validation_cap": 80, "device": "cpu"}

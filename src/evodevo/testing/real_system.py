@@ -8,11 +8,11 @@ from typing import Any
 
 from evodevo.execution.base import Executor
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.storage.system_base import AgentRow
-from evodevo.system.core import System
-from evodevo.system.schedule import is_root
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.storage.systems.base import AgentRow
 
 SIZES = {"num_layers": {"values": [0, 1, 2], "default": 1}, "ds_image_size": {"values": [8, 16], "default": 8}}
 STRUCTURE = {"width": 16, "heads": 2, "hidden": 32}

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import GenomeError
-from evodevo.spaces.base import Space
+from evodevo.search.space import Space
 
 Point = tuple[float, ...]
 

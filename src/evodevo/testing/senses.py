@@ -18,12 +18,18 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.evaluation.counting import counting
-from evodevo.models.fusion import Fused, Fusion
-from evodevo.models.senses import Sense, Senses
-from evodevo.spaces.senses import fused_length
-from evodevo.spaces.senses_cost import fusion_parameters, fusion_work, senses_parameters, senses_work, side_lengths
-from evodevo.spaces.zoo_structure import ExtractorStructure, FusionStructure, StatisticsStructure, ZooStructure
+from evodevo.experiments.flop_counter import counting
+from evodevo.module_zoo.senses.cost import (
+    fusion_parameters,
+    fusion_work,
+    senses_parameters,
+    senses_work,
+    side_lengths,
+)
+from evodevo.module_zoo.senses.fusion import Fused, Fusion
+from evodevo.module_zoo.senses.model import Sense, Senses
+from evodevo.module_zoo.senses.spec import fused_length
+from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, StatisticsStructure, ZooStructure
 from evodevo.tasks.base import InputSpec
 from evodevo.testing.networks import small_batch
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from evodevo.evaluation.network_problem import NetworkProblem
-from evodevo.evaluation.network_settings import NetworkEvaluationSettings
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import Arm
+from evodevo.h_model.spec import HModelStructure
+from evodevo.networks.spec import HModelNetwork, StackNetwork, parameter_matched
+from evodevo.operators.layers.spec import TransformerLayer
 from evodevo.settings import merge, validate
-from evodevo.spaces.arms import Arm
-from evodevo.spaces.h_model_structure import HModelStructure
-from evodevo.spaces.layers import TransformerLayer
-from evodevo.spaces.networks import HModelNetwork, StackNetwork, parameter_matched
 
 STRUCTURE = HModelStructure(
     width=16, hidden=(TransformerLayer(heads=2),) * 2, iterations=2, input_blocks=0, output_blocks=0

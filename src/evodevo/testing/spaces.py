@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from evodevo.errors import GenomeError
 from evodevo.randomness import generator
-from evodevo.spaces.base import Space
+from evodevo.search.space import Space
 
 SEEDS = st.integers(0, 2**32 - 1)
 # One test method runs for many subclasses, which Hypothesis takes for a mistake.

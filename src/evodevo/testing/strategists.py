@@ -19,11 +19,11 @@ from safetensors.torch import load, save
 
 from evodevo import randomness
 from evodevo.errors import UsageError
-from evodevo.spaces.zoo_families import ARCHETYPES
-from evodevo.spaces.zoo_vector import VECTOR_SIZE
-from evodevo.strategist.base import Decision, Snapshot, Strategist, Transition, Unroll
-from evodevo.strategist.edit_memory import EditMemory
-from evodevo.strategist.state import BIRTHS, Legal, ModuleState, State
+from evodevo.growth.strategists.base import Decision, Snapshot, Strategist, Transition, Unroll
+from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.state import BIRTHS, Legal, ModuleState, State
+from evodevo.module_zoo.modules.families import ARCHETYPES
+from evodevo.module_zoo.modules.vector import VECTOR_SIZE
 
 
 def some_zoo(count: int = 4, *, seed: int = 0) -> State:

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from evodevo import canonical
-from evodevo.evolution.mu_agent_score import kept_evaluation
 from evodevo.execution.base import Event, Executor, Result
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.families import FAMILIES, structure_of
+from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
+from evodevo.multitask.search.score import kept_evaluation
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
 from evodevo.randomness import generator
 from evodevo.settings import validate
-from evodevo.spaces.multipath import MultipathStructure, multipath_parameters
-from evodevo.spaces.path import Path
-from evodevo.spaces.path_families import FAMILIES, structure_of
 from evodevo.storage import Store
-from evodevo.system.core import System
-from evodevo.system.settings import AgentSettings, CycleSettings, SystemSettings
 
 SIZES = {"num_layers": {"values": [0, 1, 2], "default": 1}, "ds_image_size": {"values": [8, 16], "default": 8}}
 ROOT = {"structure": {"width": 8, "heads": 2, "hidden": 8}, "hyperparameters": SIZES}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evodevo.storage import Evaluation, Lease, NewIndividual, Score, Store
-from evodevo.storage.system_base import NewComponent, NewPath, Use, path_id
+from evodevo.storage.systems.base import NewComponent, NewPath, Use, path_id
 
 FIDELITY = "samples=100"
 

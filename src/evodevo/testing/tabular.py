@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from evodevo.errors import DataError, GenomeError, NotFoundError
-from evodevo.evolution import dominance
-from evodevo.spaces.base import Space
+from evodevo.search import dominance
+from evodevo.search.space import Space
 
 Cell = tuple[int, ...]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.h_model.trace.spec import RoutingTrace
 from evodevo.randomness import generator
-from evodevo.spaces.routing_trace import RoutingTrace
 
 KINDS = ("transformer", "convolution", "lstm", "mlp", "liv", "pretrained", "h_model", "span")
 

@@ -14,16 +14,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.evaluation.counting import counting
-from evodevo.models.zoo_modules import build_module
+from evodevo.experiments.flop_counter import counting
+from evodevo.module_zoo.modules.build import build_module
+from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
+from evodevo.module_zoo.modules.graph import genotype_hash, sources, widths
+from evodevo.module_zoo.modules.repair import repair_graph
+from evodevo.module_zoo.modules.spec import AttentionNode, ModuleGenotype
+from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_distance, genotype_vector
+from evodevo.module_zoo.modules.zoo import check_genotype, crossover, mutate, repair, with_lineage, words
 from evodevo.operators.base import Operator
 from evodevo.randomness import generator
-from evodevo.spaces.zoo_archetypes import check_genotype, crossover, mutate, repair, with_lineage, words
-from evodevo.spaces.zoo_genotype import AttentionNode, ModuleGenotype
-from evodevo.spaces.zoo_graphs import genotype_hash, sources, widths
-from evodevo.spaces.zoo_module_cost import genotype_parameters, genotype_work
-from evodevo.spaces.zoo_repair import repair_graph
-from evodevo.spaces.zoo_vector import VECTOR_SIZE, genotype_distance, genotype_vector
 
 POSITIONS = 11
 TOLERANCE = 1e-9

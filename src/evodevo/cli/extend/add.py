@@ -48,7 +48,7 @@ def add(
     class.
     """
     changes = overrides(config, set or [], {})
-    from evodevo.runs.extending import add_task
+    from evodevo.multitask.run.create import add_task
 
     made = add_task(
         system,

@@ -39,7 +39,7 @@ def create(
     The root itself is made, or trained, when agents run for the first time.
     """
     changes = overrides(config, set or [], {})
-    from evodevo.runs import extending
+    from evodevo.multitask.run import create as extending
 
     if beside:
         own = changes.pop("root", {})

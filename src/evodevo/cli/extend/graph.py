@@ -12,8 +12,8 @@ from evodevo.cli.extend.options import Document, SystemName
 from evodevo.cli.options import DEFAULT_STORE, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.diagrams.system_frame import Joined, SystemFrame
-    from evodevo.system.picture import Picture
+    from evodevo.multitask.diagrams.system.frame import Joined, SystemFrame
+    from evodevo.multitask.report.picture import Picture
 
 
 def graph(
@@ -34,9 +34,9 @@ def graph(
 ) -> None:
     """Draw a system: tasks, components in the colour of the task that they were last trained on, paths as lines."""
     from evodevo.errors import UsageError
+    from evodevo.multitask.report.picture import Picture
+    from evodevo.multitask.system import System
     from evodevo.storage import Store
-    from evodevo.system.core import System
-    from evodevo.system.picture import Picture
 
     if at is not None and cycle is not None:
         raise UsageError("--at and --cycle both choose a moment; give one of them.")
@@ -77,8 +77,8 @@ def _check(picture: Picture, frame: SystemFrame, task: str | None) -> None:
 
 
 def _drawn(frame: SystemFrame, task: str | None, chosen: Joined | None) -> str:
-    from evodevo.diagrams.multipath_model import multipath_model
-    from evodevo.diagrams.system_graph import system_graph
+    from evodevo.multitask.diagrams.multipath_model import multipath_model
+    from evodevo.multitask.diagrams.system.graph import system_graph
 
     subtitle = f"publication {frame.seq}" + (f", {frame.label}" if frame.label else "")
     if chosen is not None:
@@ -87,7 +87,7 @@ def _drawn(frame: SystemFrame, task: str | None, chosen: Joined | None) -> str:
 
 
 def _say(frame: SystemFrame, task: str | None, chosen: Joined | None) -> None:
-    from evodevo.diagrams.system_outline import model_outline, outline
+    from evodevo.multitask.diagrams.system.outline import model_outline, outline
 
     output.line(outline(frame, task) if chosen is None else model_outline(frame, chosen))
 

@@ -32,7 +32,7 @@ def import_(
 
     Multipath models of any class that can read it take it as a support, and agents of class Net as a parent.
     """
-    from evodevo.runs.extend_importing import import_individual
+    from evodevo.multitask.run.imports import import_individual
 
     made = import_individual(system, name, run, individual=individual, source=source, store=store)
     roles = [one.role for one in made.path.components]

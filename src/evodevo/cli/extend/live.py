@@ -14,7 +14,7 @@ from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from evodevo.runs.extend_running import Session
+    from evodevo.multitask.run.run import Session
 
 ROWS = 24
 WORDS = ("stopping; children that are under way are trained again when it goes on. Ctrl-C: at once.",)

@@ -20,15 +20,15 @@ from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from evodevo.runs.multitask_course import RecipeSession
-    from evodevo.runs.multitask_results import RecipeResult
+    from evodevo.multitask.comparison.course import RecipeSession
+    from evodevo.multitask.comparison.results import RecipeResult
 
 SUFFIXES = (".csv", ".html", ".json")
 
 
 def is_recipe(name: str) -> bool:
     """Whether ``extend run`` takes it for a recipe."""
-    from evodevo.recipes.base import RECIPES
+    from evodevo.runs.recipe import RECIPES
 
     return name in RECIPES
 
@@ -61,7 +61,7 @@ def run_recipe(
     """
     if out is not None and out.suffix.lower() not in SUFFIXES:
         raise UsageError(f"results are written as {', '.join(SUFFIXES)}; {out} is none of these.")
-    from evodevo.runs import multitask_recipes
+    from evodevo.multitask.comparison import runner as multitask_recipes
 
     with _choose(json=json) as view, Stopping(view, WORDS) as stopping:
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.evolve import Size
+from evodevo.cli.drive.evolve import Size
 from evodevo.cli.extend.live import WORDS, View, choose, number
 from evodevo.cli.extend.options import words_of
 from evodevo.cli.extend.recipe import is_recipe, run_recipe
@@ -21,7 +21,7 @@ from evodevo.cli.stopping import Stopping
 from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from evodevo.runs.extend_running import Ended
+    from evodevo.multitask.run.run import Ended
 
 
 def run(
@@ -85,7 +85,7 @@ def run(
         )
         return
     _refuse({**of_recipe, "set": set or None}, f"{system} is no recipe", "a recipe")
-    from evodevo.runs.extend_running import run_system
+    from evodevo.multitask.run.run import run_system
 
     with choose(json=json) as view, Stopping(view, WORDS) as stopping:
         try:

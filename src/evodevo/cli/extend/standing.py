@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evodevo.runs.extend_running import Session
+    from evodevo.multitask.run.run import Session
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Standing:
 
     def begin(self, session: Session) -> None:
         """They are about to run."""
-        from evodevo.system.schedule import is_root, past
+        from evodevo.multitask.schedule import is_root, past
 
         self.session, self._begun = session, self._clock()
         system = session.system

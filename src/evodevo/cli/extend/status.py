@@ -12,8 +12,8 @@ from evodevo.cli.extend.options import Document
 from evodevo.cli.options import DEFAULT_STORE, StoreFolder
 
 if TYPE_CHECKING:
+    from evodevo.multitask.report.standing import AgentStanding, Standing
     from evodevo.storage import Store
-    from evodevo.system.standing import AgentStanding, Standing
 
 
 def status(
@@ -32,8 +32,8 @@ def status(
     Tasks are led by validation accuracy. Test accuracy stands beside it where it was measured, and decides nothing.
     """
     from evodevo.errors import UsageError
+    from evodevo.multitask.report.standing import standing
     from evodevo.storage import Store
-    from evodevo.system.standing import standing
 
     with Store.open(store, "ro", create=False) as opened:
         if system is None:
@@ -65,13 +65,14 @@ def _chosen(found: Standing, task: str | None) -> list[AgentStanding]:
 def _show(
     store: Store, found: Standing, agents: list[AgentStanding], *, in_depth: bool, children: bool, json: bool
 ) -> None:
-    from evodevo.cli.extend import status_record, status_tables
-    from evodevo.system.course import course
+    from evodevo.cli.extend import record as status_record
+    from evodevo.cli.extend import tables as status_tables
+    from evodevo.multitask.report.course import course
 
     courses = {one.name: course(store, found.system, one) for one in agents} if in_depth else {}
     told = []
     if children:
-        from evodevo.system.fates import fates
+        from evodevo.multitask.report.fates import fates
 
         told = fates(store, [path.id for one in agents for path in store.systems.paths(one.id)])
     if json:
@@ -94,7 +95,8 @@ def _show(
 
 
 def _list(store: Store, folder: Path, json: bool) -> None:
-    from evodevo.cli.extend import status_record, status_tables
+    from evodevo.cli.extend import record as status_record
+    from evodevo.cli.extend import tables as status_tables
 
     systems = store.systems.listing()
     owners = store.owners()

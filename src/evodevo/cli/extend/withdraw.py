@@ -21,8 +21,8 @@ def withdraw(
     json: Document = False,
 ) -> None:
     """Take a task, or one agent, out of a system for good. What other tasks use of it stays."""
-    from evodevo.runs.extending import open_system, withdrawable
-    from evodevo.runs.extending import withdraw as take_out
+    from evodevo.multitask.run.create import open_system, withdrawable
+    from evodevo.multitask.run.create import withdraw as take_out
     from evodevo.storage import Store
 
     if not yes:

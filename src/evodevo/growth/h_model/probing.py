@@ -21,16 +21,16 @@ from evodevo.errors import DataError
 from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.pairs import Pairs
 from evodevo.growth.probes import EXACT, TINY, Probe
+from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.tallies import Tally
-from evodevo.models.h_core import Moment
-from evodevo.models.h_model import HModel
-from evodevo.models.h_runner import Crew, Runner, States
-from evodevo.models.network import Batch
-from evodevo.routing.gates import widened
-from evodevo.routing.pools import masked_mean
-from evodevo.spaces.h_model_structure import InferenceStructure
-from evodevo.spaces.zoo_growth import FitnessSettings
-from evodevo.spaces.zoo_vector import genotype_distance
+from evodevo.h_model.core import Moment
+from evodevo.h_model.model import HModel
+from evodevo.h_model.runners.loop import Crew, Runner, States
+from evodevo.h_model.spec import InferenceStructure
+from evodevo.module_zoo.modules.vector import genotype_distance
+from evodevo.networks.base import Batch
+from evodevo.networks.routing.gates import widened
+from evodevo.networks.routing.pools import masked_mean
 
 
 @torch.no_grad()

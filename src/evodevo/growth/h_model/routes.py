@@ -10,8 +10,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from evodevo.models.h_core import HCore
-from evodevo.routing.connection import Router
+from evodevo.h_model.core import HCore
+from evodevo.h_model.router import Router
 
 
 @torch.no_grad()

@@ -19,9 +19,9 @@ from torch import Tensor
 from evodevo.errors import UsageError
 from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.h_model.probing import under
-from evodevo.models.h_model import HModel
-from evodevo.training.distillation import divergence
-from evodevo.training.lessons import Distilled, learn_in_turn, mode
+from evodevo.growth.training.distillation import divergence
+from evodevo.growth.training.lessons import Distilled, learn_in_turn, mode
+from evodevo.h_model.model import HModel
 from evodevo.training.precision import Batch, Precision
 
 LEARNING = ("core.layers.", "core.routers.", "core.input_routers.", "core.aggregation.")

@@ -11,9 +11,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.h_model.probing import under
-from evodevo.models.h_runner import LoopRunner
-from evodevo.models.network import Batch
-from evodevo.strategist.base import Loss, Unroll
+from evodevo.growth.strategists.base import Loss, Unroll
+from evodevo.h_model.runners.loop import LoopRunner
+from evodevo.networks.base import Batch
 
 LEARNING = ("core.layers.", "core.routers.", "core.input_routers.")
 """Beginnings of the names of what the inner steps change: layers and routers."""

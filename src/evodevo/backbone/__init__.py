@@ -1,0 +1,1 @@
+"""STAR: language-model backbones as genomes; one file per step from genome to trained model."""

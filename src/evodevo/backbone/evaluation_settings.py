@@ -1,0 +1,60 @@
+"""Settings of one evaluation, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from evodevo.settings import Settings
+from evodevo.tasks.text.language import LanguageSettings
+from evodevo.training.settings import TrainingSettings
+
+
+class EvaluationSettings(Settings):
+    """How a genome gets its scores.
+
+    Attributes:
+        objectives: names, each with ``:minimise`` or ``:maximise`` where the other direction is wanted.
+        language: text, tokenizer, context length.
+        tied: the head is the embedding.
+        training: budget and optimiser of every candidate.
+        validation_tokens: how many tokens of the validation split are predicted; None for all.
+        length: context for cache, FLOPs and latency; the task's context length if left out.
+        convention: of the cost model (``spaces/cost.py``).
+        max_parameters: refused before training above it.
+        max_cache_bytes: likewise.
+        seconds: wall-clock limit of one evaluation.
+        memory_bytes: memory limit of one evaluation.
+        keep_weights: trained weights go into the store.
+    """
+
+    objectives: tuple[str, ...] = ("quality", "cache")
+    language: LanguageSettings = LanguageSettings()
+    tied: bool = False
+    training: TrainingSettings
+    validation_tokens: int | None = Field(default=65_536, ge=1)
+    length: int | None = Field(default=None, ge=1, le=1 << 24)
+    convention: Literal["star", "actual"] = "actual"
+    max_parameters: int | None = Field(default=None, ge=1)
+    max_cache_bytes: int | None = Field(default=None, ge=0)
+    seconds: float | None = Field(default=None, gt=0)
+    memory_bytes: int | None = Field(default=None, gt=0)
+    keep_weights: bool = True
+
+    @model_validator(mode="after")
+    def _a_batch_fits(self) -> Self:
+        tokens, batch = self.training.budget.tokens, self.training.batch_size * self.language.context_length
+        if tokens is not None and tokens < batch:
+            raise ValueError(
+                f"a budget of {tokens:,} tokens is less than one batch of {batch:,} (training.batch_size times "
+                "language.context_length); raise training.budget.tokens or make the batch smaller"
+            )
+        if self.training.budget.flops is not None:
+            raise ValueError("backbones are not trained for a number of FLOPs; give tokens, steps or seconds")
+        return self
+
+    @property
+    def cost_length(self) -> int:
+        """Tokens in the context for cache, FLOPs and latency."""
+        return self.length or self.language.context_length

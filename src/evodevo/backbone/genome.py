@@ -1,0 +1,200 @@
+"""The backbone genome: what each integer of a segment means, and who shares what with whom.
+
+One segment per LIV: class, featurizer index, featurizer strategy, feature-group index, feature-group strategy, and with
+the residual extension (STAR A.7) a sixth. Readings of what the paper leaves open: spec/star.md 2.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evodevo.operators.classes import LIVClass
+from evodevo.operators.featurizer_spec import PROJECTED
+from evodevo.operators.spec import SHARED_ROLES, OperatorSpec
+
+BackboneGenome = tuple[tuple[int, ...], ...]
+
+MAX_LIVS = 512
+CLASS, FEATURIZER, FEATURIZER_STRATEGY, FEATURE, FEATURE_STRATEGY, RESIDUAL = range(6)
+PLACES = (
+    "LIV class",
+    "featurizer index",
+    "featurizer strategy",
+    "feature-group index",
+    "feature-group strategy",
+    "residual value",
+)
+
+
+@dataclass(frozen=True)
+class SharingOptions:
+    """Which strategies a space offers beyond the paper's.
+
+    Attributes:
+        queries: attention may share queries too (strategies 1 to 8 instead of 1 to 4).
+        partial_featurizers: featurizers may be shared for some groups only.
+    """
+
+    queries: bool = False
+    partial_featurizers: bool = False
+
+    def feature_roles(self, spec: OperatorSpec) -> tuple[str, ...]:
+        """The groups that may be shared, in the order of the bits."""
+        roles = SHARED_ROLES[spec.structure]
+        return roles if self.queries else tuple(role for role in roles if role != "query")
+
+    def feature_strategies(self, spec: OperatorSpec) -> int:
+        """Largest feature-group strategy; 1 is none."""
+        return int(2 ** len(self.feature_roles(spec)))
+
+    def featurizer_strategies(self, spec: OperatorSpec) -> int:
+        """Largest featurizer strategy; 1 is none, 2 is all, 2 + mask is the groups of that mask."""
+        return int(2 ** len(spec.groups)) if self.partial_featurizers else 2
+
+
+def feature_mask(spec: OperatorSpec, strategy: int) -> frozenset[str]:
+    """Groups that a feature-group strategy shares: 1 + the sum of 2^bit (spec/star.md 2.0)."""
+    bits = strategy - 1
+    return frozenset(role for bit, role in enumerate(SHARED_ROLES[spec.structure]) if bits >> bit & 1)
+
+
+def featurizer_mask(spec: OperatorSpec, strategy: int) -> frozenset[str]:
+    """Groups whose weights a featurizer strategy shares."""
+    if strategy == 2:
+        return frozenset(spec.groups)
+    bits = 0 if strategy == 1 else strategy - 2
+    return frozenset(role for bit, role in enumerate(SHARED_ROLES[spec.structure]) if bits >> bit & 1)
+
+
+def feature_strategy(spec: OperatorSpec, roles: frozenset[str]) -> int:
+    """The inverse of ``feature_mask``."""
+    return 1 + sum(1 << bit for bit, role in enumerate(SHARED_ROLES[spec.structure]) if role in roles)
+
+
+def featurizer_strategy(spec: OperatorSpec, roles: frozenset[str]) -> int:
+    """The inverse of ``featurizer_mask``."""
+    if not roles:
+        return 1
+    if roles == frozenset(spec.groups):
+        return 2
+    return 2 + sum(1 << bit for bit, role in enumerate(SHARED_ROLES[spec.structure]) if role in roles)
+
+
+@dataclass(frozen=True)
+class LIVPlan:
+    """One LIV of a backbone, with every connection resolved.
+
+    Attributes:
+        position: place in the backbone, from 0.
+        row: its class.
+        origin: role -> position of the LIV that computes the group's features (its own position if it does).
+        weights: role -> position that names the weights, for the groups that it computes itself.
+        state_owner: name of a state tensor -> position of the LIV that keeps it.
+        residual: position of the earlier LIV whose output is added to its input, or None.
+    """
+
+    position: int
+    row: LIVClass
+    origin: dict[str, int]
+    weights: dict[str, int]
+    state_owner: dict[str, int]
+    residual: int | None
+
+    @property
+    def spec(self) -> OperatorSpec:
+        """The compiled operator."""
+        return self.row.spec
+
+    @property
+    def owned(self) -> frozenset[str]:
+        """Groups that it computes itself."""
+        return frozenset(self.weights)
+
+    @property
+    def reads_input(self) -> bool:
+        """Whether it uses its input at all; one that borrows every projected group does not, and needs no norm."""
+        projected = any(self.spec.groups[role].parametrisation == PROJECTED for role in self.weights)
+        return projected or self.spec.differential == "v2"
+
+
+def plan_backbone(genome: BackboneGenome, classes: dict[int, LIVClass]) -> tuple[LIVPlan, ...]:
+    """Resolve every connection of a valid genome.
+
+    Two LIVs are connected in a group if class and index agree and both masks contain the group; the owner is the
+    earliest. Where features are shared their weights are unused, so they are not named (spec/star.md 2.7, rule 4).
+    """
+    first_feature: dict[tuple[int, int, str], int] = {}
+    first_weights: dict[tuple[int, int, str], int] = {}
+    keepers: dict[tuple[object, ...], int] = {}
+    nearest: dict[int, int] = {}
+    plans = []
+    for position, segment in enumerate(genome):
+        row = classes[segment[CLASS]]
+        spec = row.spec
+        shared = feature_mask(spec, segment[FEATURE_STRATEGY])
+        tied = featurizer_mask(spec, segment[FEATURIZER_STRATEGY])
+        origin, weights = {}, {}
+        for role in spec.groups:
+            origin[role] = position
+            if role in shared:
+                origin[role] = first_feature.setdefault((row.number, segment[FEATURE], role), position)
+            if origin[role] == position:
+                weights[role] = position
+                if role in tied:
+                    weights[role] = first_weights.setdefault((row.number, segment[FEATURIZER], role), position)
+        residual = None
+        if len(segment) > RESIDUAL:
+            residual = nearest.get(segment[RESIDUAL])
+            nearest[segment[RESIDUAL]] = position
+        plans.append(LIVPlan(position, row, origin, weights, _keepers(spec, origin, position, keepers), residual))
+    return tuple(plans)
+
+
+def _keepers(
+    spec: OperatorSpec, origin: dict[str, int], position: int, keepers: dict[tuple[object, ...], int]
+) -> dict[str, int]:
+    """State tensors of LIVs whose determining groups come from the same places are one tensor."""
+    owners: dict[str, int] = {}
+    for name, roles in state_roles(spec).items():
+        # A LIV with an own group among them has a key that nobody before it can have.
+        key = (name, spec.operator, spec.differential, *sorted((role, origin[role]) for role in roles))
+        owners[name] = keepers.setdefault(key, position)
+    return owners
+
+
+def state_roles(spec: OperatorSpec) -> dict[str, frozenset[str]]:
+    """The state tensors that more than one group determines, and these groups."""
+    if spec.structure == "low_rank" and not spec.keeps_scores:
+        return {"matrix": frozenset(["key", "value"])}
+    if spec.structure == "semi_separable":
+        return {"matrix": frozenset(["value", "decay", "write"])}
+    if spec.structure == "toeplitz":
+        return {"inputs": frozenset(["value", "write"]), "modes": frozenset(["value", "write", "filter"])}
+    return {}
+
+
+def connections(plans: tuple[LIVPlan, ...]) -> Iterator[tuple[str, int, int, frozenset[str]]]:
+    """Every arc of a drawing: ("feature" or "featurizer", owner, user, groups)."""
+    for plan in plans:
+        for kind, sources in (("feature", plan.origin), ("featurizer", plan.weights)):
+            for owner in sorted({source for source in sources.values() if source != plan.position}):
+                yield kind, owner, plan.position, frozenset(r for r, source in sources.items() if source == owner)
+
+
+def components(members: list[int], links: Iterator[tuple[int, int]]) -> list[list[int]]:
+    """Connected components of a small graph, each sorted, in the order of their first members."""
+    group = {member: member for member in members}
+
+    def root(member: int) -> int:
+        while group[member] != member:
+            member = group[member]
+        return member
+
+    for a, b in links:
+        low, high = sorted((root(a), root(b)))
+        group[high] = low
+    found: dict[int, list[int]] = {}
+    for member in members:
+        found.setdefault(root(member), []).append(member)
+    return list(found.values())

@@ -1,0 +1,130 @@
+"""A language model from a backbone genome.
+
+Embedding, LIVs with pre-norm residuals, a final norm, a head. Weights of feature groups live once in a bank; LIVs hold
+their keys. Shared features are passed from owner to borrower as tensors of this forward pass.
+
+Legend: B batch, T tokens, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evodevo.backbone.genome import LIVPlan
+from evodevo.backbone.settings import LanguageModelSettings
+from evodevo.backbone.wiring import Wiring
+from evodevo.errors import UsageError
+from evodevo.operators.base import select_rows, used_bytes
+from evodevo.operators.block import Block
+from evodevo.operators.dense import linear
+from evodevo.operators.liv import NORM_EPSILON
+from evodevo.operators.spec import Dimensions
+
+HEAD_STD = 0.02
+
+
+@dataclass
+class State:
+    """What generation keeps: per LIV the tensors that its specification names."""
+
+    livs: list[dict[str, Any]]
+    length: int = 0
+
+    def used_bytes(self) -> int:
+        """Bytes of the written part of every tensor."""
+        return sum(used_bytes(liv) for liv in self.livs)
+
+    def select(self, rows: Tensor) -> State:
+        """A copy with these rows of the batch."""
+        return State([select_rows(liv, rows) for liv in self.livs], self.length)
+
+
+class Backbone(nn.Module):
+    """A causal language model.
+
+    ``checkpointing`` trades time for memory while training: activations inside a LIV are computed again.
+
+    Args:
+        plans: the LIVs with their connections, from ``BackboneSpace.plan``.
+        dims: sizes.
+        settings: vocabulary and head.
+    """
+
+    def __init__(self, plans: tuple[LIVPlan, ...], dims: Dimensions, settings: LanguageModelSettings) -> None:
+        super().__init__()
+        self.plans = plans
+        self.dims = dims
+        self.settings = settings
+        self.embedding = nn.Embedding(settings.vocabulary, dims.width)
+        self.wiring = Wiring(plans, dims)
+        self.bank = nn.ModuleDict()
+        self.blocks = self.wiring.build(self.bank)
+        self.norm = nn.RMSNorm(dims.width, eps=NORM_EPSILON)
+        self.head = None if settings.tied else nn.Linear(dims.width, settings.vocabulary, bias=False)
+        self.checkpointing = False
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Small logits at the start, and outputs scaled so that the residual sum has about unit size at any depth."""
+        with torch.no_grad():
+            self.embedding.weight.normal_(std=HEAD_STD if self.settings.tied else 1.0)
+            if self.head is not None:
+                self.head.weight.normal_(std=HEAD_STD)
+            self.wiring.scale_outputs(self.blocks)
+
+    def _blocks(self) -> list[Block]:
+        return cast("list[Block]", list(self.blocks))
+
+    def forward(self, tokens: Tensor, *, mask: Tensor | None = None, state: State | None = None) -> Tensor:
+        """Logits.
+
+        Args:
+            tokens: (B, T) integers. With a state they continue its sequence; any split gives the same logits.
+            mask: (B, T), true at real tokens; padding stands on the left.
+            state: from ``initial_state``; brought up to date by the call.
+
+        Returns:
+            (B, T, V).
+        """
+        return self.logits(self.hidden(tokens, mask=mask, state=state))
+
+    def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: State | None = None) -> Tensor:
+        """The residual stream after the last LIV, normalised: (B, T, D)."""
+        x: Tensor = self.embedding(tokens)
+        x = self.wiring.run(
+            self.blocks,
+            x,
+            mask=mask,
+            states=None if state is None else state.livs,
+            checkpointing=self.checkpointing,
+        )
+        if state is not None:
+            state.length += tokens.shape[1]
+        normalised: Tensor = self.norm(x)
+        return normalised
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, V)."""
+        return linear(hidden, self.embedding.weight if self.head is None else self.head.weight)
+
+    def loss(self, windows: Tensor) -> Tensor:
+        """Mean cross-entropy in nats of predicting each token of windows (B, T+1) from those before it."""
+        logits = self(windows[:, :-1])
+        precise = torch.promote_types(logits.dtype, torch.float32)
+        return F.cross_entropy(logits.flatten(0, 1).to(precise), windows[:, 1:].flatten())
+
+    def initial_state(self, batch: int, max_length: int = 0) -> State:
+        """The state before the first token; room for ``max_length`` tokens is set aside.
+
+        Raises:
+            UsageError: batch below 1.
+        """
+        if batch < 1:
+            raise UsageError(f"batch is {batch}; it must be at least 1.")
+        weight: Tensor = self.embedding.weight
+        return State([block.initial_state(batch, max_length, weight.dtype, weight.device) for block in self._blocks()])

@@ -1,0 +1,107 @@
+"""``evodevo evolve``: search for architectures."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.look.front import show_front
+from evodevo.cli.options import (
+    DEFAULT_STORE,
+    Assignments,
+    ConfigFile,
+    Events,
+    FailedShare,
+    Generations,
+    StoreFolder,
+    Workers,
+    count_option,
+)
+from evodevo.cli.overrides import overrides
+from evodevo.cli.running import carry_out, store_option
+
+
+class Size(StrEnum):
+    """How much work a recipe is."""
+
+    quick = "quick"
+    full = "full"
+
+
+class Mode(StrEnum):
+    """When children are made."""
+
+    generational = "generational"
+    steady = "steady"
+
+
+def evolve(
+    recipe: Annotated[str, typer.Argument(help="A recipe; see: evodevo recipes")],
+    size: Annotated[Size, typer.Option(help="Minutes on two cores, or the whole thing.")] = Size.quick,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(help="What counts; repeatable, best first: quality, cache, …"),
+    ] = None,
+    population: Annotated[int | None, typer.Option(help="Individuals at a time.")] = None,
+    generations: Generations = None,
+    algorithm: Annotated[str | None, typer.Option(help="nsga2, genetic, firefly, regularized, random.")] = None,
+    mode: Annotated[Mode | None, typer.Option(help="Whole generations, or a child for each free worker.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of every draw.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Your text: a file or a folder (text, jsonl, parquet)."),
+    ] = None,
+    tokens: Annotated[int | None, count_option("Training tokens of each candidate.")] = None,
+    max_parameters: Annotated[int | None, count_option("Larger ones are not trained.")] = None,
+    max_cache_bytes: Annotated[int | None, count_option("Those with more cache are not trained.")] = None,
+    max_failed_share: FailedShare = None,
+    workers: Workers = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    config: ConfigFile = None,
+    set: Assignments = None,
+    json: Events = False,
+) -> None:
+    """Search for architectures: train a population on text, generation by generation, and keep the best trade-offs.
+
+    Settings: those of the recipe, then --config, then --set, then the other options. Ctrl-C stops safely.
+    """
+    flags = {
+        "evaluation.objectives": objective or None,
+        _data_key(recipe): None if data is None else str(data),
+        "evaluation.training.budget.tokens": tokens,
+        "evaluation.training.device": device,
+        "evaluation.max_parameters": max_parameters,
+        "evaluation.max_cache_bytes": max_cache_bytes,
+        "study.population": population,
+        "study.generations": generations,
+        "study.algorithm": algorithm,
+        "study.mode": None if mode is None else mode.value,
+        "study.seed": seed,
+        "study.max_failed_share": max_failed_share,
+        "execution.workers": workers,
+    }
+    changes = overrides(config, set or [], flags)
+    from evodevo import runs
+
+    run = carry_out(
+        lambda listener, begin: runs.evolve(
+            recipe, size=size.value, overrides=changes, store=store, listener=listener, on_start=begin
+        ),
+        store=store,
+        json=json,
+    )
+    with run.archive:
+        if not json:
+            show_front(run)
+            where = store_option(store)
+            output.words(f"next: evodevo pick {run.id}{where}   evodevo report {run.id}{where}")
+
+
+def _data_key(recipe: str) -> str:
+    """Where the settings of a recipe name the user's data."""
+    return "evaluation.language.data" if recipe.startswith("backbone.") else "evaluation.task_settings.data"

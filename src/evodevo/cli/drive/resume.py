@@ -1,0 +1,53 @@
+"""``evodevo resume``: go on with a run."""
+
+from __future__ import annotations
+
+from evodevo.cli.comparing import show_comparison
+from evodevo.cli.look.front import show_front
+from evodevo.cli.options import (
+    DEFAULT_STORE,
+    Assignments,
+    Events,
+    FailedShare,
+    Generations,
+    RunName,
+    StoreFolder,
+    Workers,
+)
+from evodevo.cli.overrides import overrides
+from evodevo.cli.running import carry_out
+
+
+def resume(
+    run: RunName = "last",
+    generations: Generations = None,
+    workers: Workers = None,
+    max_failed_share: FailedShare = None,
+    store: StoreFolder = DEFAULT_STORE,
+    set: Assignments = None,
+    json: Events = False,
+) -> None:
+    """Go on with a run that was interrupted or killed, or make a finished one longer.
+
+    Nothing that was finished is done again. Only budget, workers and retention may change.
+    """
+    flags = {
+        "study.generations": generations,
+        "study.max_failed_share": max_failed_share,
+        "execution.workers": workers,
+    }
+    changes = overrides(None, set or [], flags)
+    from evodevo import runs
+
+    ended = carry_out(
+        lambda listener, begin: runs.resume(run, overrides=changes, store=store, listener=listener, on_start=begin),
+        store=store,
+        json=json,
+    )
+    with ended.archive:
+        if json:
+            return
+        if ended.is_experiment:
+            show_comparison(ended)
+        else:
+            show_front(ended)

@@ -1,0 +1,187 @@
+"""``evodevo train``: the experiment of a recipe, or one individual again, for longer and with several seeds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.comparing import show_comparison
+from evodevo.cli.drive.evolve import Size
+from evodevo.cli.listing import print_individuals, say_seeds
+from evodevo.cli.options import (
+    DEFAULT_STORE,
+    Assignments,
+    ConfigFile,
+    Events,
+    GivenBudget,
+    StoreFolder,
+    Workers,
+    count_option,
+    implied,
+    parse_budget,
+)
+from evodevo.cli.overrides import overrides
+from evodevo.cli.running import carry_out, store_option
+
+if TYPE_CHECKING:
+    from evodevo.runs import Run
+
+
+class Opponents(StrEnum):
+    """Which stand beside the network of a recipe."""
+
+    none = "none"
+    quick = "quick"
+    all = "all"
+
+
+COMMAND = implied("--baselines", Opponents.all.value, [one.value for one in Opponents])
+"""``--baselines`` alone means all of them."""
+
+
+def train(
+    what: Annotated[
+        str, typer.Argument(metavar="RECIPE|INDIVIDUAL", help="A recipe for train, or a beginning of an id.")
+    ],
+    size: Annotated[
+        Size | None, typer.Option(help="Of a recipe: minutes on two cores, or all.  [default: quick]")
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Of a recipe: another task than its own.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Of a recipe: your data, a file or a folder.")] = None,
+    budget: Annotated[
+        GivenBudget | None,
+        typer.Option(
+            parser=parse_budget, metavar="BUDGET", help="Of each training: 10m, 90s, 1000steps, 50Ksamples, 2Tflops."
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None, count_option("Tokens of each training, for example 5M; of networks: samples.")
+    ] = None,
+    steps: Annotated[int | None, count_option("Optimiser steps of each training.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Wall-clock seconds of each training.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Trainings of each kind.  [default: 1, or the recipe's]")] = None,
+    baselines: Annotated[
+        Opponents | None,
+        typer.Option(help="Opponents under the same budget; of an individual all or none; alone it means all."),
+    ] = None,
+    workers: Workers = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    config: ConfigFile = None,
+    set: Assignments = None,
+    json: Events = False,
+) -> None:
+    """Compare the networks of a recipe, or train an individual from scratch; a search trains briefly by design.
+
+    A budget that is not given is that of the recipe or the search. Ctrl-C stops safely; resume goes on from the last
+    checkpoint.
+    """
+    flags: dict[str, Any] = {"execution.workers": workers, "evaluation.training.device": device}
+    limits = _limits(budget, {"tokens": tokens, "steps": steps, "seconds": seconds, "flops": None})
+    from evodevo.runs.recipe import RECIPES
+
+    if what in RECIPES or "." in what:
+        flags |= experiment_flags(limits, task, data, seeds)
+        _compare(what, size or Size.quick, overrides(config, set or [], flags), baselines, store, json)
+        return
+    foreign = {"--size": size, "--task": task, "--data": data, "--config": config}
+    for option, value in foreign.items():
+        if value is not None:
+            raise typer.BadParameter(f"{option} is for a recipe; {what!r} is an individual.")
+    beside = baselines not in (None, Opponents.none)
+    _again(what, limits, 1 if seeds is None else seeds, beside, overrides(None, set or [], flags), store, json)
+
+
+def _limits(budget: GivenBudget | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The whole budget, from ``--budget`` and the options for each of its limits."""
+    if budget is None:
+        return given
+    twice = next((name for name, limit in asdict(budget).items() if limit is not None and given[name] is not None), "")
+    if twice:
+        raise typer.BadParameter(f"--budget and --{twice} say the same; give one of them.")
+    return {name: limit if (of_budget := getattr(budget, name)) is None else of_budget for name, limit in given.items()}
+
+
+def experiment_flags(budget: dict[str, Any], task: str | None, data: Path | None, seeds: int | None) -> dict[str, Any]:
+    """What options of a recipe mean, by dotted settings; None leaves one alone."""
+    return {
+        "evaluation.training.budget": budget if any(budget.values()) else None,
+        "evaluation.task": task,
+        "evaluation.task_settings.data": None if data is None else str(data),
+        "experiment.seeds": seeds,
+    }
+
+
+def _compare(
+    recipe: str, size: Size, changes: dict[str, Any], baselines: Opponents | None, store: Path, json: bool
+) -> None:
+    """The experiment of a recipe."""
+    from evodevo import runs
+
+    run = carry_out(
+        lambda listener, begin: runs.experiment(
+            recipe,
+            size=size.value,
+            baselines=None if baselines is None else baselines.value,
+            overrides=changes,
+            store=store,
+            listener=listener,
+            on_start=begin,
+        ),
+        store=store,
+        json=json,
+    )
+    present(run, store, json)
+
+
+def present(run: Run, store: Path, json: bool) -> None:
+    """What is said when an experiment has ended."""
+    with run.archive:
+        if not json:
+            show_comparison(run)
+            where = store_option(store)
+            output.words(f"next: evodevo report {run.id}{where}   evodevo show {run.id}{where}")
+
+
+def _again(
+    individual: str,
+    budget: dict[str, Any],
+    seeds: int,
+    baselines: bool,
+    changes: dict[str, Any],
+    store: Path,
+    json: bool,
+) -> None:
+    """One individual."""
+    from evodevo import runs
+
+    run = carry_out(
+        lambda listener, begin: runs.train(
+            individual,
+            **budget,
+            seeds=seeds,
+            baselines=baselines,
+            overrides=changes,
+            store=store,
+            listener=listener,
+            on_start=begin,
+        ),
+        store=store,
+        json=json,
+    )
+    with run.archive:
+        if json:
+            return
+        if run.is_experiment:
+            show_comparison(run)
+            return
+        trained = [*run.individuals(), *run.baselines()]
+        print_individuals(trained, run.goals)
+        say_seeds(trained, run.goals)
+        if run.slice.name == "backbone":
+            output.words(f"next: evodevo generate {run.individuals()[0].id}{store_option(store)} --prompt 'def '")

@@ -1,0 +1,47 @@
+"""``evodevo replay``: the edits of a network that grew, made again from their log and compared with what is kept."""
+
+from __future__ import annotations
+
+from evodevo.cli import output
+from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder
+
+
+def replay(individual: IndividualName, store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
+    """Make all edits of a network that grew again, from its log and the weights that the log names.
+
+    Every blob is hashed, every genotype and every newborn's first weights are rebuilt, and the modules in the end are
+    compared with those of the kept network.
+    """
+    from evodevo.growth.replay_run import replay as make_again
+    from evodevo.runs import Archive
+
+    with Archive(store) as archive:
+        found = archive.individual(individual)
+        done = make_again(found)
+        if json:
+            output.document("evodevo.replay/1", {"individual": found.id, **done.to_json()})
+            return
+        output.line(f"{found.id}   {found.title}")
+        output.line(f"started with {', '.join(done.start)}")
+        columns = ("event", "step", "operation", "parents", "module", "parameters", "note")
+        rows = [
+            (
+                one.event,
+                "–" if one.step is None else f"{one.step:,}",
+                one.operation,
+                ", ".join(one.parents) if one.weights and one.parents else "–",
+                one.child or "refused",
+                f"{one.parameters:+,}" if one.parameters else "–",
+                one.note,
+            )
+            for one in done.edits
+        ]
+        if rows:
+            output.table(columns, rows, right=("event", "step", "parameters"))
+        output.line(f"ended with {', '.join(done.modules)}")
+        born = sum(one.weights is not None for one in done.edits)
+        end = ", and lead to the kept network" if done.is_compared else "; no network is kept to compare them with"
+        output.words(
+            f"{done.blobs} blobs are what was written; edits ({len(done.edits)}) and first weights of births ({born}) "
+            f"are made again{end}."
+        )

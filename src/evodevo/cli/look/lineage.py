@@ -1,0 +1,64 @@
+"""``evodevo lineage``: who an individual comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.listing import print_individuals, record
+from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder
+
+if TYPE_CHECKING:
+    from evodevo.runs import Archive, Individual
+    from evodevo.storage import Parent
+
+
+def lineage(
+    individual: IndividualName,
+    depth: Annotated[int | None, typer.Option(min=1, help="Generations of ancestors; all if left out.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it into a file.")] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """List the ancestors of an individual, latest birth first, with what was done at each birth."""
+    from evodevo.runs import Archive
+
+    with Archive(store) as archive:
+        found = archive.individual(individual)
+        arrows = archive.store.lineage(found.id, depth=depth)
+        people = _people(archive, found, arrows)
+        if svg is not None:
+            _draw(people, svg)
+        if json:
+            data = {
+                "individual": found.id,
+                "ancestors": [record(one) for one in people],
+                "arrows": [{"child": one.child_id, "parent": one.parent_id, "role": one.role} for one in arrows],
+            }
+            output.document("evodevo.lineage/1", data)
+            return
+        print_individuals(people, found.run.goals)
+        for one in people:
+            if one.parents:
+                output.line(f"{one.id}  {one.operation} of {' and '.join(one.parents)}")
+
+
+def _people(archive: Archive, individual: Individual, arrows: list[Parent]) -> list[Individual]:
+    """The individual and its ancestors, each once, youngest first; parents may belong to another run."""
+    ids = dict.fromkeys([individual.id, *(arrow.parent_id for arrow in arrows)])
+    people = [archive.individual(identity) for identity in ids]
+    return sorted(people, key=lambda one: one.row.created_seq, reverse=True)
+
+
+def _draw(people: list[Individual], path: Path) -> None:
+    from evodevo.cli.files import write_text
+    from evodevo.report.charts.lineage import LineageNode, lineage_chart
+
+    nodes = [
+        LineageNode(one.id, one.generation, one.parents, one.operation, "failed" if one.reason else "dominated")
+        for one in people
+    ]
+    write_text(path, lineage_chart(nodes, people[0].id))

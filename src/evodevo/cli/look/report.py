@@ -1,0 +1,56 @@
+"""``evodevo report``: one self-contained HTML file on a run or a multitask system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.files import write_text
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+
+if TYPE_CHECKING:
+    from evodevo.runs import Run
+
+
+def report(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SYSTEM", help="Any unique beginning of a run's id, or last; or a multitask system."
+        ),
+    ] = "last",
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to.  [default: report-NAME.html]")
+    ] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Write a run into one HTML file that opens from disk, without a network: front, curves, lineage, drawings.
+
+    Of a system: its graph over time, who leads, what is shared, how it went, and what became of every child.
+    """
+    from evodevo.multitask.report.gather import run_or_system, system_report
+    from evodevo.runs import Archive, Run
+
+    with Archive(store) as archive:
+        found = run_or_system(archive, run)
+        if isinstance(found, Run):
+            about, path = {"run": found.id}, write_report(found, out or Path(f"report-{found.id}.html"))
+        else:
+            about, path = {"system": found.name}, (out or Path(f"report-{found.name}.html")).absolute()
+            write_text(path, system_report(archive, found))
+    if json:
+        output.document("evodevo.report/1", {**about, "file": str(path)})
+    else:
+        output.line(str(path))
+
+
+def write_report(run: Run, path: Path) -> Path:
+    """Write it; gives the absolute path."""
+    from evodevo.backbone.report.gather import report as build
+
+    write_text(path, build(run))
+    return path.absolute()

@@ -1,0 +1,126 @@
+"""``evodevo show``: all that is known of one individual, or the individuals of one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.comparing import comparison_record, show_comparison
+from evodevo.cli.grown import show_history
+from evodevo.cli.listing import goal_records, heading, print_individuals, record, score, strip
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+from evodevo.cli.standing import duration
+
+if TYPE_CHECKING:
+    from evodevo.runs import Individual, Run
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A beginning of the id of an individual or a run.")],
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the architecture into a file.")] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Show an individual: genome, ancestry, scores, cost, why it failed. Or all individuals of a run."""
+    from evodevo.errors import UsageError
+    from evodevo.runs import Archive
+
+    with Archive(store) as archive:
+        if name == "last" or archive.store.find(name).kind == "run":
+            if svg is not None:
+                raise UsageError(f"{name!r} is a run; --svg draws one individual. See: evodevo front {name}")
+            _show_run(archive.run(name), json)
+            return
+        individual = archive.individual(name)
+        if svg is not None:
+            _draw(individual, svg)
+        if json:
+            output.document("evodevo.individual/1", _record(individual))
+        else:
+            _print(individual)
+
+
+def _show_run(run: Run, json: bool) -> None:
+    if json:
+        data = {
+            "run": run.id,
+            "goals": goal_records(run),
+            "settings": run.settings.model_dump(mode="json"),
+            "versions": run.row.versions,
+            "individuals": [record(one) for one in [*run.baselines(), *run.individuals()]],
+        }
+        if run.is_experiment:
+            data["comparison"] = comparison_record(run)
+        output.document("evodevo.run/1", data)
+        return
+    print_individuals([*run.baselines(), *run.individuals()], run.goals)
+    if run.is_experiment:
+        output.line()
+        show_comparison(run)
+        return
+    for one in run.individuals():
+        if one.reason and one.evaluation is not None and one.evaluation.detail:
+            last = one.evaluation.detail.strip().splitlines()[-1]
+            output.words(f"{one.id} {one.reason}: {output.one_line(last, 300)}")
+
+
+def _record(individual: Individual) -> dict[str, Any]:
+    evaluations = [
+        {
+            "fidelity": row.fidelity,
+            "seed": row.seed,
+            "attempt": row.attempt,
+            "state": row.state,
+            "reason": row.reason,
+            "detail": row.detail,
+            "seconds": row.seconds,
+            "scores": {name: score.value for name, score in row.scores.items()},
+            "blobs": row.blobs,
+        }
+        for row in individual.evaluations
+    ]
+    children = [arrow.child_id for arrow in individual.run.archive.store.children(individual.id)]
+    facts = {"words": individual.run.slice.words(individual), "children": children, "facts": individual.fact}
+    return {**record(individual), **facts, "evaluations": evaluations}
+
+
+def _print(individual: Individual) -> None:
+    from evodevo.report.charts.numbers import show as number
+
+    run = individual.run
+    output.line(f"{individual.id}   {strip(individual)}")
+    output.line(f"genome      {individual.title}")
+    for sentence in run.slice.words(individual):
+        output.line(f"            {sentence}")
+    parents = f" of {' and '.join(individual.parents)}" if individual.parents else ""
+    output.line(f"born        {individual.operation}{parents}, run {run.id}, generation {individual.generation}")
+    output.line(f"state       {individual.reason or individual.state}")
+    for goal in run.goals:
+        summary = individual.summary(goal.name)
+        seeds = f"   fresh seeds: {summary.seeds}" if summary is not None and summary.fresh else ""
+        output.line(f"{heading(goal):<27} {score(individual, goal)}{seeds}")
+    cost = individual.fact
+    for name, unit in (
+        ("parameters", "parameters"),
+        ("cache_bytes", "bytes"),
+        ("flops", "flops"),
+        ("tokens", "tokens"),
+    ):
+        if name in cost:
+            output.line(f"{name.replace('_', ' '):<27} {number(cost[name], unit)}")
+    if run.is_experiment:
+        show_history(individual)
+    for row in individual.evaluations:
+        kept = f"   weights {row.blobs['weights'][:12]}" if "weights" in row.blobs else ""
+        output.line(f"evaluation  seed {row.seed}, attempt {row.attempt}: {row.state}, {duration(row.seconds)}{kept}")
+        if row.reason and row.detail:
+            output.line(f"            {row.reason}: {row.detail}")
+
+
+def _draw(individual: Individual, path: Path) -> None:
+    from evodevo.cli.files import write_text
+
+    write_text(path, individual.run.slice.drawing(individual))

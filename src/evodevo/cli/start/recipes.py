@@ -1,0 +1,80 @@
+"""``evodevo recipes``: whole runs, ready to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.drive.evolve import Size
+from evodevo.cli.options import Json
+
+recipes = typer.Typer(help="List the recipes: whole runs, ready to start; show NAME prints the settings of one.")
+
+
+@recipes.callback(invoke_without_command=True)
+def listed(context: typer.Context, json: Json = False) -> None:
+    """List the recipes: whole runs, ready to start; show NAME prints the settings of one."""
+    if context.invoked_subcommand is not None:
+        return
+    from evodevo.runs.recipe import RECIPES
+
+    every = [RECIPES.get(name) for name in RECIPES.names()]
+    if json:
+        rows = [{"name": one.name, "summary": one.summary, "drivers": list(one.drivers)} for one in every]
+        output.document("evodevo.recipes/1", {"recipes": rows})
+        return
+    output.table(("recipe", "for", "what"), [(one.name, ", ".join(one.drivers), one.summary) for one in every])
+
+
+@recipes.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Of the recipe.")],
+    size: Annotated[Size, typer.Option(help="Minutes on two cores, or the whole thing.")] = Size.quick,
+    json: Json = False,
+) -> None:
+    """Print all settings of a recipe, as TOML that --config reads."""
+    from evodevo.runs.recipe import RECIPES, resolve
+
+    recipe = RECIPES.get(name)
+    settings = resolve(name, size=size.value, driver=recipe.drivers[0], overrides={}).model_dump(mode="json")
+    if json:
+        output.document("evodevo.recipe/1", {"name": name, "size": size.value, "settings": settings})
+        return
+    output.line(f"# {name}, size {size.value}: {recipe.summary}")
+    for room, values in settings.items():
+        output.line(f"\n[{room}]")
+        for line in _toml(values):
+            output.line(line)
+
+
+def _toml(values: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    """Dotted keys; TOML has no null, so that what is not set stands as a comment."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _toml(value, f"{above}{_key(key)}.")
+        elif value is None:
+            yield f"# {above}{key} is not set"
+        elif value != {}:
+            yield f"{above}{_key(key)} = {_value(value)}"
+
+
+def _value(value: Any) -> str:
+    """A value on one line; what is not set is left out of a table."""
+    import json
+
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    # JSON's numbers, texts and booleans are TOML's, too.
+    return json.dumps(value)
+
+
+def _key(key: str) -> str:
+    import json
+    import re
+
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)

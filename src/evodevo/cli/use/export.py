@@ -1,0 +1,64 @@
+"""``evodevo export``: a trained path of a system as files that work without evodevo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
+
+
+def export(
+    name: Annotated[
+        str, typer.Argument(metavar="SYSTEM", help="A multitask system: its name, id, or the beginning of one.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder that is missing, empty, or an earlier export.")
+    ],
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="The task to be answered.")] = None,
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="pt2: torch.export, read by PyTorch alone.")] = "pt2",
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Whose path, instead of the task's best.")] = None,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Export the path that answers a task; a fresh process loads it, and it is refused if it answers otherwise."""
+    from evodevo.errors import UsageError
+    from evodevo.multitask.run.export import export_system
+    from evodevo.multitask.run.predict import find_system
+    from evodevo.storage import Store
+
+    with Store.open(store, "ro", create=False) as opened:
+        if find_system(opened, name) is None and _is_of_a_run(opened, name):
+            raise UsageError(
+                f"{name!r} is a run or an individual; only paths of multitask systems are exported so far. Use it with:"
+                f" evodevo generate {name}, or evodevo predict {name}"
+            )
+        done = export_system(opened, name, task, target, to=to, agent=agent)
+    verified = done.verified
+    if json:
+        files = [{"name": one, "sha256": digest} for one, digest in done.files.items()]
+        output.document(
+            "evodevo.export_system/1",
+            {"folder": str(done.folder), "format": to, "files": files, "verified": verified.to_json()},
+        )
+        return
+    output.line(f"written to {done.folder}: {', '.join(done.files)}, manifest.json")
+    output.line(
+        f"verified: a fresh process loads it without evodevo; {verified.samples} probes, largest difference of a logit"
+        f" {verified.difference:.3g}"
+    )
+    output.words(f"how to use it: {done.folder / 'README.md'}")
+
+
+def _is_of_a_run(store: object, name: str) -> bool:
+    from evodevo.errors import NotFoundError, UsageError
+    from evodevo.storage import Store
+
+    assert isinstance(store, Store)
+    try:
+        return name == "last" or bool(store.find(name))
+    except (NotFoundError, UsageError):
+        return False

@@ -1,0 +1,45 @@
+"""``evodevo generate``: let a trained individual write."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder, count_option
+
+MOST_TOKENS = 1_000_000
+
+
+def generate(
+    individual: IndividualName,
+    prompt: Annotated[str, typer.Option(help="What it continues.")],
+    tokens: Annotated[int, count_option("How many to write.")] = 200,
+    temperature: Annotated[float, typer.Option(help="0 takes the most likely token.")] = 0.8,
+    top_k: Annotated[int, typer.Option(help="Only the k most likely; 0 for all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Only the most likely whose probabilities sum to p.")] = 0.95,
+    seed: Annotated[int, typer.Option(help="Equal seeds give equal text.")] = 0,
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Let a trained individual continue a text."""
+    from evodevo.backbone.settings import SamplingSettings
+    from evodevo.errors import UsageError
+    from evodevo.runs import Archive
+    from evodevo.settings import validate
+
+    if not 1 <= tokens <= MOST_TOKENS:
+        raise UsageError(f"--tokens is {tokens}; it must be 1 to {MOST_TOKENS:,}.")
+    if seed < 0:
+        raise UsageError(f"--seed is {seed}; it must be 0 or more.")
+    values = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    sampling = validate(SamplingSettings, values, what="generate")
+    with Archive(store) as archive:
+        found = archive.individual(individual)
+        text = found.generate(prompt, tokens, sampling=sampling, seed=seed)
+        if json:
+            data = {"individual": found.id, "prompt": prompt, "text": text, "seed": seed, **values}
+            output.document("evodevo.generate/1", data)
+        else:
+            output.line(prompt + text)

@@ -1,0 +1,155 @@
+"""``evodevo predict``: what a trained network says about samples of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evodevo.cli import output
+from evodevo.cli.files import write_text
+from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder, parse_given
+
+if TYPE_CHECKING:
+    from evodevo.runs.predict import Prediction
+
+MOST_SHOWN = 20
+"""Rows that are shown where no file is wanted."""
+
+
+def predict(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|INDIVIDUAL|SYSTEM",
+            help="A beginning of an id, or last; of a run its best network. Or a multitask system.",
+        ),
+    ] = "last",
+    given: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", metavar="NAME=VALUE", help="An input of your own: a file, a text or numbers. Of a system FILE."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A table with the columns of the training data. Of a system also a folder of images."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv file for the answers to --data.")
+    ] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="Of a system: the task to be answered.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of a system: whose path, instead of the task's best.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = "cpu",
+    store: StoreFolder = DEFAULT_STORE,
+    json: Json = False,
+) -> None:
+    """Classify samples of your own: classes with probabilities, and which modules or paths counted."""
+    from evodevo.cli.use.predict_system import is_system, predict_system
+    from evodevo.errors import UsageError
+
+    if task is not None or agent is not None or is_system(store, what):
+        predict_system(
+            store, what, task=task, agent=agent, given=given or [], data=data, out=out, device=device, json=json
+        )
+        return
+
+    from evodevo.runs import Archive
+    from evodevo.runs.predict import Predictor, best_trained
+
+    values = parse_given(given or [])
+    if bool(values) == (data is not None):
+        raise UsageError("give a sample with --input NAME=VALUE, or a table with --data FILE; one of both.")
+    if out is not None and (data is None or out.suffix.lower() != ".csv"):
+        raise UsageError(f"--output {out} takes the answers to --data; name a .csv file.")
+    with Archive(store) as archive:
+        predictor = Predictor(best_trained(archive, what), device=device)
+        about = {"run": predictor.individual.run.id, "individual": predictor.individual.id}
+        if data is None:
+            prediction = predictor.sample(values)
+            if json:
+                output.document("evodevo.predict/1", {**about, **prediction.to_json()})
+            else:
+                _show(prediction, predictor.individual.title)
+            return
+        found = list(predictor.rows(data))
+    if out is not None:
+        write_text(out, _csv(found))
+    if json:
+        rows = [] if out is not None else [one.to_json() for one in found]
+        where = None if out is None else str(out.absolute())
+        output.document("evodevo.predict/1", {**about, "count": len(found), "rows": rows, "file": where})
+    elif out is None:
+        _show_rows(found)
+
+
+def _show(prediction: Prediction, title: str) -> None:
+    output.words(title)
+    if prediction.absent:
+        output.words(
+            f"without {', '.join(prediction.absent)}: a token stands in, learned as far as training samples lacked it "
+            "(zoo.modality_dropout makes them)."
+        )
+    for name, answered in prediction.answers.items():
+        output.line(f"{name}: {', '.join(answered.chosen) or 'none'}")
+        ordered = sorted(answered.probabilities.items(), key=lambda one: -one[1])
+        output.table((name, "probability"), [(key, f"{value:.3f}") for key, value in ordered], right=("probability",))
+    if prediction.weights:
+        rows = [
+            (name, f"{weight:.3f}", "yes" if name in prediction.executed else "no")
+            for name, weight in sorted(prediction.weights.items(), key=lambda one: -one[1])
+        ]
+        output.line()
+        output.table(("module", "weight", "run"), rows, right=("weight",))
+
+
+def _show_rows(found: Sequence[Prediction]) -> None:
+    if not found:
+        return
+    names = list(found[0].answers)
+    rows = []
+    for number, one in enumerate(found[:MOST_SHOWN], start=1):
+        heard = max(one.weights, key=lambda name: one.weights[name], default="")
+        told = [f"{', '.join(one.answers[name].chosen) or 'none'} {_certainty(one, name):.2f}" for name in names]
+        rows.append((number, *told, *([heard] if one.weights else [])))
+    output.table(("row", *names, *(["heard most"] if found[0].weights else [])), rows, right=("row",))
+    if len(found) > MOST_SHOWN:
+        output.words(f"{len(found):,} rows in all; --output FILE.csv takes all of them, with every probability.")
+
+
+def _certainty(one: Prediction, name: str) -> float:
+    """The probability of what is chosen; of several labels the lowest, of none that none is right."""
+    answered = one.answers[name]
+    chosen = [answered.probabilities[key] for key in answered.chosen]
+    return min(chosen) if chosen else 1 - max(answered.probabilities.values())
+
+
+def _csv(found: Sequence[Prediction]) -> str:
+    """One line per row of the data, in order."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for number, one in enumerate(found, start=1):
+        cells = dict(_cells(one))
+        if number == 1:
+            writer.writerow(["row", *cells])
+        writer.writerow([number, *cells.values()])
+    return text.getvalue()
+
+
+def _cells(one: Prediction) -> Iterator[tuple[str, Any]]:
+    for name, answered in one.answers.items():
+        yield name, "|".join(answered.chosen)
+        for key, value in answered.probabilities.items():
+            yield f"{name}: {key}", f"{value:.6f}"
+    yield "missing", "|".join(one.absent)
+    for name, weight in one.weights.items():
+        yield f"module {name}", f"{weight:.6f}"

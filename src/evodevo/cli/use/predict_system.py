@@ -1,0 +1,163 @@
+"""``evodevo predict SYSTEM --task NAME``: what the best path of a multitask system says about samples of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evodevo.cli import output
+from evodevo.cli.files import write_text
+
+if TYPE_CHECKING:
+    from evodevo.multitask.run.predict import SystemAnswer, SystemAnswerer
+    from evodevo.multitask.run.samples import Sample, SampleReader
+
+MOST_SHOWN = 20
+"""Samples that are shown where no file is wanted."""
+MOST_CLASSES = 10
+"""Classes of one sample that are shown, the likeliest first."""
+
+
+def is_system(folder: Path, name: str) -> bool:
+    """Whether a word names a system of a store, and not a run or an individual."""
+    from evodevo.multitask.run.predict import find_system
+    from evodevo.storage import Store
+
+    with Store.open(folder, "ro", create=False) as store:
+        return find_system(store, name) is not None
+
+
+def predict_system(
+    folder: Path,
+    name: str,
+    *,
+    task: str | None,
+    agent: str | None,
+    given: Sequence[str],
+    data: Path | None,
+    out: Path | None,
+    device: str,
+    json: bool,
+) -> None:
+    """Answer, and print or write.
+
+    Args:
+        folder: of the store.
+        name: of the system.
+        task: its name; None is refused, with the tasks that there are.
+        agent: instead of the best one.
+        given: samples, each as ``FILE``, a text, or ``NAME=VALUE``.
+        data: instead of ``given``: a folder of images, or a .csv file.
+        out: a .csv file for the answers.
+        device: where to compute.
+        json: one document instead of tables.
+    """
+    from evodevo.errors import UsageError
+    from evodevo.multitask.run.predict import open_answerer
+    from evodevo.storage import Store
+
+    if task is not None and bool(given) == (data is not None):
+        raise UsageError("give samples with --input FILE, repeatable, or a folder or table with --data; one of both.")
+    if out is not None and out.suffix.lower() != ".csv":
+        raise UsageError(f"--output {out} takes the answers as a table; name a .csv file.")
+    with Store.open(folder, "ro", create=False) as store:
+        answerer = open_answerer(store, name, task, agent, device)
+        named = list(answerer.samples.rows(data)) if data is not None else _given(given, answerer.samples)
+        answers = answerer.predict([sample for _, sample in named])
+        names = [one for one, _ in named]
+        if out is not None:
+            write_text(out, _csv(names, answers))
+        if json:
+            _document(answerer, names, answers, out)
+        elif out is None:
+            _show(answerer, names, answers)
+
+
+def _given(given: Sequence[str], reader: SampleReader) -> list[tuple[str, Sample]]:
+    """(name, sample) of what stands after ``--input``: each a sample, or where a sample has several inputs all one."""
+    from evodevo.cli.options import parse_given
+
+    if reader.only is None:
+        return [("1", parse_given(list(given)))]
+    begin = f"{reader.only.name}="
+    values = [one.removeprefix(begin) for one in given]
+    return [
+        (one if reader.only.modality == "image" else str(number), one) for number, one in enumerate(values, start=1)
+    ]
+
+
+def _document(
+    answerer: SystemAnswerer, names: Sequence[str], answers: Sequence[SystemAnswer], out: Path | None
+) -> None:
+    rows = (
+        [] if out is not None else [{"sample": one, **said.to_json()} for one, said in zip(names, answers, strict=True)]
+    )
+    about: dict[str, Any] = {
+        "system": answerer.system.row.name,
+        "task": answerer.task,
+        "agent": answerer.agent,
+        "path": answerer.known.path.id,
+        "validation": answerer.known.quality,
+        "classes": list(answerer.classes),
+        "named": answerer.named,
+    }
+    where = None if out is None else str(out.absolute())
+    output.document("evodevo.predict_system/1", {**about, "count": len(answers), "rows": rows, "file": where})
+
+
+def _show(answerer: SystemAnswerer, names: Sequence[str], answers: Sequence[SystemAnswer]) -> None:
+    quality = answerer.known.quality
+    known = "" if quality is None else f", validation accuracy {quality:.4f}"
+    output.words(f"{answerer.system.row.name}: task {answerer.task}, path {answerer.known.path.id}{known}")
+    if not answerer.named:
+        output.words("classes are called by their numbers: nobody recorded their names, and the data are gone.")
+    if len(answers) == 1:
+        _show_one(answers[0])
+        return
+    rows = [
+        (name, one.chosen, f"{one.probabilities[one.chosen]:.3f}", *([_told(one)] if one.paths else []))
+        for name, one in zip(names[:MOST_SHOWN], answers, strict=False)
+    ]
+    heard = ["paths asked"] if answers and answers[0].paths else []
+    output.table(("sample", "class", "probability", *heard), rows, right=("probability",))
+    if len(answers) > MOST_SHOWN:
+        output.words(f"{len(answers):,} samples in all; --output FILE.csv takes all of them, with every probability.")
+
+
+def _show_one(answer: SystemAnswer) -> None:
+    output.line(answer.chosen)
+    ordered = sorted(answer.probabilities.items(), key=lambda one: -one[1])
+    rows = [(name, f"{value:.3f}") for name, value in ordered[:MOST_CLASSES]]
+    output.table(("class", "probability"), rows, right=("probability",))
+    if len(ordered) > MOST_CLASSES:
+        output.words(f"{len(ordered) - MOST_CLASSES:,} more classes; --json has all of them.")
+    if answer.paths:
+        output.line()
+        inside = [
+            (one.path, "-" if one.weight is None else f"{one.weight:.3f}", "yes" if one.run else "no")
+            for one in answer.paths
+        ]
+        output.table(("path", "weight", "asked"), inside, right=("weight",))
+
+
+def _told(answer: SystemAnswer) -> str:
+    """The paths that were asked, each with its weight."""
+    asked = (one for one in answer.paths if one.run)
+    return " ".join(one.path if one.weight is None else f"{one.path}={one.weight:.2f}" for one in asked)
+
+
+def _csv(names: Sequence[str], answers: Iterable[SystemAnswer]) -> str:
+    """One line per sample, in order."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for number, (name, one) in enumerate(zip(names, answers, strict=True)):
+        if number == 0:
+            paths = [f"path {heard.path}" for heard in one.paths]
+            writer.writerow(["sample", "class", *(f"p {label}" for label in one.probabilities), *paths])
+        weights = ["" if heard.weight is None else f"{heard.weight:.6f}" for heard in one.paths]
+        writer.writerow([name, one.chosen, *(f"{value:.6f}" for value in one.probabilities.values()), *weights])
+    return text.getvalue()

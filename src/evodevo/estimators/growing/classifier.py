@@ -1,0 +1,191 @@
+"""A zoo that grows while it trains, as a scikit-learn classifier (Architect Thyself 3.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from evodevo.estimators.classifier import Classifier, Lesson
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.settings import validate
+
+if TYPE_CHECKING:
+    from evodevo.estimators.growth_record import GrowthRecord
+    from evodevo.growth.edits import Replayed
+
+
+class GrowingClassifier(Classifier):
+    """A classifier whose modules come and go while it trains.
+
+    It begins with some modules. At events a strategist looks at what each is worth, on samples that are neither trained
+    on nor used to choose weights, and prunes, grows, spawns or hybridises modules. ``X`` and ``y`` are as for
+    ``ZooClassifier``.
+
+    Args:
+        width, learning_rate, batch_size, validation_fraction, text_length, dropout, device, random_state: as for
+            ``ZooClassifier``.
+        modules: of the start; see ``ZooClassifier``.
+        strategist: who decides: ``fixed``, ``random``, ``heuristic``, ``reinforce``, ``ppo``, ``meta_gradient``,
+            ``reinforce_meta``.
+        events: how many, or any of ``EventSettings`` (``{"count": 4, "warm": 0.1}``); None is what ``growth`` says.
+        growth: any other of ``spaces.zoo_growth.GrowthSettings``, as plain data: ``{"birth": {"most": 12}}``.
+        epochs: of training.
+        budget: instead of epochs, any of ``training.settings.Budget``: ``{"steps": 500}``, ``{"flops": 2e12}``,
+            ``{"seconds": 60}``; the first that is reached ends the training. With seconds a fit cannot be repeated
+            exactly.
+        architecture_fraction: of the samples (of the groups), which growth alone sees. Below 20 samples, and with
+            fewer than three groups, it looks at training samples.
+        patience: points of the validation curve (epochs, or fiftieths of a budget) without improvement after which
+            training stops, but never before the last event and the warm-up that it begins. None trains to the end.
+        verbose: above 0 prints a line for each tenth of the training and for each event.
+
+    Attributes:
+        classes_, n_features_in_, network_: as of ``ZooClassifier``.
+        modules_: ids of the modules in the end.
+        zoo_: ``ZooStructure`` in the end: the modules' genotypes, their parents, the event of their birth.
+        history_: the events as plain data: ``timeline``, ``edits``, ``rewards``, ``decisions``, ``differing``, and more
+            that ``docs/growth.md`` lists.
+        n_events_, n_births_, n_hybrids_, n_prunings_, n_refused_: how many there were; hybrids are births too.
+        curve_: points of the validation curve.
+        metric_: what chose the weights: ``auc``, ``accuracy``, ``loss``, or ``none``.
+        best_step_, n_steps_: step of these weights, and steps that were trained.
+    """
+
+    kept_format = "evodevo.growing_classifier/1"
+    kept_facts = ("metric_", "best_step_", "n_steps_", "curve_", "history_")
+
+    def __init__(
+        self,
+        *,
+        width: int = 64,
+        modules: str | Sequence[str] | Sequence[ZooModule] = "start",
+        strategist: str = "ppo",
+        events: int | Mapping[str, Any] | None = None,
+        growth: Mapping[str, Any] | None = None,
+        epochs: int = 60,
+        budget: Mapping[str, float] | None = None,
+        learning_rate: float = 2e-3,
+        batch_size: int = 32,
+        validation_fraction: float = 0.1,
+        architecture_fraction: float = 0.2,
+        patience: int | None = None,
+        text_length: int = 64,
+        dropout: float = 0.1,
+        device: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.width = width
+        self.modules = modules
+        self.strategist = strategist
+        self.events = events
+        self.growth = growth
+        self.epochs = epochs
+        self.budget = budget
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.validation_fraction = validation_fraction
+        self.architecture_fraction = architecture_fraction
+        self.patience = patience
+        self.text_length = text_length
+        self.dropout = dropout
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def report(self) -> str:
+        """The history of the zoo, a line for each edit, as text."""
+        from evodevo.estimators.growth_record import told
+
+        check_is_fitted(self)
+        return told(self.history_, self.modules_)
+
+    def replay(self) -> Replayed:
+        """Rebuild every genotype, and the weights with which every newborn began, from the log of the edits.
+
+        Returns:
+            ``modules``, which are those of ``zoo_``, and ``newborns``: id -> first weights.
+
+        Raises:
+            DataError: the log does not fit to itself, to its weights, or to the zoo.
+        """
+        check_is_fitted(self)
+        return self._record.replay(self.zoo_)
+
+    @property
+    def zoo_(self) -> ZooStructure:
+        """See the class."""
+        check_is_fitted(self)
+        return self.network_.structure
+
+    @property
+    def n_events_(self) -> int:
+        """See the class."""
+        check_is_fitted(self)
+        return len(self.history_["timeline"])
+
+    @property
+    def n_births_(self) -> int:
+        """See the class."""
+        return self._edits("grow", "spawn", "hybridise")
+
+    @property
+    def n_hybrids_(self) -> int:
+        """See the class."""
+        return self._edits("hybridise")
+
+    @property
+    def n_prunings_(self) -> int:
+        """See the class."""
+        return self._edits("prune")
+
+    @property
+    def n_refused_(self) -> int:
+        """See the class."""
+        check_is_fitted(self)
+        return sum(one["module"] is None for one in self.history_["edits"])
+
+    def _edits(self, *operations: str) -> int:
+        check_is_fitted(self)
+        done = [one for one in self.history_["edits"] if one["module"] is not None]
+        return sum(one["action"]["operation"] in operations for one in done)
+
+    def _train(self, lesson: Lesson) -> None:
+        from evodevo.estimators.fitting import divided
+        from evodevo.estimators.growing.fit import grow
+        from evodevo.estimators.growing.plan import GrowingPlan, growth_settings
+        from evodevo.estimators.growth_record import GrowthRecord
+
+        places = divided(lesson.answers, lesson.groups, self.validation_fraction, self.architecture_fraction)
+        values = {
+            "epochs": self.epochs,
+            "budget": None if self.budget is None else dict(self.budget),
+            "learning_rate": self.learning_rate,
+            "batch_size": self.batch_size,
+            "patience": self.patience,
+            "device": self.device,
+            "verbose": bool(self.verbose),
+            "watched": bool(len(places["validation"])),
+        }
+        plan = validate(GrowingPlan, values, what="GrowingClassifier")
+        task = lesson.task({split: rows if len(rows) else places["train"] for split, rows in places.items()})
+        settings = growth_settings(self.strategist, self.events, self.growth)
+        grown = grow(self._structure(lesson.seed), task, settings, plan, lesson.seed)
+        self._take(lesson.reading, lesson.targets, grown.network)
+        self.history_ = grown.facts
+        self.curve_ = grown.curve
+        self.metric_ = grown.metric
+        self.best_step_ = grown.best_step
+        self.n_steps_ = grown.steps
+        self._record: GrowthRecord = GrowthRecord(grown.log, grown.parents, grown.memory)
+
+    def _more_files(self) -> dict[str, bytes]:
+        return self._record.files()
+
+    def _take_files(self, files: Mapping[str, bytes]) -> None:
+        from evodevo.estimators.growth_record import GrowthRecord
+
+        self._record = GrowthRecord.of_files(files)

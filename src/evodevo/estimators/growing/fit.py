@@ -1,0 +1,149 @@
+"""Training of a zoo that grows, in this process: the procedure ``grow`` on samples in memory."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from evodevo.errors import UsageError
+from evodevo.estimators.fitting import check_result
+from evodevo.estimators.growing.plan import GrowingPlan, check, evaluation_settings
+from evodevo.experiments.flop_counter import look_at_step
+from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trials import Arm
+from evodevo.growth.procedure import train_grow
+from evodevo.growth.procedure_settings import check_events
+from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.training.precision import decide
+from evodevo.training.settings import Budget
+
+
+@dataclass(frozen=True)
+class Grown:
+    """What came of it.
+
+    Attributes:
+        network: on the CPU, in evaluation mode.
+        facts: ``growth`` of the procedure, plain data.
+        log: the edits, format ``evodevo.edits/1``.
+        parents: digest -> weights that the log names.
+        memory: what the edits were worth.
+        metric: what chose the weights: ``auc``, ``accuracy``, ``loss``, or ``none``.
+        best_step, steps: at which these weights stood, and of the whole training.
+        curve: points with ``step``, ``loss`` and the metric, on validation samples; none without such samples.
+    """
+
+    network: ModuleZoo
+    facts: dict[str, Any]
+    log: bytes
+    parents: dict[str, bytes]
+    memory: bytes
+    metric: str
+    best_step: int
+    steps: int
+    curve: list[dict[str, float]]
+
+
+def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, plan: GrowingPlan, seed: int) -> Grown:
+    """Train a zoo from scratch while it grows.
+
+    Args:
+        structure: of the zoo at the start.
+        task: with the splits ``train``, ``architecture`` (all that growth sees) and ``validation``.
+        growth, plan: how.
+        seed: of everything that is drawn.
+
+    Raises:
+        UsageError: a parameter that cannot be, a budget in which no event fits, a zoo over a cap, a lost loss.
+    """
+    settings = evaluation_settings(task, growth, plan)
+    check(structure, settings.training, growth, plan, task.count("train"))
+    arm = Arm(
+        name="zoo",
+        role="zoo",
+        network=ModuleZooNetwork(structure=structure),
+        learning_rate=settings.training.optimizer.learning_rate,
+        procedure="grow",
+        options=growth.model_dump(mode="json"),
+    )
+    report = _Telling() if plan.verbose else _silent
+    # The folder is for what several trainings share: a zoo of built-in extractors makes nothing of that kind.
+    bench = Bench(arm, settings, task, seed, decide(plan.device), None, report, None, Path())
+    _check_flops(bench, growth)
+    trained = train_grow(bench, arm.options)
+    check_result(trained.result)
+    network = trained.network
+    assert isinstance(network, ModuleZoo), "that is what was asked for"
+    facts = dict(trained.extra["growth"])
+    if growth.events.count and not facts["timeline"]:
+        words = "the budget ended before the first event, so that nothing could grow; give more."
+        warnings.warn(words, ConvergenceWarning, stacklevel=5)
+    chosen = bench.selections[-1] if bench.selections else None
+    return Grown(
+        network=network.to("cpu").eval(),
+        facts=facts,
+        log=trained.blobs["edits"],
+        parents={
+            name.removeprefix("parents/"): one for name, one in trained.blobs.items() if name.startswith("parents/")
+        },
+        memory=trained.blobs["edit_memory"],
+        metric="none" if chosen is None else chosen["metric"],
+        best_step=trained.result.steps if chosen is None else chosen["step"],
+        steps=trained.result.steps,
+        curve=[] if chosen is None else _curve(bench.series, chosen["metric"]),
+    )
+
+
+def _check_flops(bench: Bench, growth: GrowthSettings) -> None:
+    """Say before anything is trained that a budget of FLOPs allows no event: a step of this network is counted."""
+    budget, size = bench.training.budget, bench.training.batch_size
+    if budget.flops is None:
+        return
+    batch = bench.precision.place(bench.task.fetch("train", np.arange(size)))
+    assert isinstance(batch, dict), "the batch is a mapping"
+    steps = int(budget.flops / look_at_step(bench.build(), batch).flops)
+    if not steps:
+        raise UsageError(f"a budget of {budget.flops:.3g} FLOPs is less than one step. Give more, or a smaller batch.")
+    try:
+        check_events(bench.training.model_copy(update={"budget": Budget(steps=steps)}), growth)
+    except UsageError as error:
+        raise UsageError(f"the budget holds about {steps} steps. {error}") from None
+
+
+def _curve(series: Mapping[str, list[tuple[float, float]]], metric: str) -> list[dict[str, float]]:
+    points: dict[float, dict[str, float]] = {}
+    for name in dict.fromkeys(("loss", metric)):
+        for step, value in series.get(f"validation_{name}", ()):
+            points.setdefault(step, {"step": step})[name] = value
+    return list(points.values())
+
+
+def _silent(message: Mapping[str, Any]) -> None:
+    """Nobody asked."""
+
+
+class _Telling:
+    """Prints how it goes: each tenth of the budget, and each event."""
+
+    def __init__(self) -> None:
+        self._next = 0.1
+
+    def __call__(self, message: Mapping[str, Any]) -> None:
+        if "growth" in message:
+            event = message["growth"]
+            changes = [f"{name} {', '.join(event[name])}" for name in ("born", "gone") if event.get(name)]
+            print(f"event {event.get('event')}: {'; '.join(changes) or 'nobody comes or goes'}")
+        elif message.get("share", 0.0) >= self._next:
+            print(f"step {message['step']}, {message['share']:.0%} of the budget: loss {message['loss']:.4f}")
+            self._next = (math.floor(message["share"] * 10) + 1) / 10

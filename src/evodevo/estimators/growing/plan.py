@@ -1,0 +1,124 @@
+"""What the parameters of ``GrowingClassifier`` mean: settings of the growth, of the training, of what is selected."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from evodevo.errors import UsageError
+from evodevo.estimators.fitting import has_auc, positive
+from evodevo.estimators.targets import ANSWER
+from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
+from evodevo.growth.procedure_settings import check_events, check_zoo
+from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.settings import Settings, merge, validate
+from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.training.settings import Budget, TrainingSettings
+
+MOST_POINTS = 256
+"""Of a validation curve."""
+POINTS = 50
+"""Where epochs do not say how many."""
+
+
+class GrowingPlan(Settings):
+    """How a classifier grows; the parameters of ``GrowingClassifier`` by the same names.
+
+    Attributes:
+        watched: the split ``validation`` holds samples of its own; else the last weights are kept.
+    """
+
+    epochs: int
+    budget: dict[str, float | int] | None
+    learning_rate: float
+    batch_size: int
+    patience: int | None
+    device: str
+    verbose: bool
+    watched: bool
+
+
+def growth_settings(
+    strategist: str, events: int | Mapping[str, Any] | None, growth: Mapping[str, Any] | None
+) -> GrowthSettings:
+    """The settings of the growth.
+
+    Raises:
+        UsageError: a setting that does not exist, a wrong value, or one that is said twice.
+    """
+    values = dict(growth or {})
+    if "strategist" in values:
+        raise UsageError("growth holds 'strategist'; say it by the parameter strategist alone.")
+    if "edit_memory" in values:
+        raise UsageError("growth holds 'edit_memory', which names a blob of a store; a classifier has none.")
+    if events is not None:
+        if "events" in values:
+            raise UsageError("growth holds 'events'; say them there or by the parameter events, not both.")
+        values["events"] = dict(events) if isinstance(events, Mapping) else {"count": events}
+    return validate(GrowthSettings, merge(values, {"strategist": strategist}), what="GrowingClassifier")
+
+
+def evaluation_settings(task: InMemoryTask, growth: GrowthSettings, plan: GrowingPlan) -> NetworkEvaluationSettings:
+    """How the zoo is trained, and which weights are kept.
+
+    Raises:
+        UsageError: a parameter that cannot be.
+    """
+    count = task.count("train")
+    size = min(positive("batch_size", plan.batch_size), count)
+    if plan.budget is None:
+        points = min(positive("epochs", plan.epochs), MOST_POINTS)
+        budget: dict[str, Any] = {"steps": plan.epochs * math.ceil(count / size)}
+    else:
+        points = POINTS
+        budget = validate(Budget, plan.budget, what="the budget of GrowingClassifier").model_dump(mode="json")
+    values = {
+        "budget": budget,
+        "optimizer": {"learning_rate": plan.learning_rate},
+        "batch_size": size,
+        "device": plan.device,
+        "report_every": 1,  # a point of the curve comes with a report
+    }
+    return NetworkEvaluationSettings(
+        task=task.name,
+        training=validate(TrainingSettings, values, what="GrowingClassifier"),
+        curve_points=points if plan.watched else 1,
+        curve_samples=task.count("validation") if plan.watched else 1,
+        select=_selection(task, growth, plan.patience) if plan.watched else None,
+        trace_samples=0,
+    )
+
+
+def check(
+    structure: ZooStructure, training: TrainingSettings, growth: GrowthSettings, plan: GrowingPlan, samples: int
+) -> None:
+    """Refuse what cannot be before anything is built.
+
+    Raises:
+        UsageError: a zoo that is too large to begin with, or a budget in which no event fits.
+    """
+    check_zoo(structure, growth)
+    try:
+        check_events(training, growth)
+    except UsageError as error:
+        if plan.budget is not None:
+            raise
+        steps = math.ceil(samples / training.batch_size)
+        words = f"Here an epoch has {steps} {'step' if steps == 1 else 'steps'}, and epochs is {plan.epochs}."
+        raise UsageError(f"{error} {words}") from None
+
+
+def _selection(task: InMemoryTask, growth: GrowthSettings, patience: int | None) -> Selection:
+    """The best weights; patience ends nothing while something grows."""
+    if patience is not None:
+        positive("patience", patience)
+    events = growth.events
+    least = min(events.last + events.warm, 1.0) if events.count else 0.0
+    targets = task.fetch("validation", np.arange(task.count("validation")))[f"{ANSWER}/target"]
+    metric = "auc" if has_auc(task.outputs[0], targets) else "loss"
+    values = {"metric": metric, "patience": patience, "min_share": least}
+    return validate(Selection, values, what="GrowingClassifier")

@@ -1,0 +1,154 @@
+"""The best weights of a training, by a metric on validation samples, and when to stop looking for better ones."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor, nn
+
+from evodevo.errors import UnsafeFileError
+from evodevo.experiments.measure import Measured
+from evodevo.experiments.settings import Selection
+from evodevo.experiments.trainer_state import Standing
+from evodevo.training.checkpoints import BlobStore
+
+LOWER_IS_BETTER = frozenset({"loss"})
+
+
+def value_of(measured: Measured, metric: str) -> float:
+    """The number that is compared; NaN where it is not defined."""
+    if metric in ("accuracy", "loss"):
+        return float(getattr(measured, metric))
+    return measured.metric(metric)
+
+
+def settle(measured: Measured, wanted: str) -> tuple[str, str]:
+    """The metric that can be compared on these samples, and why it is not the one that is wanted."""
+    for metric in dict.fromkeys((wanted, "accuracy", "loss")):
+        if math.isfinite(value_of(measured, metric)):
+            why = measured.why(wanted) if wanted not in ("accuracy", "loss") else "it is not finite"
+            return metric, "" if metric == wanted else f"{wanted} is not defined ({why})"
+    return wanted, ""
+
+
+class BestWeights:
+    """What was best so far, with its weights.
+
+    Args:
+        selection: how.
+        standing: of this stage before an interruption.
+        pool: where its weights lie; None has none.
+
+    Raises:
+        NotFoundError, StoreDamagedError, UnsafeFileError: the weights are not what was kept.
+    """
+
+    def __init__(self, selection: Selection, standing: Standing | None = None, pool: BlobStore | None = None) -> None:
+        self.selection = selection
+        self.standing = standing
+        self._weights: dict[str, Tensor] | None = None
+        self._kept_as = None if standing is None else standing.weights
+        if self._kept_as is not None and pool is not None:
+            self._weights = _read(pool.get(self._kept_as))
+
+    def look(self, measured: Measured, network: nn.Module, step: int, share: float) -> float:
+        """Compare a measurement after so many steps of the stage; returns the compared value.
+
+        A network in which somebody is still being born is never the best one, nor is patience lost with it: grown up,
+        it would not answer as it was measured.
+        """
+        if self.standing is None:
+            metric, instead = settle(measured, self.selection.metric)
+            self.standing = Standing(metric=metric, instead=instead)
+        standing = self.standing
+        value = value_of(measured, standing.metric)
+        if any(factor < 1 for factor in getattr(network, "births", {}).values()):
+            return value
+        loss = measured.loss if math.isfinite(measured.loss) else math.inf
+        if self._is_better(value, loss):
+            changes = {
+                "best": value,
+                "loss": None if math.isinf(loss) else loss,
+                "step": step,
+                "since": 0,
+                "weights": None,
+            }
+            self._weights, self._kept_as = _changing(network), None
+        else:
+            changes = {"since": standing.since + 1}
+        self.standing = standing = standing.model_copy(update=changes)
+        patience = self.selection.patience
+        if patience is not None and standing.since >= patience and self.selection.min_share <= share < 1:
+            self.standing = standing.model_copy(update={"stopped": step})
+        return value
+
+    @property
+    def enough(self) -> bool:
+        """Whether the stage should stop."""
+        return self.standing is not None and self.standing.stopped is not None
+
+    def fits(self, network: nn.Module) -> bool:
+        """Whether the best weights, where there are any, could be given to this network."""
+        if self._weights is None:
+            return True
+        return {name: one.shape for name, one in self._weights.items()} == _shapes(network)
+
+    def keep(self, pool: BlobStore) -> str | None:
+        """Put the weights into a pool, where that has not been done; returns their digest."""
+        if self.standing is None or self._weights is None:
+            return None
+        if self._kept_as is None:
+            self._kept_as = pool.put_bytes(save_tensors(self._weights))
+            self.standing = self.standing.model_copy(update={"weights": self._kept_as})
+        return self._kept_as
+
+    @torch.no_grad()
+    def restore(self, network: nn.Module) -> None:
+        """Give the network its best weights; where nothing was measured, it stays.
+
+        Raises:
+            UnsafeFileError: they belong to another network.
+        """
+        if self._weights is None:
+            return
+        state = network.state_dict()
+        for name, tensor in self._weights.items():
+            if name not in state or state[name].shape != tensor.shape or state[name].dtype != tensor.dtype:
+                raise UnsafeFileError(f"the best weights have {name!r}, which does not fit the network.")
+        for name, tensor in self._weights.items():
+            state[name].copy_(tensor)
+
+    def _is_better(self, value: float, loss: float) -> bool:
+        """Few samples, or easy ones, often have equal values; then the loss decides."""
+        assert self.standing is not None, "looked at"
+        if not math.isfinite(value):
+            return False
+        best = self.standing.best
+        if best is None:
+            return True
+        if value == best:
+            return loss < (math.inf if self.standing.loss is None else self.standing.loss)
+        return value < best if self.standing.metric in LOWER_IS_BETTER else value > best
+
+
+def _changing(network: nn.Module) -> dict[str, Tensor]:
+    """Copies, on the CPU, of everything that training may change: what is frozen stays what it is."""
+    state = network.state_dict()
+    return {name: state[name].detach().to("cpu", copy=True).contiguous() for name in _shapes(network)}
+
+
+def _shapes(network: nn.Module) -> dict[str, torch.Size]:
+    frozen = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
+    return {name: tensor.shape for name, tensor in network.state_dict().items() if name not in frozen}
+
+
+def _read(data: bytes) -> dict[str, Tensor]:
+    try:
+        found: dict[str, Tensor] = load_tensors(data)
+    except SafetensorError as error:
+        raise UnsafeFileError(f"not the best weights of a training: {error}") from None
+    return found

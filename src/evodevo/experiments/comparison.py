@@ -1,0 +1,302 @@
+"""From the trainings of an experiment to one row per arm: what a table and a report show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, stdev
+from typing import Any
+
+from evodevo.errors import UnsafeFileError
+from evodevo.experiments.correct_bits import unpack
+from evodevo.experiments.curves import Points, accuracy_at, mean_curves
+from evodevo.experiments.paired import Difference, Numbers, paired_difference
+from evodevo.experiments.remarks import HEADLINES, remarks
+from evodevo.experiments.trials import Arm
+from evodevo.runs.archive import Individual, Run
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A number over seeds: mean, standard deviation (0 for one seed), lowest, highest, and how many."""
+
+    mean: float
+    deviation: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Spread | None:
+        """Of those that are there; None where none is."""
+        known = [float(value) for value in values if value is not None and math.isfinite(value)]
+        if not known:
+            return None
+        return cls(fmean(known), stdev(known) if len(known) > 1 else 0.0, min(known), max(known), len(known))
+
+    def to_json(self) -> dict[str, float]:
+        """The fields by name."""
+        return {"mean": self.mean, "deviation": self.deviation, "low": self.low, "high": self.high, "seeds": self.count}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One arm in one cell, at the learning rate that was best on validation data.
+
+    Attributes:
+        name, role, cell: of the arm.
+        learning_rate: the chosen one.
+        rates: learning rate -> validation accuracy, of all that were tried.
+        trainings: the individuals of the chosen rate that have finished.
+        missing: trainings of any rate that failed or have not finished, with their reasons.
+        validation, test: accuracy (see ``Measured.accuracy``).
+        train: likewise on samples that were trained on, where that was measured.
+        metrics: "output metric" -> test value.
+        groups: group -> value -> test accuracy.
+        probes: name -> validation accuracy and executed FLOPs of the trained network under other circumstances.
+        inside: what is seen inside the trained network (``evaluation.inside``).
+        parameters, executed_flops: of the network, of an answer to one sample.
+        steps, epochs, training_flops, training_seconds: of the whole training.
+        peak_memory_bytes: the most that a whole evaluation held, of the device or the process.
+        difference: of the test samples answered rightly, to the reference on the same samples and seeds.
+        remarks: what trainings have to say in words.
+        curves: name -> mean points over seeds: loss and error over steps, over FLOPs, over seconds.
+        at: "steps", "flops", "seconds" -> validation accuracy when the common budget is used up.
+    """
+
+    name: str
+    role: str
+    cell: Mapping[str, str | float]
+    learning_rate: float
+    rates: Mapping[float, float]
+    trainings: tuple[Individual, ...]
+    missing: tuple[str, ...]
+    validation: Spread | None = None
+    test: Spread | None = None
+    train: Spread | None = None
+    metrics: Mapping[str, Spread] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, Spread]] = field(default_factory=dict)
+    probes: Mapping[str, tuple[Spread | None, Spread | None]] = field(default_factory=dict)
+    inside: Mapping[str, Spread] = field(default_factory=dict)
+    parameters: Spread | None = None
+    executed_flops: Spread | None = None
+    steps: Spread | None = None
+    training_flops: Spread | None = None
+    training_seconds: Spread | None = None
+    epochs: Spread | None = None
+    peak_memory_bytes: Spread | None = None
+    difference: Difference | None = None
+    remarks: tuple[str, ...] = ()
+    curves: Mapping[str, Points] = field(default_factory=dict)
+    at: Mapping[str, Spread | None] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        """Name and cell."""
+        return self.trainings[0].genome.group if self.trainings else _group(self.name, self.cell)
+
+
+@dataclass(frozen=True)
+class Table:
+    """An experiment in numbers.
+
+    Attributes:
+        rows: in the order of the arms.
+        budgets: "steps", "flops", "seconds" -> what all arms are compared at: the total of the reference, or the
+            smallest total of any arm.
+        baselines: split -> simple opponent -> its number.
+        facts: of finished trainings that belong to no column, by title.
+        reference: the arm to which paired differences are taken.
+    """
+
+    rows: tuple[Row, ...]
+    budgets: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
+    facts: Mapping[str, Mapping[str, Any]]
+    reference: str = ""
+
+    @property
+    def headlines(self) -> tuple[str, ...]:
+        """The metrics that a table has room for, by "output metric"."""
+        names = dict.fromkeys(name for row in self.rows for name in row.metrics)
+        rank = {metric: place for place, metric in enumerate(HEADLINES)}
+        outputs = dict.fromkeys(name.rpartition(" ")[0] for name in names)
+        found = [
+            name
+            for output in outputs
+            for name in sorted(
+                (one for one in names if one.rpartition(" ")[0] == output and one.rpartition(" ")[2] in rank),
+                key=lambda one: rank[one.rpartition(" ")[2]],
+            )
+        ]
+        # Of classes and labels the loss is the log-loss.
+        return tuple(
+            one for one in found if not (one.endswith(" loss") and f"{one.removesuffix(' loss')} log_loss" in names)
+        )
+
+
+TOTALS = {"steps": "steps", "flops": "training_flops", "seconds": "training_seconds"}
+"""Budget -> fact of an evaluation."""
+
+
+def compare_arms(run: Run) -> Table:
+    """The table of an experiment, as far as it has come."""
+    comparison = run.settings.experiment
+    by_arm: dict[str, list[Individual]] = {}
+    for one in run.individuals():
+        by_arm.setdefault(one.genome.group, []).append(one)
+    chosen = {group: _chosen(members) for group, members in by_arm.items()}
+    budgets = _budgets(chosen, comparison.reference)
+    rows = tuple(_row(by_arm[group], members, budgets) for group, members in chosen.items())
+    name = comparison.reference or comparison.arms[0].name
+    rows = tuple(replace(row, difference=_difference(row, _reference(row, rows, name))) for row in rows)
+    described = [event.payload for event in run.events() if event.type == "task"]
+    facts = {one.title: one.fact["facts"] for row in rows for one in row.trainings if one.fact.get("facts")}
+    return Table(rows, budgets, described[0].get("baselines", {}) if described else {}, facts, name)
+
+
+def _group(name: str, cell: Mapping[str, Any]) -> str:
+    return ", ".join([name, *(f"{key} {value}" for key, value in cell.items())])
+
+
+def _accuracy(one: Individual, split: str = "validation") -> float | None:
+    value = one.fact.get(split, {}).get("accuracy")
+    return None if value is None else float(value)
+
+
+def _chosen(members: Sequence[Individual]) -> list[Individual]:
+    """The finished trainings of the learning rate whose mean validation accuracy is best; ties go to the first."""
+    rates = _rates(members)
+    if not rates:
+        return []
+    best = max(rates, key=lambda rate: rates[rate])
+    return [one for one in members if one.genome.learning_rate == best and _accuracy(one) is not None]
+
+
+def _rates(members: Sequence[Individual]) -> dict[float, float]:
+    """Learning rate -> mean validation accuracy; rates with a failure count only where all have one."""
+    found: dict[float, list[float | None]] = {}
+    for one in members:
+        found.setdefault(one.genome.learning_rate, []).append(_accuracy(one))
+    known = {rate: [value for value in values if value is not None] for rate, values in found.items()}
+    whole = {rate: fmean(values) for rate, values in known.items() if values and len(values) == len(found[rate])}
+    return whole or {rate: fmean(values) for rate, values in known.items() if values}
+
+
+def _budgets(chosen: Mapping[str, Sequence[Individual]], reference: str | None) -> dict[str, float]:
+    finished = [one for members in chosen.values() for one in members]
+    preferred = [one for one in finished if one.genome.name == reference] or finished
+    found = {}
+    for name, fact in TOTALS.items():
+        totals = [float(one.fact[fact]) for one in preferred if one.fact.get(fact)]
+        if totals:
+            found[name] = min(totals)
+    return found
+
+
+def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: Mapping[str, float]) -> Row:
+    arm: Arm = (chosen or members)[0].genome
+    missing = [f"{one.title}: {one.reason or one.state}" for one in members if _accuracy(one) is None]
+    if not chosen:
+        return Row(arm.name, arm.role, arm.cell, arm.learning_rate, {}, (), tuple(missing))
+    series = [series_of(one) for one in chosen]
+    return Row(
+        name=arm.name,
+        role=arm.role,
+        cell=arm.cell,
+        learning_rate=arm.learning_rate,
+        rates=_rates(members),
+        trainings=tuple(chosen),
+        missing=tuple(missing),
+        validation=Spread.of(_accuracy(one) for one in chosen),
+        test=Spread.of(_accuracy(one, "test") for one in chosen),
+        train=Spread.of(_accuracy(one, "train") for one in chosen),
+        metrics=_nested(chosen, lambda one: _flat(one.fact["test"]["outputs"])),
+        groups=_groups(chosen),
+        probes=_probes(chosen),
+        inside=_nested(chosen, lambda one: one.fact.get("inside", {})),
+        parameters=Spread.of(one.fact.get("parameters") for one in chosen),
+        executed_flops=Spread.of(one.fact.get("executed_flops") for one in chosen),
+        epochs=Spread.of(one.fact.get("epochs") for one in chosen),
+        peak_memory_bytes=Spread.of(one.fact.get("peak_memory_bytes") for one in chosen),
+        remarks=remarks([one.fact for one in chosen]),
+        curves=mean_curves(series),
+        at={name: Spread.of(accuracy_at(one, name, budgets[name]) for one in series) for name in budgets},
+        steps=Spread.of(one.fact.get("steps") for one in chosen),
+        training_flops=Spread.of(one.fact.get("training_flops") for one in chosen),
+        training_seconds=Spread.of(one.fact.get("training_seconds") for one in chosen),
+    )
+
+
+def _reference(row: Row, rows: Sequence[Row], name: str) -> Row | None:
+    """The reference in the same cell, or the only one; None for itself."""
+    named = [one for one in rows if one.name == name]
+    fitting = [one for one in named if one.cell == row.cell] or (named if len(named) == 1 else [])
+    return fitting[0] if fitting and fitting[0] is not row else None
+
+
+def _difference(row: Row, reference: Row | None) -> Difference | None:
+    """On seeds that both have; None where they were not tested on the same samples."""
+    if reference is None:
+        return None
+    ours, theirs = ({one.genome.seed: one for one in each.trainings} for each in (row, reference))
+    pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]
+    if any(a.genome.task != b.genome.task for a, b in pairs):
+        return None
+    answers = [(_right(a), _right(b)) for a, b in pairs]
+    known = [(a, b) for a, b in answers if a is not None and b is not None]
+    return paired_difference([a for a, _ in known], [b for _, b in known])
+
+
+def _right(one: Individual) -> Numbers | None:
+    packed = one.fact.get("test", {}).get("right")
+    try:
+        return None if packed is None else unpack(packed)
+    except UnsafeFileError:
+        return None
+
+
+def _flat(outputs: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    return {f"{output} {metric}": value for output, metrics in outputs.items() for metric, value in metrics.items()}
+
+
+def _nested(members: Sequence[Individual], read: Callable[[Individual], Mapping[str, float]]) -> dict[str, Spread]:
+    each = [read(one) for one in members]
+    names = dict.fromkeys(name for one in each for name in one)
+    spreads = {name: Spread.of(one.get(name) for one in each) for name in names}
+    return {name: spread for name, spread in spreads.items() if spread is not None}
+
+
+def _groups(members: Sequence[Individual]) -> dict[str, dict[str, Spread]]:
+    names = dict.fromkeys(name for one in members for name in one.fact["test"]["groups"])
+    return {
+        name: _nested(
+            members,
+            lambda one, name=name: {  # type: ignore[misc]
+                value: numbers["accuracy"] for value, numbers in one.fact["test"]["groups"].get(name, {}).items()
+            },
+        )
+        for name in names
+    }
+
+
+def _probes(members: Sequence[Individual]) -> dict[str, tuple[Spread | None, Spread | None]]:
+    names = dict.fromkeys(name for one in members for name in one.fact.get("probes", {}))
+    return {
+        name: (
+            Spread.of(one.fact["probes"].get(name, {}).get("accuracy") for one in members),
+            Spread.of(one.fact["probes"].get(name, {}).get("executed_flops") for one in members),
+        )
+        for name in names
+    }
+
+
+def series_of(one: Individual) -> dict[str, Points]:
+    """The curves of one training; a copy of another training has that one's."""
+    evaluation, twin = one.evaluation, one.fact.get("same_as")
+    if twin is not None:
+        evaluation = one.run.individual(str(twin)).evaluation
+    if evaluation is None:
+        return {}
+    return {name: tuple(points) for name, points in one.run.archive.store.series(evaluation.id).items()}

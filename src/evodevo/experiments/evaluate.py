@@ -1,0 +1,354 @@
+"""What a worker does with one arm: build its network, train it by its procedure, measure, trace, keep."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.execution.base import Report
+from evodevo.experiments.correct_bits import pack
+from evodevo.experiments.diagnostics import look_inside
+from evodevo.experiments.flop_counter import look_at_step
+from evodevo.experiments.measure import Measured, measure, places
+from evodevo.experiments.peak_memory import forget_peak, peak_bytes
+from evodevo.experiments.procedures import PROCEDURES, Trained
+from evodevo.experiments.settings import NetworkEvaluationSettings, Probe, procedure_options, task_settings
+from evodevo.experiments.tower_features import precompute
+from evodevo.experiments.trainer import Bench, specification_of
+from evodevo.experiments.trials import Arm
+from evodevo.h_model.model import HModel
+from evodevo.h_model.trace.file import record_trace, trace_to_bytes
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.networks.base import Network
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import NetworkEnvelope
+from evodevo.networks.towers.files import frozen_towers, settled_network
+from evodevo.objectives.base import Subject, parse_objectives
+from evodevo.search.problem import answered, write_numbers
+from evodevo.settings import merge, validate
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.base import TASKS, InputSpec, OutputSpec, SampleTask
+from evodevo.tasks.text.token_cache import default_folder
+from evodevo.training import checkpoints
+from evodevo.training.precision import decide
+
+PACED_STEPS = 4
+TELL_SECONDS = 5.0
+JUDGED = {"auc": "auc", "f1": "f1_macro", "log_loss": "log_loss", "calibration_error": "calibration_error"}
+"""Objective -> the metric of classes and labels that it is."""
+
+
+def evaluate_network(payload: bytes, report: Report) -> bytes:
+    """See ``NetworkProblem.payload`` and ``NetworkProblem.read`` for both ends.
+
+    Live messages: {"step", "tokens", "share", "loss"}, where tokens are samples; {"checkpoint": digest, "blobs":
+    digests of all that it is made of}; {"restarted": why} where one could not be used; those of ``prepare_features``.
+    """
+    return answered(lambda: _Evaluation(canonical.loads(payload, what="an evaluation"), report).run())
+
+
+def measure_pace(payload: bytes, report: Report) -> bytes:
+    """How long a step of an arm takes here: {"step": seconds, "begin": seconds until the first one}.
+
+    With a budget in FLOPs also {"flops": of a step}.
+    """
+    begin = time.perf_counter()
+    evaluation = _Evaluation(canonical.loads(payload, what="an evaluation"), report)
+    bench = evaluation.bench(None)
+    network = bench.build()
+    network.train()
+    size = bench.training.batch_size
+    times = []
+    for step in range(PACED_STEPS):
+        before = time.perf_counter()
+        placed = bench.precision.place(bench.task.batch("train", bench.seed, step, size))
+        with bench.precision.autocast():
+            network.loss(placed).backward()  # type: ignore[no-untyped-call, arg-type]
+        times.append(time.perf_counter() - before)
+    answer = {"step": min(times[1:]), "begin": time.perf_counter() - begin - sum(times[1:])}
+    if bench.training.budget.flops is not None:
+        answer["flops"] = look_at_step(network, placed).flops  # type: ignore[arg-type]
+    return canonical.dumps(answer).encode()
+
+
+def prepare_features(payload: bytes, report: Report) -> bytes:
+    """Have the frozen towers of an arm read all samples of its task and of its probes: {}.
+
+    Live messages: {"features": input, "done", "total"}, in samples.
+    """
+    evaluation = _Evaluation(canonical.loads(payload, what="an evaluation"), report)
+    for probe in evaluation.settings.probes:
+        evaluation.open(probe.task)
+    return canonical.dumps({}).encode()
+
+
+class _Evaluation:
+    def __init__(self, data: dict[str, Any], report: Report) -> None:
+        self.data = data
+        self.report = report
+        arm = validate(Arm, data["arm"], what="an arm")
+        self.arm = arm.model_copy(update={"network": settled_network(arm.network)})
+        self.settings = validate(NetworkEvaluationSettings, data["settings"], what="evaluation settings")
+        self.pool = None if data["blobs"] is None else FolderPool(Path(data["blobs"]))
+        device = merge(self.settings.training.model_dump(mode="json"), self.arm.training)
+        self.precision = decide(device["device"], device["precision"])
+        self._told = -math.inf
+        self.task = self.open({}, data["task_key"])
+
+    def open(self, changes: Mapping[str, Any], key: str | None = None) -> SampleTask:
+        """The task with these changes, and with features where frozen towers read it."""
+        folder = self.data["cache_folder"]
+        values = task_settings(self.settings, merge(self.arm.task, dict(changes)))
+        task = open_task(self.settings.task, values, None if folder is None else Path(folder), key)
+        towers = frozen_towers(self.arm.network, task.inputs)
+        if self.settings.features == "live" or not towers:
+            return task
+        return precompute(task, towers, self._cache_folder, self.precision.device, self._tell)
+
+    @property
+    def _cache_folder(self) -> Path:
+        folder = self.data["cache_folder"]
+        return default_folder() if folder is None else Path(folder)
+
+    def _tell(self, name: str, done: int, total: int) -> None:
+        if done == total or time.monotonic() - self._told > TELL_SECONDS:
+            self._told = time.monotonic()
+            self.report({"features": name, "done": done, "total": total})
+
+    def bench(self, resume: str | None) -> Bench:
+        """A new one."""
+        return Bench(
+            self.arm,
+            self.settings,
+            self.task,
+            self.data["seed"],
+            self.precision,
+            self.pool,
+            self.report,
+            resume,
+            self._cache_folder,
+        )
+
+    def run(self) -> dict[str, Any]:
+        begin = time.perf_counter()
+        forget_peak(self.precision)
+        bench, trained = self._trained()
+        network, result = trained.network, trained.result
+        reason, detail = None if result.state == "finished" else result.state, result.reason
+        scores: dict[str, float] = {}
+        extra: dict[str, Any] = {
+            "title": self.arm.title,
+            "train_loss": result.final_loss,
+            "steps": bench.steps,
+            "samples": bench.samples,
+            "epochs": bench.samples / self.task.count("train"),
+            "training_seconds": bench.seconds,
+            "training_flops": bench.flops,
+            "device": str(self.precision.device),
+            "facts": bench.facts,
+            "selection": bench.selections,
+            **trained.extra,
+        }
+        blobs: dict[str, str] = {}
+        cost: dict[str, Any] = {"parameters": sum(p.numel() for p in network.parameters() if p.requires_grad)}
+        if reason is None:
+            validation = self._measure(network, count_flops=True)
+            test = self._measure(network, split="test", thresholds=validation.thresholds)
+            cost["executed_flops"] = validation.executed_flops
+            extra |= {"validation": validation.to_json(), "test": test.to_json(), "probes": self._probes(network)}
+            extra["test"]["right"] = pack(test.right)
+            if self.settings.train_samples:
+                extra["train"] = self._measure(network, split="train").to_json()
+            before = bench.build(specification_of(self.arm.network, network))
+            extra |= look_inside(network, before, self.task, self.settings, self.precision)
+            scores = self._scores(network, validation)
+            wrong = [name for name, value in scores.items() if not math.isfinite(value)]
+            if wrong:
+                reason, detail = (
+                    "nan",
+                    f"not a finite number: {', '.join(_explained(name, validation) for name in wrong)}.",
+                )
+        if self.pool is not None and reason is None:
+            blobs = self._keep(self.pool, bench, trained)
+        extra["peak_memory_bytes"] = peak_bytes(self.precision)
+        return {
+            "reason": reason,
+            "detail": detail,
+            "scores": write_numbers(scores),
+            "cost": cost,
+            "extra": extra,
+            "blobs": blobs,
+            "series": self._series(bench, trained),
+            "seconds": time.perf_counter() - begin,
+        }
+
+    def _trained(self) -> tuple[Bench, Trained]:
+        procedure, options = PROCEDURES.get(self.arm.procedure), procedure_options(self.settings, self.arm)
+        bench = self.bench(self.data["resume"])
+        try:
+            return bench, procedure(bench, options)
+        except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
+            if self.data["resume"] is None:
+                raise
+            # A checkpoint that is damaged or gone costs its work, not the evaluation.
+            self.report({"restarted": str(error)})
+        bench = self.bench(None)
+        return bench, procedure(bench, options)
+
+    def _measure(
+        self,
+        network: Network,
+        split: Any = "validation",
+        *,
+        task: SampleTask | None = None,
+        shuffle: tuple[str, ...] = (),
+        count_flops: bool = False,
+        thresholds: Mapping[str, Sequence[float]] | None = None,
+    ) -> Measured:
+        settings, source = self.settings, task or self.task
+        most = {
+            "train": settings.train_samples,
+            "validation": settings.validation_samples,
+            "test": settings.test_samples,
+        }[split]
+        return measure(
+            network,
+            source,
+            split,
+            places(source, split, most),
+            batch_size=max(64, settings.training.batch_size),
+            precision=self.precision,
+            shuffle=shuffle,
+            count_flops=count_flops,
+            thresholds=thresholds,
+        )
+
+    def _probes(self, network: Network) -> dict[str, Any]:
+        found = {}
+        names = [spec.name for spec in self.task.inputs]
+        exchanged = names if self.settings.exchange and len(names) > 1 else []
+        for probe in (*self.settings.probes, *(Probe(name=f"other {name}", shuffle=(name,)) for name in exchanged)):
+            if probe.of_routing and not isinstance(network, HModel):
+                continue
+            unknown = [name for name in probe.shuffle if name not in names]
+            if unknown:
+                raise UsageError(f"the probe {probe.name!r} shuffles {unknown[0]!r}; inputs are {', '.join(names)}.")
+            task = self.open(probe.task) if probe.task else None
+            with _changed(network, probe):
+                measured = self._measure(network, task=task, shuffle=probe.shuffle, count_flops=probe.of_routing)
+            found[probe.name] = measured.to_json()
+        return found
+
+    def _scores(self, network: Network, validation: Measured) -> dict[str, float]:
+        subject = Subject(space=None, genome=self.arm, length=0, vocabulary=0, model=network, held_out=validation)
+        objectives = parse_objectives(self.settings.objectives, "network")
+        return {one.name: one.measure(subject).value for one in objectives}
+
+    def _keep(self, pool: FolderPool, bench: Bench, trained: Trained) -> dict[str, str]:
+        blobs = {role: pool.put_bytes(data) for role, data in {**bench.course, **trained.blobs}.items()}
+        if self.settings.keep_weights:
+            digest, parts = bench.save(trained.network, pool)
+            blobs |= {"weights": digest, **{f"weights/{number}": part for number, part in enumerate(parts)}}
+        if self.settings.trace_samples and isinstance(trained.network, HModel):
+            chosen = places(self.task, "validation", self.settings.trace_samples)
+            trace = record_trace(trained.network, self.task, "validation", chosen, self.precision)
+            blobs["trace"] = pool.put_bytes(trace_to_bytes(trace))
+        return blobs
+
+    def _series(self, bench: Bench, trained: Trained) -> dict[str, list[list[float]]]:
+        """Curves; a point that is not finite is left out."""
+        size = bench.training.batch_size
+        series: dict[str, Any] = {
+            "train_loss": [(samples / size, loss) for samples, loss in trained.result.curve],
+            **bench.series,
+            **trained.series,
+        }
+        return {name: [[float(x), float(y)] for x, y in points if math.isfinite(y)] for name, points in series.items()}
+
+
+class _changed:
+    """A network under the circumstances of a probe, and afterwards as it was."""
+
+    def __init__(self, network: Network, probe: Probe) -> None:
+        self.network = network
+        names = ("iterations", "alpha", "alpha_rate", "inference")
+        self.changes = {name: getattr(probe, name) for name in names if getattr(probe, name) is not None}
+        self.before: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        for name, value in self.changes.items():
+            self.before[name] = getattr(self.network, name)
+            setattr(self.network, name, value)
+
+    def __exit__(self, *error: object) -> None:
+        for name, value in self.before.items():
+            setattr(self.network, name, value)
+
+
+def _explained(objective: str, validation: Measured) -> str:
+    """An objective that gave no number, with the reason where its metric has one."""
+    why = validation.why(JUDGED[objective]) if objective in JUDGED else ""
+    return f"{objective} ({why})" if why else objective
+
+
+def open_task(name: str, settings: Any, cache_folder: Path | None, key: str | None = None) -> SampleTask:
+    """A task that hands out samples.
+
+    Raises:
+        UsageError: an unknown one, or one of another kind.
+        DataError: its data cannot be used.
+    """
+    task = TASKS.get(name).open(settings, cache_folder, key)
+    if not isinstance(task, SampleTask):
+        raise UsageError(
+            f"the task {name!r} hands out no samples with named inputs; a network cannot be trained on it."
+        )
+    return task
+
+
+def reopen_task(about: Mapping[str, Any], cache_folder: Path | None = None) -> SampleTask:
+    """The task that a network was trained on, by what ``load_network`` tells; of the same data or not at all.
+
+    Raises:
+        DataError: its data are gone, or are others by now.
+    """
+    kind = TASKS.get(about["task"]).settings_class
+    settings = validate(kind, about["task_settings"], what=f"settings of the task {about['task']!r}")
+    return open_task(about["task"], settings, cache_folder, about.get("task_key"))
+
+
+def load_network(pool: checkpoints.BlobStore, digest: str) -> tuple[Network, dict[str, Any]]:
+    """The network of a checkpoint with its weights, on the CPU, in evaluation mode, and what it reads.
+
+    Returns:
+        The network, and its input specification: ``task``, ``task_settings``, ``inputs``, ``outputs``.
+
+    Raises:
+        UnsafeFileError: not exactly such a checkpoint.
+        StoreDamagedError: a blob is not what was written.
+    """
+    kept = checkpoints.load(pool, digest)
+    given = kept.manifest.input
+    try:
+        envelope = validate(NetworkEnvelope, kept.manifest.genome or {}, what="the checkpoint's network")
+        inputs = tuple(InputSpec(**one) for one in given["inputs"])
+        outputs = tuple(OutputSpec(**{**one, "names": tuple(one["names"])}) for one in given["outputs"])
+        newborns = given.get("newborns", {"births": {}, "twins": {}})
+        births = {str(one): float(factor) for one, factor in newborns["births"].items()}
+        twins = {str(child): str(parent) for child, parent in newborns["twins"].items()}
+        if not all(0 <= factor <= 1 for factor in births.values()):
+            raise UsageError("a birth factor lies in [0, 1].")
+    except (UsageError, LookupError, TypeError, AttributeError, ValueError) as error:
+        raise UnsafeFileError(f"not a checkpoint of a network of samples: {error}") from None
+    network = build_network(envelope.network, inputs, outputs, seed=0)
+    kept.restore(network)
+    if isinstance(network, ModuleZoo):
+        network.births, network.twins = births, twins
+    elif isinstance(network, HModel):
+        network.births = {int(place): factor for place, factor in births.items()}
+    return network.eval(), {name: value for name, value in given.items() if name not in ("memory", "newborns")}

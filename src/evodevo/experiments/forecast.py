@@ -1,0 +1,197 @@
+"""How long an experiment will take: each kind of network trains for a few steps first, in the same workers."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.execution.base import Executor, Job, Result
+from evodevo.experiments.problem import PACE, NetworkProblem
+from evodevo.experiments.procedures import CHECKS
+from evodevo.experiments.settings import training_settings
+from evodevo.experiments.trials import Arm, ArmSpace
+from evodevo.training.settings import TrainingSettings
+
+LONGEST = 180.0
+"""Seconds after which kinds that were not measured are taken to be like the others."""
+_FORWARD = 0.4
+"""A forward pass as a share of a step of training."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is about to be done.
+
+    Attributes:
+        trainings: different ones; arms that are alike are trained once.
+        expected_seconds: with these workers; None where nothing could be measured.
+        workers: at a time.
+        warnings: what people should know before it begins, one sentence each.
+    """
+
+    trainings: int
+    expected_seconds: float | None
+    workers: int
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {**asdict(self), "warnings": list(self.warnings)}
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How an arm trains here: seconds of a step, seconds until the first one, FLOPs of a step where they count."""
+
+    step: float
+    begin: float
+    flops: float | None = None
+
+
+def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, seed: int) -> Forecast:
+    """Measure and add up.
+
+    Args:
+        arms: all trainings.
+        problem: of the experiment.
+        executor: idle; it is idle again afterwards.
+        seed: of the run.
+
+    Raises:
+        UsageError: a budget in seconds or samples that is shorter than one step, or too short for a procedure.
+    """
+    space = ArmSpace()
+    different = list({space.hash(arm): arm for arm in arms}.values())
+    kinds: dict[str, Arm] = {}
+    for arm in different:
+        kinds.setdefault(_kind(arm), arm)
+    paces = _measure(kinds, problem, executor, seed)
+    warnings = _too_short(different, problem, paces)
+    if not paces:
+        return Forecast(len(different), _of_budgets(different, problem, executor), executor.workers, warnings)
+    known = [one.flops for one in paces.values() if one.flops]
+    typical = Pace(
+        sum(one.step for one in paces.values()) / len(paces),
+        max(one.begin for one in paces.values()),
+        sum(known) / len(known) if known else None,
+    )
+    total = math.fsum(_seconds(arm, problem, paces.get(_kind(arm), typical)) for arm in different)
+    return Forecast(len(different), total / min(executor.workers, len(different)), executor.workers, warnings)
+
+
+def _of_budgets(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor) -> float | None:
+    """What trainings take that the clock ends, measurements left out; None where one is ended by its steps."""
+    budgets = [training_settings(problem.settings, arm).budget.seconds for arm in arms]
+    known = [seconds for seconds in budgets if seconds is not None]
+    return math.fsum(known) / min(executor.workers, len(arms)) if len(known) == len(arms) else None
+
+
+def _kind(arm: Arm) -> str:
+    """Arms of one kind take equally long for a step."""
+    parts = {"network": arm.network.model_dump(mode="json"), "task": arm.task, "batch": arm.training.get("batch_size")}
+    return canonical.digest(parts)
+
+
+def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str, Pace]) -> tuple[str, ...]:
+    """One sentence for each group of arms that will not see all training samples once."""
+    found: dict[str, list[str]] = {}
+    for arm in arms:
+        training = training_settings(problem.settings, arm)
+        limits = [problem.steps(arm)]
+        if limits == [0]:
+            raise UsageError(
+                f"a budget of {training.budget.tokens:,} samples is less than one batch of {training.batch_size:,}. "
+                "Raise the budget or make the batch smaller."
+            )
+        pace, seconds = paces.get(_kind(arm)), training.budget.seconds
+        if seconds is not None and pace is not None:
+            if seconds < pace.step:
+                raise UsageError(
+                    f"a budget of {seconds:g} s is less than one step of {arm.name}, which takes {pace.step:.2g} s "
+                    "here. Raise the budget or make the batch smaller."
+                )
+            limits.append(int(seconds / pace.step))
+        if pace is not None:
+            limits.append(_of_flops(arm, training, pace))
+        known = [limit for limit in limits if limit is not None]
+        if not known:
+            continue
+        if len(known) > (limits[0] is not None):
+            _check_procedure(arm, problem, training, min(known))
+        samples, whole = min(known) * training.batch_size, problem.open_task(arm.task).count("train")
+        if samples < whole:
+            sentence = f"the budget holds about {samples:,} of {whole:,} training samples, {samples / whole:.2g} epochs"
+            found.setdefault(sentence, []).append(arm.name)
+    return tuple(
+        f"{', '.join(dict.fromkeys(names))}: {sentence}. What is not seen is not learned from; raise the budget."
+        for sentence, names in found.items()
+    )
+
+
+def _measure(kinds: dict[str, Arm], problem: NetworkProblem, executor: Executor, seed: int) -> dict[str, Pace]:
+    """By kind, of those that could be measured."""
+    for name, arm in kinds.items():
+        executor.submit(Job(f"pace/{name}", PACE, problem.payload(arm, seed), problem.seconds, problem.memory_bytes))
+    found, waiting, deadline = {}, set(kinds), time.monotonic() + LONGEST
+    while waiting and time.monotonic() < deadline:
+        for event in executor.poll(1.0):
+            if not isinstance(event, Result):
+                continue
+            name = event.id.removeprefix("pace/")
+            waiting.discard(name)
+            if event.payload is not None:
+                answer = canonical.loads(event.payload, what="a pace")
+                found[name] = Pace(float(answer["step"]), float(answer["begin"]), answer.get("flops"))
+    for name in waiting:
+        executor.cancel(f"pace/{name}")
+    return found
+
+
+def _of_flops(arm: Arm, training: TrainingSettings, pace: Pace) -> int | None:
+    """Steps that a budget in FLOPs holds; None where there is none, or it was not measured."""
+    flops = training.budget.flops
+    if flops is None or not pace.flops:
+        return None
+    if flops < pace.flops:
+        raise UsageError(
+            f"a budget of {flops:.3g} FLOPs is less than one step of {arm.name}, which takes {pace.flops:.3g}. Raise "
+            "the budget or make the batch smaller."
+        )
+    return int(flops / pace.flops)
+
+
+def _check_procedure(arm: Arm, problem: NetworkProblem, training: TrainingSettings, steps: int) -> None:
+    """What a procedure refuses of a budget in steps it refuses of about as many.
+
+    Raises:
+        UsageError: too few.
+    """
+    if arm.procedure not in CHECKS or not steps:
+        return
+    budget = training.budget.model_copy(update={"steps": steps, "seconds": None, "flops": None, "tokens": None})
+    about = arm.model_copy(update={"training": {**arm.training, "budget": budget.model_dump(mode="json")}})
+    try:
+        CHECKS.get(arm.procedure)(problem.settings, about)
+    except UsageError as error:
+        raise UsageError(f"{arm.name}: the budget holds about {steps:,} steps here. {error}") from None
+
+
+def _seconds(arm: Arm, problem: NetworkProblem, pace: Pace) -> float:
+    """Of one training with its measurements."""
+    settings, training = problem.settings, training_settings(problem.settings, arm)
+    step, begin = pace.step, pace.begin
+    limits = [training.budget.seconds]
+    limits += [
+        None if steps is None else steps * step for steps in (problem.steps(arm), _of_flops(arm, training, pace))
+    ]
+    # Without any limit that is known here, FLOPs were not measured: nothing is said of the training itself.
+    of_training = min((limit for limit in limits if limit is not None), default=0.0)
+    whole = settings.validation_samples or problem.task.count("validation")
+    tested = settings.test_samples or problem.task.count("test")
+    samples = settings.curve_points * settings.curve_samples + (2 + len(settings.probes)) * whole + tested
+    return begin + of_training + samples / training.batch_size * step * _FORWARD

@@ -1,0 +1,73 @@
+"""No search: individuals that are there already, to be trained: one again, or all arms of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.experiments.recipe import Comparison
+from evodevo.experiments.trials import ArmPlan
+from evodevo.search.base import Algorithm, AlgorithmSettings, Breed, Draw, Known, Proposal, Scored, State
+from evodevo.search.space import Space
+from evodevo.storage import Lease, Store
+
+OPERATION = "retrain"
+ARM = "arm"
+SOURCE = "train.source"
+
+
+class Given(Algorithm):
+    """No search: one generation of genomes that are there already."""
+
+    name = "given"
+
+    def __init__(self, proposals: Sequence[Proposal]) -> None:
+        super().__init__(AlgorithmSettings(population=max(2, len(proposals))))
+        self.proposals = list(proposals)
+
+    def ask(self, state: State, space: Space[Any], draw: Draw, count: int, known: Known) -> list[Proposal]:
+        """All of them, whatever ``count``."""
+        return list(self.proposals)
+
+    def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
+        raise UsageError("given genomes have no children.")
+
+    def _survive(
+        self, parents: tuple[Scored, ...], children: tuple[Scored, ...]
+    ) -> tuple[tuple[Scored, ...], tuple[int, ...]]:
+        return children, tuple(range(len(children)))
+
+
+def record_source(store: Store, lease: Lease, space: Space[Any], individual: str, genome: Any) -> None:
+    """Say in a new run what it trains."""
+    store.add_event(lease, SOURCE, individual, {"genome": space.to_json(genome)})
+
+
+def recall_source(store: Store, run_id: str, space: Space[Any]) -> Given:
+    """What a recorded run trains.
+
+    Raises:
+        NotFoundError: the run was killed before it said so.
+    """
+    source = next((event for event in store.events(run_id) if event.type == SOURCE), None)
+    if source is None:
+        raise NotFoundError(f"run {run_id} was killed before it said what to train. Begin a new one: evodevo train")
+    genome = space.from_json(source.payload["genome"])
+    return Given([Proposal(genome, (source.subject,), OPERATION, {})])
+
+
+def trainings(comparison: Comparison) -> Given:
+    """All trainings of an experiment."""
+    return Given(
+        [
+            Proposal(arm, () if arm.parent is None else (arm.parent,), ARM if arm.parent is None else OPERATION, {})
+            for arm in comparison.trainings()
+        ]
+    )
+
+
+def plan_again(individual: str, arm: Any) -> ArmPlan:
+    """The plan by which a training of an experiment is done again."""
+    values = arm.model_dump(exclude={"learning_rate", "seed"})
+    return ArmPlan.model_validate({**values, "learning_rates": (arm.learning_rate,), "parent": individual})

@@ -1,0 +1,270 @@
+"""What a network answers on samples that it was not trained on: numbers per output and per group of samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from evodevo.experiments.calibration import Reliability
+from evodevo.experiments.flop_counter import counting
+from evodevo.experiments.metrics import Judgement, judge
+from evodevo.networks.base import Network
+from evodevo.networks.outputs import answer_losses
+from evodevo.randomness import generator
+from evodevo.tasks.base import NO_TARGET, Batch, OutputSpec, SampleTask, Split
+from evodevo.training.precision import Precision
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured. Numbers may be NaN where there was no target.
+
+    Attributes:
+        loss: mean over outputs of their mean loss, in nats.
+        accuracy: mean over outputs; of labels the micro F1; of tokens that hold an answer, the share of answers.
+        outputs: output -> metric -> value; of classes and labels those of ``classification.Judgement`` too.
+        reasons: output -> metric -> why it is not defined, or what it leaves out.
+        thresholds: output -> thresholds that are best for F1 on these samples.
+        reliability: output -> how often answers of each confidence are right.
+        right: (samples,) how much of each sample was answered rightly, the mean over outputs; NaN without a target.
+        groups: group -> value -> {"accuracy", "samples"}, the accuracy as above but per sample.
+        executed_flops: mean per sample, where it was counted.
+        parameters: all trainable numbers.
+        samples: how many.
+    """
+
+    loss: float
+    accuracy: float
+    outputs: dict[str, dict[str, float]]
+    reasons: dict[str, dict[str, str]] = field(default_factory=dict)
+    thresholds: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    reliability: dict[str, Reliability] = field(default_factory=dict)
+    right: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    groups: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+    executed_flops: float | None = None
+    parameters: int = 0
+    samples: int = 0
+
+    @property
+    def error(self) -> float:
+        """1 - accuracy."""
+        return 1.0 - self.accuracy
+
+    def metric(self, name: str) -> float:
+        """The mean of a metric over the outputs for which it is defined; NaN where it is for none."""
+        return _mean([metrics.get(name, math.nan) for metrics in self.outputs.values()])
+
+    def why(self, name: str) -> str:
+        """Why a metric is not defined: "answer: the split has one class"; empty where there is nothing to say."""
+        found = [f"{output}: {reasons[name]}" for output, reasons in self.reasons.items() if name in reasons]
+        return "; ".join(found) or ("" if math.isfinite(self.metric(name)) else "no output has it")
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON: what is not finite is left out."""
+        whole = {
+            "loss": self.loss,
+            "accuracy": self.accuracy,
+            "outputs": self.outputs,
+            "reasons": {name: reasons for name, reasons in self.reasons.items() if reasons},
+            "thresholds": {name: list(values) for name, values in self.thresholds.items() if values},
+            "reliability": {name: curve.to_json() for name, curve in self.reliability.items()},
+            "groups": self.groups,
+            "executed_flops": self.executed_flops,
+            "samples": self.samples,
+        }
+        found: dict[str, Any] = _finite(whole)
+        return found
+
+
+def places(task: SampleTask, split: Split, most: int | None) -> NDArray[np.int64]:
+    """Which samples of a split are measured: all, or as many as are wanted, the same ones at every call."""
+    count = task.count(split)
+    if most is None or most >= count:
+        return np.arange(count)
+    return np.sort(generator(0, split, "measured samples").permutation(count)[:most])
+
+
+def measure(
+    network: Network,
+    task: SampleTask,
+    split: Split,
+    chosen: NDArray[np.int64],
+    *,
+    batch_size: int,
+    precision: Precision,
+    shuffle: Sequence[str] = (),
+    count_flops: bool = False,
+    thresholds: Mapping[str, Sequence[float]] | None = None,
+) -> Measured:
+    """Measure a network; it comes back in the mode (training or not) in which it was.
+
+    Args:
+        network: on the device of ``precision``.
+        task, split, chosen: the samples.
+        batch_size: samples at a time.
+        precision: device and number format.
+        shuffle: inputs whose samples are exchanged with each other, so that they say nothing about the answer.
+        count_flops: whether the FLOPs that were really computed are counted; the measurement takes longer then.
+        thresholds: output -> thresholds tuned on other samples, for the metrics that end in ``_tuned``.
+    """
+    was_training = network.training
+    network.eval()
+    tallies = [_Tally(spec) for spec in network.output_specs]
+    order = generator(0, split, "shuffled inputs").permutation(chosen)
+    counter = counting(network) if count_flops else nullcontext()
+    with torch.no_grad(), counter as counted:
+        for start in range(0, len(chosen), batch_size):
+            batch = dict(task.fetch(split, chosen[start : start + batch_size]))
+            if shuffle:
+                batch |= _inputs(task.fetch(split, order[start : start + batch_size]), shuffle)
+            placed = precision.place(batch)
+            assert isinstance(placed, dict), "the batch is a mapping"
+            with precision.autocast():
+                answers = network(placed)
+            for tally in tallies:
+                name = tally.spec.name
+                tally.add(answers[name], placed[f"{name}/target"], placed.get(f"{name}/position"))
+    network.train(was_training)
+    known = thresholds or {}
+    judged = {one.spec.name: one.judge(known.get(one.spec.name, ())) for one in tallies}
+    outputs = {tally.spec.name: {**judged[tally.spec.name].metrics, **tally.metrics()} for tally in tallies}
+    per_sample = _mean_of_known(np.stack([tally.per_sample() for tally in tallies]))
+    _add_bits(outputs, tallies, task, split, chosen)
+    return Measured(
+        loss=_mean([one["loss"] for one in outputs.values()]),
+        accuracy=_mean([outputs[one.spec.name].get(one.main, math.nan) for one in tallies]),
+        outputs=outputs,
+        reasons={name: one.reasons for name, one in judged.items()},
+        thresholds={name: one.thresholds for name, one in judged.items()},
+        reliability={name: one.reliability for name, one in judged.items() if one.reliability is not None},
+        right=per_sample,
+        groups=_by_group(task, split, chosen, per_sample),
+        executed_flops=None if counted is None else counted.flops / max(1, len(chosen)),
+        parameters=sum(one.numel() for one in network.parameters() if one.requires_grad),
+        samples=len(chosen),
+    )
+
+
+class _Tally:
+    """Counts of one output over batches."""
+
+    def __init__(self, spec: OutputSpec) -> None:
+        self.spec = spec
+        self.loss = 0.0
+        self.targets = 0
+        self.hits = 0.0
+        self.asked = False
+        self.samples: list[Tensor] = []
+        self.answers: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, logits: Tensor, target: Tensor, position: Tensor | None) -> None:
+        """Count a batch. Where ``position`` (B,) is given, the token there is the sample's answer."""
+        if self.spec.kind != "tokens":
+            self.answers.append((logits.double().cpu(), target.cpu()))
+        known = ~target.isnan() if self.spec.kind == "labels" else target != NO_TARGET
+        self.loss += float(answer_losses(self.spec, logits, target).double().sum())
+        self.targets += int(known.sum())
+        if self.spec.kind == "labels":
+            chosen, wanted = (logits > 0) & known, (target > 0.5) & known
+            right = ((chosen == wanted) | ~known).all(1)
+            self.samples.append(torch.where(known.any(1), right.float(), torch.nan).cpu())
+            return
+        right = (logits.argmax(-1) == target) & known
+        self.hits += float(right.sum())
+        if position is not None:
+            self.asked = True
+            self.samples.append(right.gather(1, position[:, None]).squeeze(1).float().cpu())
+            return
+        share = right if right.ndim == 1 else right.sum(1) / known.sum(1).clamp(min=1)
+        there = known if known.ndim == 1 else known.any(1)
+        self.samples.append(torch.where(there, share.float(), torch.nan).cpu())
+
+    @property
+    def main(self) -> str:
+        """The metric that stands for the output in means over outputs."""
+        if self.asked:
+            return "answer"
+        return "f1_micro" if self.spec.kind == "labels" else "accuracy"
+
+    def metrics(self) -> dict[str, float]:
+        """What is counted for every kind of output."""
+        loss = self.loss / self.targets if self.targets else math.nan
+        if self.spec.kind == "labels":
+            return {"loss": loss}
+        answer = {"answer": _mean(self.per_sample().tolist())} if self.asked else {}
+        return {"accuracy": self.hits / self.targets if self.targets else math.nan, "loss": loss, **answer}
+
+    def judge(self, thresholds: Sequence[float]) -> Judgement:
+        """Metrics of classes and labels; of tokens there are none."""
+        if self.spec.kind == "tokens" or not self.answers:
+            return Judgement({})
+        logits, targets = (torch.cat(parts).numpy() for parts in zip(*self.answers, strict=True))
+        return judge(self.spec.kind, logits, targets, thresholds)
+
+    def per_sample(self) -> NDArray[np.float64]:
+        """Whether each sample was answered rightly; of tokens, the share that was. NaN without a target."""
+        return torch.cat(self.samples).double().numpy() if self.samples else np.zeros(0)
+
+
+def _inputs(batch: Batch, names: Sequence[str]) -> dict[str, Any]:
+    """The arrays that belong to these inputs."""
+    return {key: value for key, value in batch.items() if key.partition("/")[0] in names and "/target" not in key}
+
+
+def _by_group(
+    task: SampleTask, split: Split, chosen: NDArray[np.int64], right: NDArray[np.float64]
+) -> dict[str, dict[str, dict[str, float]]]:
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for name, members in task.groups(split, chosen).items():
+        values = {}
+        for index, value in enumerate(task.group_names[name]):
+            inside = right[(members == index) & ~np.isnan(right)]
+            if len(inside):
+                values[value] = {"accuracy": float(inside.mean()), "samples": float(len(inside))}
+        found[name] = values
+    return found
+
+
+def _add_bits(
+    outputs: dict[str, dict[str, float]],
+    tallies: Sequence[_Tally],
+    task: SampleTask,
+    split: Split,
+    chosen: NDArray[np.int64],
+) -> None:
+    """Bits per byte of text, where the task knows how many bytes the predicted tokens stand for."""
+    predicted_bytes = getattr(task, "predicted_bytes", None)
+    if predicted_bytes is None:
+        return
+    for tally in tallies:
+        if tally.spec.kind == "tokens":
+            outputs[tally.spec.name]["bits_per_byte"] = tally.loss / math.log(2) / float(predicted_bytes(split, chosen))
+
+
+def _mean_of_known(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over the first axis of what is not NaN; NaN where nothing is."""
+    known = ~np.isnan(values)
+    counts = known.sum(0)
+    total = np.where(known, values, 0.0).sum(0)
+    mean: NDArray[np.float64] = np.where(counts > 0, total / np.maximum(counts, 1), np.nan)
+    return mean
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) / len(known) if known else math.nan
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: one for key, one in value.items() if not (isinstance(one, float) and not math.isfinite(one))}
+        return {key: _finite(one) for key, one in kept.items()}
+    return value

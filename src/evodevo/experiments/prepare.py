@@ -1,0 +1,66 @@
+"""What is computed once before the first training of a run: features of frozen towers, which all its trainings read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import DataError
+from evodevo.execution.base import Executor, Job, Progress, Result
+from evodevo.experiments.problem import FEATURES, NetworkProblem
+from evodevo.experiments.trials import Arm
+from evodevo.networks.towers.files import frozen_towers
+
+
+def prepare_features(
+    arms: Sequence[Arm],
+    problem: NetworkProblem,
+    executor: Executor,
+    seed: int,
+    listener: Callable[[str, dict[str, Any]], None] | None = None,
+) -> int:
+    """Have frozen towers read all samples in a worker; what lies in the cache is not read again.
+
+    Args:
+        arms: all trainings.
+        problem: of the run.
+        executor: idle; it is idle again afterwards.
+        seed: of the run.
+        listener: told ``features``: {"features": input, "done", "total"}, in samples.
+
+    Returns:
+        How many different sets of towers there are.
+
+    Raises:
+        DataError: a tower cannot read the data.
+    """
+    if problem.settings.features == "live":
+        return 0
+    kinds: dict[str, Arm] = {}
+    for arm in arms:
+        towers = frozen_towers(arm.network, problem.open_task(arm.task).inputs)
+        if towers:
+            facts = {"towers": {name: one.model_dump(mode="json") for name, one in towers.items()}, "task": arm.task}
+            kinds.setdefault(canonical.digest(facts), arm)
+    for name, arm in kinds.items():  # one after the other: they may share towers
+        job = Job(f"features/{name}", FEATURES, problem.payload(arm, seed), None, problem.memory_bytes)
+        _wait_for(job, executor, listener)
+    return len(kinds)
+
+
+def _wait_for(job: Job, executor: Executor, listener: Callable[[str, dict[str, Any]], None] | None) -> None:
+    executor.submit(job)
+    while True:
+        for event in executor.poll(1.0):
+            if isinstance(event, Progress) and listener is not None and "features" in event.payload:
+                listener("features", event.payload)
+            if isinstance(event, Result):
+                if event.state == "failed":
+                    raise DataError(f"the features of frozen towers cannot be computed: {_last_line(event)}")
+                return
+
+
+def _last_line(result: Result) -> str:
+    lines = result.detail.strip().splitlines()
+    return lines[-1] if lines else result.reason or "the worker was lost"

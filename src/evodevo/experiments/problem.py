@@ -1,0 +1,142 @@
+"""Networks of separate samples, seen from the coordinator: no torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.experiments.procedures import CHECKS, PROCEDURES, TASK_CHECKS
+from evodevo.experiments.settings import NetworkEvaluationSettings, task_settings, training_settings
+from evodevo.experiments.trials import Arm
+from evodevo.objectives.base import parse_objectives
+from evodevo.randomness import integer_seed
+from evodevo.search.problem import Goal, Outcome, Problem, read_answer
+from evodevo.tasks.base import TASKS, SampleTask
+
+PACE = "network_pace"
+FEATURES = "network_features"
+
+
+class NetworkProblem(Problem):
+    """Train a network on samples and score it.
+
+    Args:
+        arm_of: genome -> what is trained; the identity where genomes are trainings.
+        settings: how.
+        blobs: folder of the store's blob pool, where workers put weights and traces; None keeps none.
+        cache_folder: of prepared data; None is the user's.
+        arms: trainings that are known beforehand: what is wrong with one is said before anything begins.
+
+    Raises:
+        DataError, UsageError: data or settings cannot be used; nothing has been trained then.
+    """
+
+    entry = "network"
+
+    def __init__(
+        self,
+        arm_of: Callable[[Any], Arm],
+        settings: NetworkEvaluationSettings,
+        blobs: Path | None = None,
+        cache_folder: Path | None = None,
+        arms: Sequence[Arm] = (),
+    ) -> None:
+        self.arm_of = arm_of
+        self.settings = settings
+        self.objectives = parse_objectives(settings.objectives, "network")
+        self.goals = tuple(Goal(one.name, one.unit, one.direction) for one in self.objectives)
+        self.seconds = settings.seconds
+        self.memory_bytes = settings.memory_bytes
+        self._blobs = blobs
+        self._cache_folder = cache_folder
+        self._tasks: dict[str, SampleTask] = {}
+        self.task = self.open_task({})
+        for arm in arms:
+            PROCEDURES.get(arm.procedure)
+            if arm.procedure in CHECKS:
+                CHECKS.get(arm.procedure)(settings, arm)
+            training_settings(settings, arm)
+            task = self.open_task(arm.task)
+            if arm.procedure in TASK_CHECKS:
+                TASK_CHECKS.get(arm.procedure)(settings, arm, task)
+        for probe in settings.probes:
+            self.open_task(probe.task)
+        self.fidelity = self._fidelity()
+
+    def open_task(self, changes: dict[str, Any]) -> SampleTask:
+        """The task with what an arm changes; each is read once."""
+        values = task_settings(self.settings, changes)
+        name = canonical.digest(values.model_dump(mode="json"))
+        if name not in self._tasks:
+            task = TASKS.get(self.settings.task).open(values, self._cache_folder)
+            if not isinstance(task, SampleTask):
+                raise UsageError(
+                    f"the task {self.settings.task!r} hands out no samples with named inputs; a network cannot be "
+                    "trained on it."
+                )
+            self._tasks[name] = task
+        return self._tasks[name]
+
+    def _fidelity(self) -> str:
+        """Everything that decides a score beside genome and seed."""
+        training = self.settings.training.model_dump(mode="json")
+        # These change how a training is watched, not what it computes.
+        for name in ("report_every", "checkpoint_every"):
+            training.pop(name)
+        if training["budget"]["flops"] is None:
+            training["budget"].pop("flops")  # scores of before there were such budgets stay comparable
+        decisive = {
+            "task": self.task.digest,
+            "training": training,
+            "samples": [self.settings.validation_samples, self.settings.test_samples],
+            **({"options": self.settings.options} if self.settings.options else {}),
+            **self._selection(),
+        }
+        budget = self.settings.training.budget
+        names = {"tokens": "samples"}
+        amounts = [f"{names.get(k, k)}={value:g}" for k, value in budget.model_dump().items() if value is not None]
+        return f"{','.join(amounts)};{canonical.digest(decisive)[:12]}"
+
+    def _selection(self) -> dict[str, Any]:
+        """What decides which weights are kept: where they are measured, too, which is at a report of progress."""
+        settings = self.settings
+        if settings.select is None:
+            return {}
+        curve = [settings.curve_points, settings.curve_samples, settings.training.report_every]
+        return {"select": settings.select.model_dump(mode="json"), "curve": curve}
+
+    def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
+        """What ``evaluation.network`` gets. Arms with seeds of equal number are initialised and fed alike."""
+        arm = self.arm_of(genome)
+        return canonical.dumps(
+            {
+                "arm": arm.model_dump(mode="json"),
+                "settings": self.settings.model_dump(mode="json"),
+                "task_key": getattr(self.open_task(arm.task), "key", None),
+                "cache_folder": None if self._cache_folder is None else str(self._cache_folder),
+                "blobs": None if self._blobs is None else str(self._blobs),
+                "seed": integer_seed(seed, "arm", arm.seed),
+                "resume": resume,
+            }
+        ).encode()
+
+    def read(self, payload: bytes) -> Outcome:
+        return read_answer(payload)
+
+    def steps(self, genome: Any) -> int | None:
+        """Optimiser steps of a training; None where the clock alone ends it."""
+        training = training_settings(self.settings, self.arm_of(genome))
+        limits = [training.budget.steps, None if training.budget.tokens is None else training.budget.tokens]
+        if limits[1] is not None:
+            limits[1] //= training.batch_size
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def describe(self) -> dict[str, Any]:
+        """What a report says about the data, with what a trained network must beat."""
+        return {
+            **self.task.describe(),
+            "baselines": {split: self.task.baselines(split) for split in ("validation", "test")},
+        }

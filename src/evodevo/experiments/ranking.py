@@ -1,0 +1,94 @@
+"""Which place each arm takes among those it is compared with, and how sure that is.
+
+Arms of one cell are compared: on each seed that all of them have, the best on the test split is first, and arms that
+are equally good share the mean of their places. The interval is a bootstrap over seeds (Efron 1979); with few of them
+it is too narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evodevo.experiments.paired import DRAWS, LEVEL, Numbers
+from evodevo.randomness import generator
+
+if TYPE_CHECKING:
+    from evodevo.experiments.comparison import Row, Table
+
+FEWEST_ARMS, FEWEST_SEEDS = 3, 2
+"""Of two arms the difference says all; of one seed no interval can be had."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The place of an arm.
+
+    Attributes:
+        mean: over seeds; 1 is the best.
+        low, high: 95 % interval.
+        arms: that are ranked together.
+        seeds: that all of them have.
+    """
+
+    mean: float
+    low: float
+    high: float
+    arms: int
+    seeds: int
+
+    def to_json(self) -> dict[str, float]:
+        """The fields by name."""
+        return asdict(self)
+
+
+def ranks(table: Table) -> dict[str, Rank]:
+    """Group of a row -> its rank; rows of a cell with fewer than three arms, or two common seeds, have none."""
+    cells: dict[tuple[tuple[str, str | float], ...], list[Row]] = {}
+    for row in table.rows:
+        if row.trainings:
+            cells.setdefault(tuple(sorted(row.cell.items(), key=lambda item: item[0])), []).append(row)
+    found: dict[str, Rank] = {}
+    for rows in cells.values():
+        ranked = rank_scores([_scores(row) for row in rows])
+        found |= dict(zip((row.group for row in rows), ranked, strict=False))
+    return found
+
+
+def rank_scores(scores: Sequence[Mapping[int, float]]) -> list[Rank]:
+    """The rank of each arm.
+
+    Args:
+        scores: of each arm: seed -> score, the higher the better.
+
+    Returns:
+        Nothing where there are too few arms or common seeds.
+    """
+    common = sorted(set.intersection(*map(set, scores))) if scores else []
+    if len(scores) < FEWEST_ARMS or len(common) < FEWEST_SEEDS:
+        return []
+    places = np.stack([_places(np.asarray([one[seed] for one in scores])) for seed in common])  # (seeds, arms)
+    rng = generator(0, "rank bootstrap")
+    drawn = rng.multinomial(len(common), np.full(len(common), 1 / len(common)), size=DRAWS) / len(common)
+    low, high = np.quantile(drawn @ places, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return [
+        Rank(float(mean), float(below), float(above), len(scores), len(common))
+        for mean, below, above in zip(places.mean(0), low, high, strict=True)
+    ]
+
+
+def _places(scores: Numbers) -> Numbers:
+    """(N,) places from 1, of scores (N,); equal ones share their mean."""
+    better = (scores[None, :] > scores[:, None]).sum(1)
+    equal = (scores[None, :] == scores[:, None]).sum(1)
+    places: Numbers = better + (equal + 1) / 2
+    return places
+
+
+def _scores(row: Row) -> dict[int, float]:
+    """Seed -> test accuracy."""
+    known = {one.genome.seed: one.fact.get("test", {}).get("accuracy") for one in row.trainings}
+    return {seed: float(value) for seed, value in known.items() if value is not None}

@@ -1,0 +1,88 @@
+"""What an experiment is: several networks, trained alike, and one table."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import Arm, ArmPlan, expand
+from evodevo.runs.recipe import ExecutionSettings, RunSettings
+from evodevo.search.study import StudySettings
+from evodevo.settings import Settings
+
+
+class PaperTable(Settings):
+    """Rows that a paper prints, to be shown beside ours as they are.
+
+    Attributes:
+        source: paper and table.
+        columns, rows: text.
+        caveats: what a reader must know before comparing.
+    """
+
+    source: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caveats: tuple[str, ...] = ()
+
+
+class Comparison(Settings):
+    """What is compared.
+
+    Attributes:
+        title: of the report.
+        arms: what is trained.
+        learning_rates: each arm is trained with each; the best is chosen on validation data.
+        seeds: trainings of each arm with each learning rate.
+        reference: the arm beside which equal FLOPs and equal time are counted; the first one if left out.
+        paper: its numbers, where there are some.
+        caveats: what a reader must know, one sentence each.
+    """
+
+    title: str = ""
+    arms: tuple[ArmPlan, ...] = Field(min_length=1, max_length=10_000)
+    learning_rates: tuple[Annotated[float, Field(gt=0)], ...] = Field(default=(1e-3,), min_length=1)
+    seeds: int = Field(default=1, ge=1, le=1000)
+    reference: str | None = None
+    paper: tuple[PaperTable, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _its_arms_are_told_apart(self) -> Self:
+        groups = [(plan.name, tuple(sorted(plan.cell.items(), key=lambda item: item[0]))) for plan in self.arms]
+        twice = next((name for number, (name, cell) in enumerate(groups) if (name, cell) in groups[:number]), None)
+        if twice is not None:
+            raise ValueError(f"the arm {twice!r} stands twice with the same cell; give one another name")
+        if self.reference is not None and self.reference not in [plan.name for plan in self.arms]:
+            raise ValueError(f"the reference {self.reference!r} is no arm")
+        return self
+
+    def trainings(self) -> list[Arm]:
+        """Every training."""
+        return expand(self.arms, self.learning_rates, self.seeds)
+
+
+class ExperimentSettings(RunSettings):
+    """All settings of an experiment: a run of ``train`` whose individuals are the trainings of all arms.
+
+    Attributes:
+        experiment: what is compared.
+        evaluation: task, training and measurements that all arms share.
+        study: seed and retries; there is one generation of given individuals.
+        execution: where trainings run.
+    """
+
+    experiment: Comparison
+    evaluation: NetworkEvaluationSettings
+    study: StudySettings = StudySettings(generations=1, baselines=False)
+    execution: ExecutionSettings = ExecutionSettings()
+
+    @model_validator(mode="after")
+    def _nothing_is_searched(self) -> Self:
+        if self.study.generations != 1 or self.study.mode != "generational" or self.study.confirmations:
+            raise ValueError(
+                "an experiment has one generation, no steady state and no confirmations; its seeds are experiment.seeds"
+            )
+        return self

@@ -1,0 +1,139 @@
+"""Settings of one evaluation of a network of separate samples, without torch."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from evodevo.experiments.trials import Arm
+from evodevo.h_model.spec import InferenceStructure
+from evodevo.settings import Settings, merge, validate
+from evodevo.tasks.base import TASKS
+from evodevo.training.settings import TrainingSettings
+
+
+class Probe(Settings):
+    """A trained network measured once more under other circumstances. What is left out stays as it was trained.
+
+    Attributes:
+        name: in tables.
+        iterations: T of an H-Model, also beyond the trained one.
+        alpha, alpha_rate: of an H-Model.
+        inference: which connections of an H-Model count.
+        shuffle: inputs that are given to the wrong samples, to see how much is read from them.
+        task: settings of the task that replace the trained ones ({"depths": [4, 5]}).
+    """
+
+    name: str = Field(min_length=1, max_length=60)
+    iterations: int | None = Field(default=None, ge=0, le=256)
+    alpha: float | None = Field(default=None, ge=1e-3, le=1e3)
+    alpha_rate: float | None = Field(default=None, gt=0, le=100)
+    inference: InferenceStructure | None = None
+    shuffle: tuple[str, ...] = ()
+    task: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def of_routing(self) -> bool:
+        """Whether only an H-Model can be asked."""
+        return any(one is not None for one in (self.iterations, self.alpha, self.alpha_rate, self.inference))
+
+
+class Selection(Settings):
+    """Which weights a training leaves: those that were best on validation samples, at the points of its curve.
+
+    Attributes:
+        metric: of ``curve_samples`` validation samples. Where it is not defined on them, accuracy takes its place,
+            where that is not either the loss; the evaluation's facts say so. Of equal values the lower loss is better.
+        patience: measurements in a row that are no better than the best, after which the training stops; None trains
+            to the end of the budget.
+        min_share: share of the budget that is trained in any case.
+    """
+
+    metric: Literal["auc", "accuracy", "loss", "f1_macro"] = "auc"
+    patience: int | None = Field(default=None, ge=1, le=256)
+    min_share: float = Field(default=0.0, ge=0, le=1)
+
+
+PAPER_SELECTION = Selection(metric="auc", patience=5)
+"""Architect Thyself, section 4.1; with ``paper_training`` and one point of the curve per epoch."""
+
+
+class NetworkEvaluationSettings(Settings):
+    """How a network gets its scores.
+
+    Attributes:
+        objectives: names of rows that judge networks, each with ``:minimise`` or ``:maximise`` where the other
+            direction is wanted.
+        task: a row of the table of tasks that hands out samples.
+        task_settings: of that task; checked by its own settings class.
+        training: budget and optimiser; a ``tokens`` budget counts samples here.
+        options: procedure -> options of all arms that are trained by it; an arm's own replace them.
+        validation_samples, test_samples: how many are measured at the end; None for all.
+        train_samples: how many of the training split are measured at the end, to see what was memorised; 0 for none.
+        curve_points: how often the validation loss is measured while training, evenly over the budget.
+        curve_samples: on how many samples.
+        select: which weights are kept; those of the last step if left out.
+        probes: further measurements of the trained network.
+        exchange: a probe for each input, where there are several: it is given to the wrong samples.
+        trace_samples: validation samples whose routing is kept; 0 keeps none.
+        trace_course: the routing of these samples is kept at every point of the curve too.
+        routes: a group of samples (a language) that a linear probe tells from the routes, with its controls.
+        features: of frozen towers: ``cached``, computed once for all trainings and kept on disk; ``live``, computed for
+            every batch anew. Trained networks are the same but for rounding; FLOPs are counted of what is computed,
+            so that those of a tower whose features are cached are left out.
+        seconds: wall-clock limit of one evaluation.
+        memory_bytes: memory limit of one evaluation.
+        keep_weights: trained weights go into the store.
+    """
+
+    objectives: tuple[str, ...] = ("error", "executed_flops")
+    task: str
+    task_settings: dict[str, Any] = Field(default_factory=dict)
+    training: TrainingSettings
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    validation_samples: int | None = Field(default=1000, ge=1)
+    test_samples: int | None = Field(default=1000, ge=1)
+    train_samples: int = Field(default=0, ge=0)
+    curve_points: int = Field(default=10, ge=1, le=256)
+    curve_samples: int = Field(default=256, ge=1)
+    select: Selection | None = None
+    probes: tuple[Probe, ...] = ()
+    exchange: bool = False
+    trace_samples: int = Field(default=64, ge=0, le=4096)
+    trace_course: bool = False
+    routes: str | None = None
+    features: Literal["cached", "live"] = "cached"
+    seconds: float | None = Field(default=None, gt=0)
+    memory_bytes: int | None = Field(default=None, gt=0)
+    keep_weights: bool = True
+
+
+def task_settings(settings: NetworkEvaluationSettings, changes: dict[str, Any] | None = None) -> Settings:
+    """The settings of the task, of its own class, with what an arm or a probe changes.
+
+    Raises:
+        UsageError: an unknown task, a setting that it does not have, or a wrong value.
+    """
+    kind: type[Settings] = TASKS.get(settings.task).settings_class
+    return validate(kind, merge(settings.task_settings, changes or {}), what=f"settings of the task {settings.task!r}")
+
+
+def procedure_options(settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:
+    """The options of an arm's procedure: the common ones, and what the arm replaces."""
+    return merge(settings.options.get(arm.procedure, {}), arm.options)
+
+
+def training_settings(settings: NetworkEvaluationSettings, arm: Arm) -> TrainingSettings:
+    """How an arm is trained: the common settings, what the arm changes, its learning rate.
+
+    Raises:
+        UsageError: a setting that does not exist, or a wrong value.
+    """
+    common = settings.training.model_dump(mode="json")
+    changes = dict(arm.training)
+    if "budget" in changes:
+        # Another budget replaces the common one; merged, the smaller of both would count.
+        common["budget"] = {}
+    values = merge(merge(common, changes), {"optimizer": {"learning_rate": arm.learning_rate}})
+    return validate(TrainingSettings, values, what=f"training settings of {arm.name}")

@@ -1,0 +1,549 @@
+"""Where a procedure trains a network: the task, the clock, checkpoints, the validation curve.
+
+A training may have several stages. What stages and measurements between them gave is kept with every checkpoint, so
+that a procedure that is called again after an interruption finds them, and only the stage that was cut short goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
+from evodevo.execution.base import Report
+from evodevo.experiments.checkpoint_selection import BestWeights
+from evodevo.experiments.flop_counter import look_at_step
+from evodevo.experiments.loss_terms import LossTerms
+from evodevo.experiments.measure import Measured, measure, places
+from evodevo.experiments.procedures import Trained
+from evodevo.experiments.settings import NetworkEvaluationSettings, task_settings, training_settings
+from evodevo.experiments.trainer_state import Ended, Memory, Standing, read_memory, result_at, result_of
+from evodevo.experiments.trials import Arm
+from evodevo.growth.training.surgery import Origins, carry_state
+from evodevo.h_model.model import HModel
+from evodevo.h_model.trace.file import record_trace, trace_to_bytes
+from evodevo.networks.base import Network
+from evodevo.networks.build import build_network
+from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.features import FeaturesTask
+from evodevo.training import checkpoints
+from evodevo.training.loop import LossFunction, Progress, Snapshot, TrainingResult, model_loss, train
+from evodevo.training.precision import Batch, Precision
+from evodevo.training.settings import TrainingSettings
+
+CURVE = ("validation_loss", "validation_error", "flops", "seconds")
+"""Series over steps, one point each at every measurement while training. Beside them: ``validation_<metric>``, of the
+metric that selects weights, and ``loss/<term>``, each term of the loss, mean over the steps since the point before."""
+
+
+class Bench:
+    """What a procedure works with.
+
+    Args:
+        arm: what is trained.
+        settings: how everything is trained and measured.
+        task: opened.
+        seed: of initialisation, data order and every draw.
+        precision: device and number format.
+        pool: where checkpoints go; None keeps none.
+        report: live messages.
+        resume: digest of the checkpoint to go on from.
+        cache_folder: where what is made once for several trainings is kept.
+
+    Attributes:
+        training: how this arm is trained.
+        flops_per_step: of the last stage: forward and backward, counted.
+        state: JSON that a procedure may change at every step; a checkpoint keeps it as it is at that step.
+        held: digests of blobs in the pool that the state needs; whoever holds a checkpoint holds them.
+    """
+
+    def __init__(
+        self,
+        arm: Arm,
+        settings: NetworkEvaluationSettings,
+        task: SampleTask,
+        seed: int,
+        precision: Precision,
+        pool: FolderPool | None,
+        report: Report,
+        resume: str | None,
+        cache_folder: Path,
+    ) -> None:
+        self.arm = arm
+        self.settings = settings
+        self.task = task
+        self.seed = seed
+        self.precision = precision
+        self.pool = pool
+        self.cache_folder = cache_folder
+        self.training = training_settings(settings, arm)
+        self.flops_per_step = 0.0
+        self.course: dict[str, bytes] = {}
+        self._report = report
+        self._kept = self._recall(resume)
+        self._memory = Memory() if self._kept is None else read_memory(self._kept)
+        self.state: dict[str, Any] = dict(self._memory.state)
+        self.held: list[str] = []
+        self._facts: dict[str, Any] = dict(self._memory.facts)
+        self._series = {name: list(self._memory.series.get(name, ())) for name in (*CURVE, *self._memory.series)}
+        self._terms = LossTerms(self._memory.terms)
+        self._selections: dict[str, Standing] = dict(self._memory.selections)
+        self._best: BestWeights | None = None
+        self._ended: list[Ended] = []
+        self._steps = 0
+        self._paused = self._memory.paused
+        self._spent: dict[str, float] = dict(self._memory.spent)
+        self._border: tuple[Snapshot, float] | None = None  # between two segments: where it stands, and since when
+        self._untold: list[dict[str, Any]] = []
+        self._counted: object = None  # the network whose step has been counted
+        self._curve_places = places(task, "validation", settings.curve_samples)
+
+    # For procedures
+
+    def build(self, network: NetworkSpec | None = None) -> Network:
+        """The arm's network, or another one, over the task's inputs and outputs, initialised by the seed."""
+        built = build_network(network or self.arm.network, self.task.inputs, self.task.outputs, self.seed)
+        return built.to(self.precision.device)
+
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What ``compute`` gives (JSON), computed once, also over interruptions."""
+        if name not in self._facts:
+            self._facts[name] = compute()
+        return self._facts[name]
+
+    def train(
+        self,
+        network: Network,
+        *,
+        training: TrainingSettings | None = None,
+        task: SampleTask | None = None,
+        batch_at: Callable[[int], Batch] | None = None,
+        loss_function: LossFunction = model_loss,
+        factors: Mapping[str, float] | None = None,
+        watched: bool = True,
+        until: int | None = None,
+        until_share: float | None = None,
+    ) -> TrainingResult:
+        """One stage of training, in place. See ``procedures`` for what happens after an interruption.
+
+        With ``until`` or ``until_share`` the stage pauses there (state "paused"), and the next call goes on with it:
+        with its step, its schedule, and the moments of every parameter that still has its name (see ``carry`` where
+        names move). What happens in between may change the network, and counts against a budget in seconds.
+
+        Where the settings select weights, the network has the best ones afterwards, and the stage may end early: that
+        is a stage that has finished. After a change of structure they are selected anew: weights of a network that was
+        cannot be given to the one that is. A budget in seconds is that of everything inside: steps and measurements.
+
+        Args:
+            network: what is trained; parameters without gradients stay.
+            training: of this stage; the arm's if left out.
+            task: whose samples are trained on; the bench's if left out.
+            batch_at: the batch of step k, a function of k alone; random samples of the task if left out.
+            loss_function: the network's own if left out.
+            factors: of learning rates of parts, see ``optimizers.build``.
+            watched: measured on validation samples, for the curve and the selection of weights; a search, which must
+                not see them, says no.
+            until: step of the whole stage before which it pauses; a stage that ends earlier has finished.
+            until_share: share of its budget after which it pauses.
+        """
+        stage = len(self._ended)
+        if stage < self._memory.stage:
+            ended = self._memory.ended[stage]
+            self._end(ended)
+            return result_of(ended)
+        settings, source = training or self.training, task or self.task
+        snapshot = self._restore(network) if stage == self._memory.stage else None
+        cut_short = snapshot is not None
+        self._best = self._selection(stage, network, cut_short) if watched else None
+        if snapshot is None:
+            snapshot = self._cross_border(network)
+        batch_of = batch_at or (lambda step: source.batch("train", self.seed, step, settings.batch_size))
+        network.to(self.precision.device)
+        self._count_flops(network, batch_of, again=bool(self._steps_of_segments))
+        points = self._points()
+
+        def loss_of(model: nn.Module, batch: Any) -> Tensor:
+            network.terms = {}
+            loss = loss_function(model, batch)
+            if watched:
+                self._terms.add(network.terms)
+            return loss
+
+        def progress(now: Progress) -> bool:
+            nonlocal points
+            if watched and now.share * self.settings.curve_points >= points + 1:
+                points = int(now.share * self.settings.curve_points)
+                self._add_point(network, now.step, now.seconds, now.share)
+            self._report({"step": now.step, "tokens": now.tokens, "share": now.share, "loss": now.loss})
+            return self._best is None or not self._best.enough
+
+        if snapshot is not None and self._best is not None and self._best.enough:
+            result = result_at(snapshot)
+        else:
+            result = train(
+                network,
+                settings,
+                batch_at=batch_of,
+                tokens_per_step=settings.batch_size,
+                seed=self.seed,
+                loss_function=loss_of,
+                resume=snapshot,
+                changed=not cut_short or self._memory.border,
+                until=until,
+                until_share=until_share,
+                report=progress,
+                checkpoint=None if self.pool is None else lambda snapshot: self._checkpoint(network, snapshot),
+                precision=self.precision,
+                factors=factors,
+                flops_per_step=self.flops_per_step,
+            )
+        if result.state == "stopped":
+            result = replace(result, state="finished")  # nothing but the selection stops a training
+        elif watched and result.state == "finished" and self._last_point() < self._steps + result.steps:
+            self._add_point(network, result.steps, result.seconds, 1.0)
+        if self._best is not None and result.state == "finished":
+            self._best.restore(network)
+        kept = {name: getattr(result, name) for name in Ended.model_fields if name != "flops"}
+        flops = (result.steps - self._steps_of_segments) * self.flops_per_step
+        self._border = (result.snapshot, time.monotonic()) if result.state == "paused" else None
+        self._end(Ended(**kept, flops=flops))
+        return result
+
+    @property
+    def recalls(self) -> bool:
+        """Whether the next stage (or segment) had begun before an interruption.
+
+        Its weights then come with the checkpoint: what only changes weights may be left out before it.
+        """
+        return self._kept is not None and len(self._ended) <= self._memory.stage
+
+    def carry(self, origins: Origins) -> None:
+        """Say between two segments where parameters come from, where an edit moved their names or rows.
+
+        What is not in ``origins`` starts without moments. Edits that follow each other are said one by one.
+        """
+        if self._border is not None:
+            snapshot, since = self._border
+            shapes = {name: _shape(values) for name, values in snapshot.optimizer.items()}
+            self._border = replace(snapshot, optimizer=carry_state(snapshot.optimizer, shapes, origins)), since
+            self._best = None  # weights of one name and shape may be those of another part now
+
+    def spend(self, name: str, flops: float) -> None:
+        """Put work beside training steps on the account (probes, distillation); a name counts once, as it was last.
+
+        It counts against a budget in FLOPs when the next segment begins.
+        """
+        self._spent[name] = flops
+
+    @property
+    def spent(self) -> float:
+        """FLOPs beside training steps so far."""
+        return math.fsum(self._spent.values())
+
+    def tell(self, kind: str, name: str, payload: Mapping[str, Any], **live: Any) -> None:
+        """Have the run record an event of this kind; once, whatever interruptions there are.
+
+        It is told where the next segment begins, or at the end; of a budget in seconds, once a checkpoint holds what it
+        tells of, since that would come otherwise a second time.
+
+        Args:
+            kind: of the event.
+            name: of it in this evaluation.
+            payload: JSON.
+            live: what a progress display shows, by name.
+        """
+        self._untold.append({"event": {"type": kind, "name": name, "payload": dict(payload)}, **live})
+
+    def flush(self) -> None:
+        """Tell what is untold, where no further segment comes."""
+        for message in self._untold:
+            self._report(message)
+        self._untold = []
+
+    def measure(
+        self,
+        network: Network,
+        split: Split = "validation",
+        *,
+        samples: int | None = None,
+        task: SampleTask | None = None,
+    ) -> Measured:
+        """The network on samples of a split."""
+        source = task or self.task
+        return measure(
+            network,
+            source,
+            split,
+            places(source, split, samples),
+            batch_size=max(32, self.training.batch_size),
+            precision=self.precision,
+        )
+
+    # For the evaluation
+
+    @property
+    def series(self) -> dict[str, list[tuple[float, float]]]:
+        """The validation curve, over steps of all stages."""
+        return self._series
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What ``once`` gave."""
+        return self._facts
+
+    @property
+    def flops(self) -> float:
+        """Of all steps of all stages that have ended, and what was spent beside them."""
+        return math.fsum((*(ended.flops for ended in self._ended), *self._spent.values()))
+
+    @property
+    def steps(self) -> int:
+        """Of all stages that have ended."""
+        return sum(ended.steps for ended in self._whole)
+
+    @property
+    def samples(self) -> int:
+        """Trained on in all stages that have ended, repetitions counted."""
+        return sum(ended.tokens for ended in self._whole)
+
+    @property
+    def used_seconds(self) -> float:
+        """Of all stages that have ended, measurements included: what counts against a budget."""
+        return math.fsum(ended.seconds for ended in self._whole)
+
+    @property
+    def selections(self) -> list[dict[str, Any]]:
+        """Of each stage whose weights were selected: metric, its best value, the step, whether it was stopped early."""
+        return [
+            {"stage": int(stage), **standing.model_dump(mode="json", exclude={"since", "weights"})}
+            for stage, standing in self._selections.items()
+        ]
+
+    @property
+    def seconds(self) -> float:
+        """Of training alone, all stages that have ended."""
+        return self.used_seconds - self._paused
+
+    def save(
+        self, network: Network, pool: FolderPool, snapshot: Snapshot | None = None, *, border: bool = False
+    ) -> tuple[str, list[str]]:
+        """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage.
+
+        ``border``: it stands between two segments, where a network may have gained parameters without moments.
+        """
+        digest = checkpoints.save(
+            pool,
+            network,
+            snapshot=snapshot,
+            genome=NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
+            input_specification={
+                **specification(self.task, self.settings, self.arm),
+                **newborns_of(network),
+                **({} if snapshot is None else {"memory": self._remembered(border)}),
+            },
+        )
+        return digest, checkpoints.load(pool, digest).manifest.digests()
+
+    # Within
+
+    @property
+    def _whole(self) -> list[Ended]:
+        """One result for each stage: segments that another one goes on from are in its numbers."""
+        return [one for one in self._ended[:-1] if one.state != "paused"] + self._ended[-1:]
+
+    @property
+    def _flops_of_segments(self) -> float:
+        """The same in FLOPs, without what was spent beside them."""
+        ended = [one.state != "paused" for one in self._ended]
+        begin = max((place + 1 for place, over in enumerate(ended) if over), default=0)
+        return math.fsum(one.flops for one in self._ended[begin:])
+
+    @property
+    def _steps_of_segments(self) -> int:
+        """Of the stage that goes on: steps of its segments that have ended."""
+        last = self._ended[-1] if self._ended else None
+        return last.steps if last is not None and last.state == "paused" else 0
+
+    def _cross_border(self, network: Network) -> Snapshot | None:
+        """Where the segment before stood; what was used since then counts against the budget, but as no training.
+
+        Where something happened in between that would not come again, a checkpoint keeps it before anybody is told.
+        """
+        if self._border is None:
+            self.flush()  # known from before an interruption
+            return None
+        snapshot, since = self._border
+        waited = time.monotonic() - since
+        self._border = None
+        self._paused += waited
+        used = {"seconds": snapshot.cursor.seconds + waited, "flops": self._flops_of_segments + self.spent}
+        snapshot = replace(snapshot, cursor=snapshot.cursor.model_copy(update=used))
+        # What the clock decided comes otherwise a second time; all else comes again as it was, and needs no checkpoint.
+        if self._untold and self.pool is not None and self.training.budget.seconds is not None:
+            self._checkpoint(network, snapshot, border=True)
+        self.flush()
+        return snapshot
+
+    def _count_flops(self, network: Network, batch_of: Callable[[int], Batch], *, again: bool) -> None:
+        """What a step computes, on the first batch; of a segment ``again`` only where an edit changed the network."""
+        counted = specification_of(self.arm.network, network), _counted_as(network)
+        if again and counted == self._counted:
+            return
+        first = self.precision.place(batch_of(0))
+        assert isinstance(first, dict), "the batch is a mapping"
+        self.flops_per_step = look_at_step(network, first).flops
+        self._counted = counted
+
+    def _last_point(self) -> float:
+        points = self._series["validation_loss"]
+        return points[-1][0] if points else 0.0
+
+    def _add_point(self, network: Network, step: int, seconds: float, share: float) -> None:
+        """Measure now, after so many steps and seconds of this stage, and that share of its budget."""
+        begin = time.monotonic()
+        measured = measure(
+            network,
+            self.task,
+            "validation",
+            self._curve_places,
+            batch_size=max(32, self.training.batch_size),
+            precision=self.precision,
+        )
+        flops = self.flops + (step - self._steps_of_segments) * self.flops_per_step
+        before = math.fsum(ended.seconds for ended in self._ended if ended.state != "paused") - self._paused
+        values = (measured.loss, measured.error, flops, before + seconds)
+        whole = self._steps + step
+        more = {f"loss/{name}": value for name, value in self._terms.take_means().items()}
+        if self._best is not None:
+            value = self._best.look(measured, network, step, share)
+            assert self._best.standing is not None, "looked"
+            more[f"validation_{self._best.standing.metric}"] = value
+            self._selections[str(len(self._ended))] = self._best.standing
+        for name, value in {**more, **dict(zip(CURVE, values, strict=True))}.items():
+            self._series.setdefault(name, []).append((float(whole), value))
+        if self.settings.trace_course and isinstance(network, HModel):
+            chosen = self._curve_places[: self.settings.trace_samples]
+            trace = record_trace(network, self.task, "validation", chosen, self.precision)
+            self.course[f"course/{whole}"] = trace_to_bytes(trace)
+        self._paused += time.monotonic() - begin
+
+    def _points(self) -> int:
+        """How many points of the curve this stage has already: some, where it was cut short."""
+        return sum(step > self._steps for step, _ in self._series["validation_loss"])
+
+    def _selection(self, stage: int, network: Network, cut_short: bool) -> BestWeights | None:
+        """What selects the weights of a stage, as it stood where the stage is continued."""
+        if self.settings.select is None:
+            return None
+        if not cut_short and self._steps_of_segments and self._best is not None and self._best.fits(network):
+            before = self._selections.pop(str(stage - 1), None)
+            if before is not None:
+                self._selections[str(stage)] = before
+            return self._best
+        standing = self._selections.get(str(stage)) if cut_short else None
+        return BestWeights(self.settings.select, standing, self.pool)
+
+    def _end(self, ended: Ended) -> None:
+        self._ended.append(ended)
+        if ended.state != "paused":
+            self._steps += ended.steps
+
+    def _recall(self, resume: str | None) -> checkpoints.Checkpoint | None:
+        """The checkpoint to go on from; one that is damaged or gone costs its work, not the evaluation."""
+        if resume is None or self.pool is None:
+            return None
+        try:
+            kept = checkpoints.load(self.pool, resume)
+            read_memory(kept)
+            return kept
+        except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
+            self._report({"restarted": str(error)})
+            return None
+
+    def _restore(self, network: Network) -> Snapshot | None:
+        """The weights and the optimiser of the stage that was cut short."""
+        if self._kept is None:
+            return None
+        # The weights last: where something is damaged, the network must still be as it was.
+        snapshot = self._kept.snapshot(network)
+        self._kept.restore(network)
+        return snapshot
+
+    def _checkpoint(self, network: Network, snapshot: Snapshot, *, border: bool = False) -> None:
+        assert self.pool is not None, "asked for only where there is one"
+        best = None if self._best is None else self._best.keep(self.pool)
+        if best is not None and self._best is not None and self._best.standing is not None:
+            self._selections[str(len(self._ended))] = self._best.standing
+        digest, parts = self.save(network, self.pool, snapshot, border=border)
+        parts = [*parts, *self.held, *([] if best is None else [best])]
+        self._report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})
+
+    def _remembered(self, border: bool) -> dict[str, Any]:
+        memory = Memory(
+            stage=len(self._ended),
+            border=border,
+            ended=tuple(self._ended),
+            facts=self._facts,
+            state=self.state,
+            series={name: tuple(p for p in points if math.isfinite(p[1])) for name, points in self._series.items()},
+            terms=self._terms.to_json(),
+            selections=self._selections,
+            paused=self._paused,
+            spent=self._spent,
+        )
+        return memory.model_dump(mode="json")
+
+
+def _counted_as(network: Network) -> object:
+    """What a step's FLOPs depend on beside structure and batch: parameters, who of them learns, who is not born."""
+    births = {str(one): factor > 0 for one, factor in getattr(network, "births", {}).items()}
+    return {name: (one.shape, one.requires_grad) for name, one in network.named_parameters()}, births
+
+
+def _shape(state: Mapping[str, Any]) -> torch.Size:
+    """Of a parameter, from what an optimiser keeps of it: moments of its shape, and perhaps a step without one."""
+    shapes = (value.shape for value in state.values() if isinstance(value, Tensor))
+    return max(shapes, key=len, default=torch.Size())
+
+
+def train_once(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """The procedure ``train``: the network from scratch, in one stage."""
+    network = bench.build()
+    return Trained(network, bench.train(network))
+
+
+def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:
+    """What is really there: a procedure may have changed the structure that was planned."""
+    if isinstance(network, HModel):
+        return planned.model_copy(update={"structure": network.settled()})
+    return planned.model_copy(update={"structure": getattr(network, "structure", planned.structure)})
+
+
+def newborns_of(network: Network) -> dict[str, Any]:
+    """Who is half born, where somebody is: without it a network that is loaded would answer as if all were grown up."""
+    births = {str(one): float(factor) for one, factor in getattr(network, "births", {}).items()}
+    return {"newborns": {"births": births, "twins": dict(getattr(network, "twins", {}))}} if births else {}
+
+
+def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:
+    """What a network reads and how it is put together again: JSON, kept with the weights.
+
+    Samples, not their features: put together again, a network has the towers that read them.
+    """
+    return {
+        "modality": "samples",
+        "inputs": [asdict(one) for one in (task.whole if isinstance(task, FeaturesTask) else task).inputs],
+        "outputs": [asdict(one) for one in task.outputs],
+        "task": settings.task,
+        "task_settings": task_settings(settings, arm.task).model_dump(mode="json"),
+        "task_key": getattr(task, "key", None),
+    }

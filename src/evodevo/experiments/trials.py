@@ -1,0 +1,158 @@
+"""Trainings to compare, as plain data: which network, how it is trained, and what it stands for in a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NoReturn
+
+import numpy as np
+from pydantic import Field
+
+from evodevo import canonical
+from evodevo.errors import GenomeError, UsageError
+from evodevo.networks.spec import NetworkSpec
+from evodevo.search.space import Space
+from evodevo.settings import Settings, validate
+
+Role = Literal["h_model", "transformer", "universal", "zoo", "opponent", "control", "other"]
+Cell = dict[str, str | float]
+_LABELS = frozenset({"name", "role", "cell", "parent"})
+_MAX_CHARACTERS = 4 << 20
+
+
+class ArmPlan(Settings):
+    """One thing that an experiment compares; trained with every learning rate and every seed.
+
+    Attributes:
+        name: in tables; arms of one name and different cells are one line of a sweep.
+        role: h_model; transformer and universal are its opponents; zoo, and opponent of a zoo; control (routing without
+            choice); other.
+        network: what is built.
+        cell: what the sweep varies, by name, for people ({"alpha": 0.3}); the network holds what it means.
+        learning_rates: of this arm alone; those of the experiment if left out.
+        task: settings that replace the experiment's, for this arm.
+        training: likewise.
+        procedure: a row of ``evaluation.procedures``: how the network comes to be trained.
+        options: of the procedure.
+        parent: the individual that is trained again, if it is one.
+    """
+
+    name: str = Field(min_length=1, max_length=60)
+    role: Role = "other"
+    network: NetworkSpec
+    cell: Cell = Field(default_factory=dict)
+    learning_rates: tuple[Annotated[float, Field(gt=0)], ...] | None = None
+    task: dict[str, Any] = Field(default_factory=dict)
+    training: dict[str, Any] = Field(default_factory=dict)
+    procedure: str = "train"
+    options: dict[str, Any] = Field(default_factory=dict)
+    parent: str | None = None
+
+
+class Arm(Settings):
+    """One training: an arm with its learning rate and the number of its seed. Fields as in ``ArmPlan``."""
+
+    name: str = Field(min_length=1, max_length=60)
+    role: Role = "other"
+    network: NetworkSpec
+    cell: Cell = Field(default_factory=dict)
+    learning_rate: float = Field(gt=0)
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    task: dict[str, Any] = Field(default_factory=dict)
+    training: dict[str, Any] = Field(default_factory=dict)
+    procedure: str = "train"
+    options: dict[str, Any] = Field(default_factory=dict)
+    parent: str | None = None
+
+    def __hash__(self) -> int:
+        return hash(canonical.dumps(self.model_dump(mode="json")))
+
+    @property
+    def title(self) -> str:
+        """``H-Model, alpha 0.3, lr 0.001, seed 0``."""
+        return ", ".join([self.group, f"lr {self.learning_rate:g}", f"seed {self.seed}"])
+
+    @property
+    def group(self) -> str:
+        """Name and cell: what is compared, whatever the learning rate and the seed."""
+        return ", ".join([self.name, *(f"{name} {show_value(value)}" for name, value in self.cell.items())])
+
+
+def show_value(value: str | float) -> str:
+    """A cell's value as people write it."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def expand(plans: Sequence[ArmPlan], learning_rates: Sequence[float], seeds: int) -> list[Arm]:
+    """Every training, seed by seed, so that a run that is cut short has compared all arms on the first seeds."""
+    shared = {"learning_rates"}
+    return [
+        Arm.model_validate({**plan.model_dump(exclude=shared), "learning_rate": rate, "seed": seed})
+        for seed in range(seeds)
+        for plan in plans
+        for rate in (learning_rates if plan.learning_rates is None else plan.learning_rates)
+    ]
+
+
+class ArmSpace(Space[Arm]):
+    """The trainings of an experiment. They are given: nothing is drawn, mutated or crossed here.
+
+    Two arms whose labels alone differ are one training and have one hash.
+    """
+
+    name = "arm"
+
+    def repair(self, genome: Arm, rng: np.random.Generator) -> Arm:
+        return genome
+
+    def check(self, genome: Arm) -> None:
+        return None
+
+    def segments(self, genome: Arm) -> tuple[Arm, ...]:
+        return (genome,)
+
+    def join(self, segments: Sequence[Any]) -> Arm:
+        if len(segments) != 1 or not isinstance(segments[0], Arm):
+            raise GenomeError(f"a training is one segment; got {len(segments)}.")
+        return segments[0]
+
+    def hash(self, genome: Arm) -> str:
+        genes = self._to_genes(genome)
+        return canonical.digest({name: value for name, value in genes.items() if name not in _LABELS})
+
+    def title(self, genome: Arm) -> str:
+        return genome.title
+
+    def print(self, genome: Arm) -> str:
+        return canonical.dumps(self._to_genes(genome))
+
+    def parse(self, text: str) -> Arm:
+        try:
+            return self._from_genes(canonical.loads(text, what="a training", max_bytes=_MAX_CHARACTERS))
+        except GenomeError:
+            raise
+        except UsageError as error:
+            raise GenomeError(str(error)) from None
+
+    def _sample(self, rng: np.random.Generator) -> Arm:
+        self._refuse()
+
+    def _mutate(self, genome: Arm, rng: np.random.Generator) -> Arm:
+        self._refuse()
+
+    def _crossover(self, a: Arm, b: Arm, rng: np.random.Generator) -> tuple[Arm, Arm]:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise UsageError("the trainings of an experiment are given by its recipe; a search needs another space.")
+
+    def _to_genes(self, genome: Arm) -> Any:
+        return genome.model_dump(mode="json")
+
+    def _from_genes(self, genes: Any) -> Arm:
+        if not isinstance(genes, dict):
+            raise GenomeError("the genes of a training are an object with its settings.")
+        try:
+            return validate(Arm, genes, what="a training")
+        except UsageError as error:
+            raise GenomeError(str(error)) from None

@@ -1,0 +1,98 @@
+"""A measure over a training that was interrupted by edits: lines, and an upright mark for every event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evodevo.growth.diagrams.signs import draw_sign, draw_signs
+from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
+from evodevo.report.charts.curves import Series, spread_apart
+from evodevo.report.charts.numbers import show
+from evodevo.report.svg import Drawing, empty, finite, one_line, polyline, shorten, text_width
+
+_ROLES = ("attention", "recurrence", "convolution", "other")
+_DASHES = ("", "5 3", "2 3", "8 3 2 3")
+_STEP = 15.0
+_WIDTH = 940.0
+_MOST_SIGNS = 6
+
+
+@dataclass(frozen=True)
+class EditMark:
+    """An event: its number, when it came, the operations of its edits, and what it did in words."""
+
+    number: int
+    x: float
+    operations: Sequence[str] = ()
+    words: str = ""
+
+
+def growth_curve(
+    series: Sequence[Series], events: Sequence[EditMark], x_axis: Axis, y_axis: Axis, height: float = 300
+) -> str:
+    """Lines with a dot at every point; the signs of an event's edits stand above its mark, on each other.
+
+    Args:
+        series: lines; points that are not finite are left out.
+        events: in order of time.
+        x_axis, y_axis: what they show.
+        height: of the frame with its axes; signs take more.
+    """
+    lines = [
+        (one, [(a, b) for x, y in one.points if (a := finite(x)) is not None and (b := finite(y)) is not None])
+        for one in series
+    ]
+    lines = [(one, points) for one, points in lines if points]
+    if not lines:
+        return empty(f"No {one_line(y_axis.name, 80)} was recorded.", _WIDTH)
+    most = max((min(len(one.operations), _MOST_SIGNS + 1) for one in events), default=0)
+    head = 30.0 + _STEP * most
+    names = [shorten(one_line(one.name, 80), 170, 11) for one, _ in lines]
+    right = _WIDTH - 24 - max(text_width(name, 11) for name in names)
+    every = [point for _, points in lines for point in points]
+    legend = {name for one in events for name in one.operations}
+    height += head + (20 if legend else 0)
+    bottom = height - BOTTOM_MARGIN - (20 if legend else 0)
+    frame = Frame(
+        Scale.fit([*(x for x, _ in every), *(one.x for one in events)], LEFT_MARGIN, right, False, 0.02),
+        Scale.fit((y for _, y in every), bottom, head, y_axis.logarithmic or False, 0.08),
+    )
+    drawing = Drawing(_WIDTH, height, f"{one_line(y_axis.name)} over {one_line(x_axis.name)}, {len(events)} events")
+    draw_frame(drawing, frame, x_axis, y_axis)
+    _draw_events(drawing, events, frame, head)
+    ends = spread_apart([frame.y(points[-1][1]) for _, points in lines], 14, frame.top, frame.bottom)
+    for place, ((one, points), name, end) in enumerate(zip(lines, names, ends, strict=True)):
+        role, dash = _ROLES[place % len(_ROLES)], _DASHES[place % len(_DASHES)]
+        more: dict[str, str | float] = {"stroke_dasharray": dash} if dash else {}
+        places = [(frame.x(x), frame.y(y)) for x, y in points]
+        drawing.path(polyline(places), f"line hollow stroke-{role}", "", stroke_width=2, **more)
+        for (a, b), (x, y) in zip(places, points, strict=True):
+            words = f"{one.name}\n{x_axis.name} {show(x, x_axis.unit)}: {show(y, y_axis.unit)}"
+            drawing.element("circle", f"fill-{role}", words, cx=a, cy=b, r=3)
+        drawing.text(right + 10, end + 4, name, f"fill-{role} strong")
+    draw_signs(drawing, legend, LEFT_MARGIN, height - 8)
+    return drawing.svg()
+
+
+def _draw_events(drawing: Drawing, events: Sequence[EditMark], frame: Frame, head: float) -> None:
+    free = 0.0
+    for one in events:
+        x, label = frame.x(one.x), str(one.number)
+        half = max(_STEP, text_width(label, 10)) / 2
+        # Where events lie so close that signs would hide each other, the first one has them; tooltips have all.
+        seen = x - half >= free
+        free = x + half if seen else free
+        signs = list(one.operations) if seen else []
+        with drawing.group("event", title=f"event {one.number}\n{one.words}".strip()):
+            role = "stroke-muted" if one.operations else "stroke-faint"
+            drawing.line(x, head, x, frame.bottom, role, stroke_dasharray="3 3")
+            kept = signs if len(signs) <= _MOST_SIGNS else signs[: _MOST_SIGNS - 1]
+            for place, operation in enumerate(kept):
+                draw_sign(drawing, operation, x, head - 8 - _STEP * place)
+            y = head - 8 - _STEP * len(kept)
+            if len(kept) < len(signs):
+                drawing.text(x, y + 4, f"+{len(signs) - len(kept)}", "fill-ink", 9, "middle")
+                y -= _STEP
+            if seen:
+                drawing.text(x, y + 3, label, "fill-muted", 10, "middle")

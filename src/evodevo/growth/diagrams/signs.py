@@ -1,0 +1,41 @@
+"""Signs of what was done to a zoo: a lettered disc for a birth, a cross for an end, a triangle for a new warm-up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evodevo.report.charts import marks
+from evodevo.report.svg import Drawing, text_width
+
+LETTERS = {"grow": "G", "spawn": "S", "hybridise": "H"}
+REPLACED = "replaced"
+WORDS = {
+    "grow": "grown from a parent",
+    "spawn": "spawned afresh",
+    "hybridise": "hybrid of two",
+    "prune": "pruned",
+    REPLACED: "gave its place to a newborn",
+    "rewarm": "warmed up again",
+}
+
+
+def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = "ink") -> None:
+    """The sign of an operation around a point; ``role`` is its colour where it has no meaning of its own."""
+    if operation == "prune":
+        drawing.path(marks.cross(x, y, 4.5), "hollow stroke-failed", stroke_width=2)
+    elif operation == REPLACED:
+        drawing.line(x - 8, y, x + 8, y, "stroke-failed", stroke_width=1.4, stroke_dasharray="2 3")
+    elif operation == "rewarm":
+        drawing.path(marks.triangle(x, y, 5), f"fill-paper stroke-{role}", stroke_width=1.3)
+    else:
+        drawing.element("circle", f"fill-paper stroke-{role}", cx=x, cy=y, r=7, stroke_width=1.4)
+        drawing.text(x, y + 3.4, LETTERS.get(operation, "+"), f"fill-{role} strong", 9.5, "middle")
+
+
+def draw_signs(drawing: Drawing, operations: Iterable[str], x: float, y: float) -> None:
+    """A legend of those that occur, on the baseline ``y``."""
+    occurring = set(operations)
+    for operation in (name for name in WORDS if name in occurring):
+        draw_sign(drawing, operation, x + 7, y - 3.5)
+        drawing.text(x + 20, y, WORDS[operation], "fill-muted", 10)
+        x += 20 + text_width(WORDS[operation], 10) + 12

@@ -1,0 +1,191 @@
+"""The life of a zoo: a lane per module from its birth to its end, as thick as the module counted at each probe.
+
+Time runs to the right. Thin upright lines are events. Where a module begins, a lettered disc says how it was born, and
+curves lead to it from its parents; where it ends, a cross says so, and a dotted curve leads to who took its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evodevo.growth.diagrams.lanes import EventMark, Lane, course, family_order
+from evodevo.growth.diagrams.signs import REPLACED, WORDS, draw_sign, draw_signs
+from evodevo.report.charts.axes import Axis, Scale
+from evodevo.report.charts.captions import MARGIN, draw_families, draw_headline, families_of, headline_height
+from evodevo.report.charts.marks import family_glyph
+from evodevo.report.charts.numbers import show, tick_texts
+from evodevo.report.palette import family_role
+from evodevo.report.svg import Drawing, empty, finite, number, one_line, shorten, text_width
+
+_DASHES = {"grow": "", "hybridise": "6 3"}
+_LANE, _BAND, _THIN = 30.0, 20.0, 1.6
+_LABELS, _RIGHT = 172.0, 60.0
+_WIDTH = 940.0
+_MOST_LANES = 60
+
+
+def growth_timeline(
+    lanes: Sequence[Lane],
+    events: Sequence[EventMark],
+    end: float,
+    measure: str,
+    over: Axis,
+    title: str = "",
+    subtitle: str = "",
+) -> str:
+    """The timeline as an SVG string; each lane is a group of class ``lane`` with ``data-id``.
+
+    Args:
+        lanes: of all modules; children are drawn below their first parent. Of very many the first are drawn.
+        events: in order.
+        end: of the training, in the unit of ``over``.
+        measure: what thickness shows ("contribution").
+        over: the axis of time.
+        title, subtitle: above.
+    """
+    if not lanes:
+        return empty("No module was recorded.", _WIDTH)
+    order = family_order({lane.id: tuple(lane.parents) for lane in lanes})
+    by_id = {lane.id: lane for lane in lanes}
+    shown = [by_id[name] for name in order][:_MOST_LANES]
+    values = [value for lane in shown for point in lane.points if (value := finite(point.value)) is not None]
+    top_value = max(values, default=0.0)
+    title, subtitle = one_line(title), one_line(subtitle)
+    top = headline_height(title, subtitle) + 22
+    bottom = top + _LANE * len(shown)
+    operations = _operations(shown)
+    known = any(value > 0 for value in values)
+    families = families_of(lane.family for lane in shown)
+    height = bottom + 40 + 20 * (bool(operations) + known) + (20 if families else 0) + 6
+    words = f"{title or 'zoo'}: {len(lanes)} modules, {len(events)} events"
+    drawing = Drawing(_WIDTH, height, words)
+    draw_headline(drawing, title, subtitle)
+    if len(shown) < len(lanes):
+        more = f"the first {len(shown)} of {len(lanes)} modules"
+        drawing.text(_WIDTH - MARGIN, top - 24, more, "fill-muted", 10, "end")
+    x = Scale(0.0, max(finite(end) or 0.0, 1e-9), _LABELS, _WIDTH - _RIGHT)
+    middles = {lane.id: top + _LANE * (place + 0.5) for place, lane in enumerate(shown)}
+    _draw_time(drawing, x, top, bottom, over)
+    _draw_events(drawing, events, x, top, bottom)
+    for lane in shown:
+        _draw_lane(drawing, lane, x, middles[lane.id], top_value)
+    for lane in shown:
+        _draw_ties(drawing, lane, x, middles)
+    for lane in shown:
+        _draw_marks(drawing, lane, x, middles[lane.id])
+    y = bottom + 56
+    if operations:
+        draw_signs(drawing, operations, MARGIN, y)
+        y += 20
+    if known:
+        _draw_scale(drawing, measure, top_value, y)
+        y += 20
+    draw_families(drawing, families, y)
+    return drawing.svg()
+
+
+def _draw_time(drawing: Drawing, x: Scale, top: float, bottom: float, over: Axis) -> None:
+    drawing.line(x.start, bottom, x.end, bottom, "stroke-muted")
+    ticks = x.ticks(8)
+    texts, symbol = tick_texts(ticks, over.unit)
+    for value, text in zip(ticks, texts, strict=True):
+        drawing.line(x(value), bottom, x(value), bottom + 4, "stroke-muted")
+        drawing.text(x(value), bottom + 16, text, "fill-muted", 10, "middle")
+    name = f"{over.name} ({symbol})" if symbol else over.name
+    drawing.text((x.start + x.end) / 2, bottom + 31, shorten(one_line(name, 120), 400, 11), "fill-ink", 11, "middle")
+
+
+def _draw_events(drawing: Drawing, events: Sequence[EventMark], x: Scale, top: float, bottom: float) -> None:
+    free = 0.0
+    for one in events:
+        place, label = x(one.x), str(one.number)
+        with drawing.group("event", title=f"event {one.number}\n{one.words}".strip()):
+            drawing.line(place, top - 4, place, bottom, "stroke-faint", stroke_width=1.5)
+            if place - text_width(label, 10) / 2 > free:
+                drawing.text(place, top - 8, label, "fill-muted", 10, "middle")
+                free = place + text_width(label, 10) / 2 + 3
+    if events:
+        drawing.text(x.start - 8, top - 8, "event", "fill-muted", 10, "end")
+
+
+def _draw_lane(drawing: Drawing, lane: Lane, x: Scale, y: float, most: float) -> None:
+    role = family_role(lane.family)
+    name, archetype = one_line(lane.id, 80), one_line(lane.archetype, 80)
+    until = x.high if lane.end is None else lane.end
+    words = "\n".join(word for word in (name, archetype if archetype != name else "", lane.words) if word)
+    with drawing.group("lane", title=words, data_id=name):
+        drawing.path(family_glyph(lane.family, MARGIN + 5, y, 4.5), f"fill-{role}")
+        drawing.text(MARGIN + 15, y + 4, shorten(name, _LABELS - MARGIN - 24, 11), "fill-ink", 11)
+        places = course(lane, until)
+        if most > 0 and any(value > 0 for _, value in places):
+            above = [(x(at), y - _thick(value, most) / 2) for at, value in places]
+            below = [(x(at), y + _thick(value, most) / 2) for at, value in reversed(places)]
+            data = "M" + "L".join(f"{number(a)},{number(b)}" for a, b in [*above, *below]) + "Z"
+            drawing.path(data, f"band fill-{role}-soft stroke-{role}", stroke_width=1, stroke_linejoin="round")
+        else:
+            drawing.line(x(lane.start), y, x(until), y, f"band stroke-{role}", stroke_width=_THIN)
+        if lane.end is None:
+            last = next((v for p in reversed(lane.points) if (v := finite(p.value)) is not None), None)
+            drawing.text(x.end + 8, y + 4, "" if last is None else show(last, digits=2), "fill-ink", 10)
+    for point in lane.points:
+        place = f"{name}\n{point.words}" if point.words else name
+        drawing.element("circle", f"fill-{role}", place, cx=x(point.x), cy=y, r=1.8)
+
+
+def _thick(value: float, most: float) -> float:
+    return max(_BAND * min(value / most, 1.0), _THIN)
+
+
+def _draw_ties(drawing: Drawing, lane: Lane, x: Scale, middles: Mapping[str, float]) -> None:
+    """From its parents, and to its heir."""
+    y, at = middles[lane.id], x(lane.start)
+    for parent in dict.fromkeys(lane.parents):
+        if parent in middles and parent != lane.id:
+            begin = max(at - 26, x.start)
+            data = f"M{number(begin)},{number(middles[parent])}C{number(at)},{number(middles[parent])} "
+            data += f"{number(begin)},{number(y)} {number(at - 7)},{number(y)}"
+            dash = _DASHES.get(lane.birth, "")
+            more: dict[str, str | float] = {"stroke_dasharray": dash} if dash else {}
+            drawing.path(data, "tie hollow stroke-ink", f"{parent} → {lane.id}", stroke_width=1.2, **more)
+            drawing.element("circle", "fill-ink", cx=begin, cy=middles[parent], r=2)
+    if lane.heir in middles and lane.end is not None:
+        here, there = x(lane.end), middles[lane.heir]
+        bulge = here + 24
+        data = f"M{number(here + 5)},{number(y)}C{number(bulge)},{number(y)} "
+        data += f"{number(bulge)},{number(there)} {number(here + 7)},{number(there)}"
+        words = f"{lane.id} gave its place to {lane.heir}"
+        drawing.path(data, "tie hollow stroke-failed", words, stroke_width=1.2, stroke_dasharray="2 3")
+
+
+def _draw_marks(drawing: Drawing, lane: Lane, x: Scale, y: float) -> None:
+    role = family_role(lane.family)
+    for at in lane.again:
+        with drawing.group("again", title=f"{lane.id} warms up again"):
+            draw_sign(drawing, "rewarm", x(at), y, role)
+    if lane.birth:
+        with drawing.group("birth", title=f"{lane.id}: {WORDS.get(lane.birth, lane.birth)}"):
+            draw_sign(drawing, lane.birth, x(lane.start), y, role)
+    if lane.end is not None:
+        words = f"gave its place to {lane.heir}" if lane.heir else "was pruned"
+        with drawing.group("death", title=f"{lane.id} {words}"):
+            draw_sign(drawing, "prune", x(lane.end), y)
+
+
+def _operations(lanes: Sequence[Lane]) -> set[str]:
+    """What the legend explains."""
+    found = {lane.birth for lane in lanes}
+    found |= {"prune"} if any(lane.end is not None for lane in lanes) else set()
+    found |= {REPLACED} if any(lane.heir for lane in lanes) else set()
+    return (found | {"rewarm"} if any(lane.again for lane in lanes) else found) - {""}
+
+
+def _draw_scale(drawing: Drawing, measure: str, most: float, y: float) -> None:
+    """How thick is how much."""
+    drawing.path(
+        f"M{number(MARGIN)},{number(y - 4)}L{number(MARGIN + 40)},{number(y - 4 - _BAND / 4)}"
+        f"V{number(y - 4 + _BAND / 4)}Z",
+        "fill-memoryless-soft stroke-memoryless",
+    )
+    name = shorten(one_line(measure, 60), 240, 10)
+    words = f"thickness: {name}, 0 to {show(most, digits=3)}; a number at the right is the last one"
+    drawing.text(MARGIN + 48, y, words, "fill-muted", 10)

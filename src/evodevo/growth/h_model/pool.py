@@ -1,0 +1,137 @@
+"""The hidden layers of an H-Model as a pool of modules, so that what grows a zoo grows an H-Model as well.
+
+A layer of kind ``genotype`` is its module. Every other layer stands in the pool as a module of one opaque node, under
+an id of its kind and first place ("transformer-0"): it can go, and it cannot be a parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evodevo.errors import UsageError
+from evodevo.h_model.cost import h_model_cost
+from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, LayerNode, ModuleGenotype, ModuleGraph, ZooModule
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.canvas import InputSizes, OutputSizes
+from evodevo.operators.cost import Cost
+from evodevo.operators.layers.spec import GenotypeLayer, Layer
+from evodevo.settings import Settings
+
+OPAQUE = "layer"
+"""Archetype of a layer that is no module, and the id of its only node."""
+
+
+class HModelPool(Settings):
+    """An H-Model whose hidden layers have ids.
+
+    Attributes:
+        model: everything but its hidden layers is read here.
+        modules: the hidden layers, in order.
+        disabled: ids of those that nobody hears.
+    """
+
+    model: HModelStructure
+    modules: tuple[ZooModule, ...]
+    disabled: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """d."""
+        return self.model.width
+
+    @property
+    def live(self) -> tuple[ZooModule, ...]:
+        """Those that are heard."""
+        return tuple(one for one in self.modules if one.id not in self.disabled)
+
+    @property
+    def structure(self) -> HModelStructure:
+        """The H-Model with these layers.
+
+        Top-k and top-m are no larger than it allows.
+        """
+        count = len(self.modules)
+        mode = self.model.inference
+        mode = mode.model_copy(update={"m": min(mode.m, count), "k": min(mode.k, count + 1)})
+        places = tuple(place for place, one in enumerate(self.modules) if one.id in self.disabled)
+        hidden = tuple(layer_of(one) for one in self.modules)
+        return self.model.model_copy(update={"hidden": hidden, "disabled": places, "inference": mode})
+
+    def cost(self, inputs: Sequence[InputSizes], outputs: Sequence[OutputSizes]) -> Cost:
+        """Of one pass of the whole model on one sample in which all layers run."""
+        return h_model_cost(self.structure, inputs=inputs, outputs=outputs)
+
+    @property
+    def opaque(self) -> dict[str, str]:
+        """Id -> why it cannot be a parent."""
+        return {
+            one.id: f"{one.id} is a layer of kind {layer_of(one).kind!r} and no module: nothing is born of it"
+            for one in self.modules
+            if one.genotype.archetype == OPAQUE
+        }
+
+    def misfit(self, genotype: ModuleGenotype) -> str | None:
+        """Why a child cannot be a hidden layer of this model; None where it can."""
+        from evodevo.operators.layers.cost import checked_genotype
+
+        layer = GenotypeLayer(module=ZooModule(id="child", genotype=genotype))
+        try:
+            checked_genotype(layer, self.width, self.model.causal)
+        except UsageError as error:
+            return str(error)
+        return None
+
+
+PoolStructure = ZooStructure | HModelPool
+"""Whatever has modules that may come and go."""
+
+
+def pool_of(structure: HModelStructure) -> HModelPool:
+    """The pool of a model that has not grown yet.
+
+    Raises:
+        UsageError: two layers have one id, or the layers have a window.
+    """
+    if structure.window is not None:
+        raise UsageError(
+            "an H-Model with a window cannot grow: with every layer that comes or goes the neighbours of others would "
+            "change. Leave router windows out."
+        )
+    named = [layer.module.id for layer in structure.hidden if isinstance(layer, GenotypeLayer)]
+    for name in named:
+        if named.count(name) > 1:
+            raise UsageError(f"{named.count(name)} hidden layers have the id {name!r}; each needs its own to grow.")
+    modules: list[ZooModule] = []
+    for place, layer in enumerate(structure.hidden):
+        taken = {*named, *(one.id for one in modules)}
+        modules.append(module_of(layer, _free(f"{layer.kind}-", place, taken), structure.width))
+    ids = [one.id for one in modules]
+    return HModelPool(
+        model=structure, modules=tuple(modules), disabled=tuple(ids[place] for place in structure.disabled)
+    )
+
+
+def _free(kind: str, place: int, taken: set[str]) -> str:
+    """The first id of that kind, from its place on, which no other layer has."""
+    while f"{kind}{place}" in taken:
+        place += 1
+    return f"{kind}{place}"
+
+
+def module_of(layer: Layer, name: str, width: int) -> ZooModule:
+    """A hidden layer as a module, of that id where it has none; with adapters or a router of its own it is opaque."""
+    if isinstance(layer, GenotypeLayer) and layer.width is None and layer.router is None:
+        return layer.module
+    graph = ModuleGraph(nodes=(LayerNode(id=OPAQUE, layer=layer),), edges=((INPUT, OPAQUE), (OPAQUE, OUTPUT)))
+    return ZooModule(id=name, genotype=ModuleGenotype(archetype=OPAQUE, width=width, graph=graph))
+
+
+def layer_of(module: ZooModule) -> Layer:
+    """The hidden layer of a module."""
+    genotype = module.genotype
+    if genotype.archetype == OPAQUE:
+        (node,) = genotype.graph.nodes
+        assert isinstance(node, LayerNode), "made by module_of"
+        return node.layer
+    return GenotypeLayer(module=module)

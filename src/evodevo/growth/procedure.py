@@ -1,0 +1,380 @@
+"""The procedure ``grow``: a zoo of modules, or an H-Model, that grows and is pruned while it trains.
+
+Architect Thyself 3.5; of an H-Model the hidden layers are the modules (``growth.grown``).
+
+One training in segments. Between two of them comes what ``growth.agenda`` says: an event, the end of a warm-up, the
+reward of an event. What came of each is kept with every checkpoint, and a run that was killed goes on identically
+where its budget is in steps. The split ``architecture`` is all that growth sees; ``validation`` selects weights (C22).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from evodevo.experiments.measure import places
+from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trainer import Bench
+from evodevo.growth.agenda import Agenda, What, dates
+from evodevo.growth.driver import Growth, Surroundings
+from evodevo.growth.edit_spec import Action, Edit
+from evodevo.growth.edits import Blobs, MemoryBlobs
+from evodevo.growth.events import EventRecord, GrowthMemory, LookRecord, RewardRecord
+from evodevo.growth.grown import grown_of, network_of
+from evodevo.growth.latency import LatencyTable, calibrate
+from evodevo.growth.log import Log, write_log
+from evodevo.growth.procedure_settings import check_events, check_zoo, pool_to_grow, total_steps
+from evodevo.growth.resources import Task
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.thrift import Means, Portions, portions
+from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.networks.base import Batch
+from evodevo.randomness import integer_seed
+from evodevo.settings import validate
+from evodevo.tasks.held_back import with_architecture_split
+from evodevo.training.loop import LossFunction, TrainingResult, model_loss
+
+MEMORY, REPLAY, SECONDS = "growth", "replay", "growth_seconds"
+EVENTS = "growth"
+"""Type of the store's events."""
+PROBED_AT_ONCE = 64
+PROBES = 2
+"""At an event, and for its reward."""
+
+FORESEEN = 1.05
+"""What a training will compute is foreseen as well as this."""
+
+
+def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """Train a zoo or an H-Model that grows; options are ``GrowthSettings``.
+
+    Facts, under ``growth``: ``edits``, as in the log but for tensors; ``differing``, decisions in which the strategist
+    did otherwise than its prior, and ``decisions``, how many there were; ``start``, the first modules; ``timeline``,
+    modules at each event with their usage and contribution, who was born and who went; ``looks``, the same between
+    events; ``end``, after the training; ``rewards``; ``overhead``, what growth cost beside training.
+    Blobs: ``edits``, the log (``spaces.zoo_log``);
+    ``parents/<digest>``, the weights that it names; ``edit_memory``, for later runs (C17).
+
+    Raises:
+        UsageError: wrong options, nothing that can grow, a zoo over a cap, or a budget too small for its events.
+    """
+    settings = validate(GrowthSettings, dict(options), what="options of grow")
+    check_zoo(pool_to_grow(bench.arm), settings)
+    check_events(bench.training, settings)
+    return _Run(bench, settings).train()
+
+
+class _Run:
+    """One run of the procedure."""
+
+    def __init__(self, bench: Bench, settings: GrowthSettings) -> None:
+        self.bench = bench
+        self.settings = settings
+        self.task = with_architecture_split(bench.task)
+        network = bench.build()
+        self.zoo = grown_of(network, bench.carry)
+        self.start = self.zoo.structure.modules
+        self.blobs: Blobs = MemoryBlobs() if bench.pool is None else bench.pool
+        self._probed: dict[int, list[Batch]] = {}
+        kept = bench.state.get(MEMORY)
+        self.growth = Growth(
+            self.zoo,
+            settings,
+            self._surroundings(),
+            seed=bench.seed,
+            memory=None if kept is None else validate(GrowthMemory, kept, what="the memory of a growth"),
+            edits=self._edits_of_earlier_runs(),
+        )
+        self.replayed = self._batches()
+        self.agenda = Agenda(settings.events)
+        self.events: list[EventRecord] = []
+        self.rewards: list[RewardRecord] = []
+        self.looks: list[LookRecord] = []
+        self.ended: LookRecord | None = None
+        self._spent_on_replay = 0.0
+        self._left_out = 0
+        self._remember()
+
+    def train(self) -> Trained:
+        share = 0.0
+        while (coming := self.agenda.next()) is not None:
+            date, what, number = coming
+            if date >= 1.0:
+                break
+            self.growth.ripen(share)
+            result = self._segment(until_share=date)
+            if result.state != "paused":
+                return self._end(result)
+            share = self._used(result, time.monotonic())
+            self._come(what, number, result, share)
+        self.growth.ripen(share)
+        return self._end(self._segment(until_share=None))
+
+    # Training
+
+    def _segment(self, until_share: float | None) -> TrainingResult:
+        return self.bench.train(
+            network_of(self.zoo),
+            task=self.task,
+            batch_at=self.replayed,
+            loss_function=self._loss(),
+            until_share=until_share,
+        )
+
+    def _loss(self) -> LossFunction:
+        whole = model_loss if self.replayed is None else with_replay(self._replay_weight())
+
+        def loss_of(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:
+            self.growth.ripen(self.zoo.progress)
+            return whole(model, batch)
+
+        return loss_of
+
+    def _batches(self) -> ReplayedBatches | None:
+        """Of training, with samples that are seen again after an edit; None where there is no replay."""
+        replay, size = self.settings.replay, self.bench.training.batch_size
+        if not (replay.capacity and replay.steps and self._replay_weight()):
+            return None
+        state = self.bench.state.setdefault(REPLAY, {})
+        memory = SampleReplay(replay.capacity, seed=integer_seed(self.bench.seed, "replay"), state=state)
+        return ReplayedBatches(self.task, memory, seed=self.bench.seed, size=size, steps=replay.steps)
+
+    def _replay_weight(self) -> float:
+        """Of the loss on samples that are seen again; a zoo says it."""
+        return self.zoo.structure.losses.replay if isinstance(self.zoo, ModuleZoo) else 1.0
+
+    def _used(self, result: TrainingResult, since: float) -> float:
+        """Share of the budget that is used up, with the seconds since the segment ended."""
+        total, budget = total_steps(self.bench.training), self.bench.training.budget
+        used = 0.0 if total is None else result.steps / total
+        seconds = budget.seconds
+        if budget.flops is not None:
+            used = max(used, self.bench.flops / budget.flops)
+        if seconds is not None:
+            used = max(used, (result.seconds + time.monotonic() - since) / seconds)
+        return min(used, 1.0)
+
+    # Growing
+
+    def _come(self, what: What, number: int, result: TrainingResult, share: float) -> None:
+        """Something of the agenda; what is known from before an interruption is only followed."""
+        name = f"{what} {number}"
+        known, since = name in self.bench.facts, time.monotonic()
+        if what == "look":
+            last = max((one.number for one in self.events), default=0)
+            told = self.bench.once(
+                name,
+                lambda: (
+                    self.growth.look(result.steps, share, last).model_dump(mode="json") if self._looks(number) else None
+                ),
+            )
+            self._left_out += told is None
+            if told is not None:
+                self._spend(name)
+                self.looks.append(validate(LookRecord, told, what="a probe"))
+        elif what == "mature":
+            if self.bench.once(name, lambda: self.growth.mature(share)):
+                self._spend(name)
+        elif what == "reward":
+            self.rewards.append(self._reward(number))
+        else:
+            told = self.bench.once(
+                name,
+                lambda: self.growth.event(
+                    number,
+                    result.steps,
+                    share,
+                    clock=lambda: self._used(result, since),
+                    portioned=self._portions(number, share),
+                ).model_dump(mode="json"),
+            )
+            record = validate(EventRecord, told, what="an event")
+            if known:
+                self.growth.repeat(record)
+            self.events.append(record)
+            assert record.portions is not None, "given above"
+            self.bench.spend(name, record.flops)
+            self.agenda.happened(number, record.share, warms=record.warms)
+            if self.replayed is not None and any(edit.module is not None for edit in record.edits):
+                self.replayed.edited(record.step, record.portions.replay_steps)
+                self._spend_on_replay(number, record.portions.replay_steps)
+            shown = {"event": number, "born": list(record.born), "gone": list(record.gone)}
+            self.bench.tell(EVENTS, name, {"event": told}, growth=shown)
+        if not known:
+            self.bench.state[SECONDS] = self.bench.state.get(SECONDS, 0.0) + time.monotonic() - since
+        self._remember()
+
+    def _portions(self, number: int, share: float) -> Portions:
+        """What an event and all that follows may use: see ``thrift``."""
+        bench, coming = self.bench, dates(self.settings.events)
+        trained = bench.flops - bench.spent
+        until = coming[number] if number < len(coming) else 1.0
+        growing = bench.spent - self._spent_on_replay
+        pace = None
+        if bench.training.budget.seconds is not None and growing and trained and bench.seconds:
+            pace = (bench.state.get(SECONDS, 0.0) / growing) / (bench.seconds / trained)
+        last = number == len(coming)
+        means = Means(
+            training=trained / share * until if share else 0.0,
+            spent=bench.spent,
+            prices=self.growth.prices(),
+            batch=bench.training.batch_size,
+            probes=PROBES + last,  # one comes in the end
+            looks=0 if last else self.settings.events.looks,
+            refined=self.growth.refining(number),
+            pace=pace,
+        )
+        return portions(self.settings, means)
+
+    def _looks(self, number: int) -> bool:
+        """Whether a look is made: it only informs, and is left out where growth takes more than it may."""
+        bench, portioned, wished = self.bench, self.growth.memory.portions, self.settings.events.looks
+        if portioned is not None and not portioned.looks_at((number - 1) % wished, wished):
+            return False
+        return bench.training.budget.seconds is None or not self._exceeds(bench.state.get(SECONDS, 0.0), bench.seconds)
+
+    def _exceeds(self, growth: float, training: float) -> bool:
+        return growth > self.settings.events.overhead * training
+
+    def _spend(self, name: str) -> None:
+        """A probe of the network as it is now."""
+        self.bench.spend(name, self.growth.probe_flops)
+
+    def _spend_on_replay(self, number: int, steps: int) -> None:
+        flops = self.growth.prices().step * steps * self.bench.training.batch_size
+        self._spent_on_replay += flops
+        self.bench.spend(f"replay {number}", flops)
+
+    def _reward(self, number: int) -> RewardRecord:
+        self._spend(f"reward {number}")
+        told = self.bench.once(f"reward {number}", lambda: self.growth.reward(number).model_dump(mode="json"))
+        self.bench.tell(EVENTS, f"reward {number}", {"reward": told})
+        return validate(RewardRecord, told, what="a reward")
+
+    def _remember(self) -> None:
+        self.bench.state[MEMORY] = self.growth.memory.model_dump(mode="json")
+        self.bench.held = self.growth.memory.digests
+
+    def _end(self, result: TrainingResult) -> Trained:
+        pending = self.growth.memory.pending
+        if result.state == "finished":
+            if pending is not None and pending.reward is None:
+                self.rewards.append(self._reward(pending.number))
+            self.growth.finish()
+            if self.events:  # for reports alone, as measurements are; nothing is spent
+                last = self.events[-1].number
+                told = self.bench.once("end", lambda: self.growth.look(result.steps, 1.0, last).model_dump(mode="json"))
+                self.ended = validate(LookRecord, told, what="a probe")
+        self.bench.flush()
+        edits = [edit for record in self.events for edit in record.edits]
+        blobs = {"edits": write_log(Log(self.start, self.settings.birth, tuple(edits)))}
+        blobs |= {f"parents/{digest}": self.blobs.get(digest) for digest in self.growth.memory.blobs}
+        blobs["edit_memory"] = self.growth.learned.dumps().encode()
+        return Trained(network_of(self.zoo), result, extra={"growth": self._facts(edits)}, blobs=blobs)
+
+    def _facts(self, edits: Sequence[Edit]) -> dict[str, Any]:
+        decisions = [(one.number, decision) for one in self.events for decision in one.decisions]
+        return {
+            "strategist": self.settings.strategist,
+            "start": [{"id": one.id, "archetype": one.genotype.archetype} for one in self.start],
+            "edits": [one.model_dump(mode="json", exclude={"tensors"}) for one in edits],
+            "decisions": len(decisions),
+            "differing": [
+                {"event": number, "action": _short(one.action), "prior": _short(one.prior)}
+                for number, one in decisions
+                if one.differs
+            ],
+            "timeline": [
+                {
+                    "event": one.number,
+                    "step": one.step,
+                    "share": one.share,
+                    "value": one.value,
+                    "loss": one.loss,
+                    "modules": [row.model_dump(mode="json") for row in one.modules],
+                    "born": list(one.born),
+                    "gone": list(one.gone),
+                }
+                for one in self.events
+            ],
+            "looks": [one.model_dump(mode="json") for one in self.looks],
+            "end": None if self.ended is None else self.ended.model_dump(mode="json"),
+            "overhead": self._overhead(),
+            "rewards": [{**one.model_dump(mode="json"), "total": one.total} for one in self.rewards],
+            "modules": list(self.zoo.live),
+        }
+
+    def _overhead(self) -> dict[str, float]:
+        """What growth cost beside training; replay is in the FLOPs, and its seconds are those of training steps.
+
+        It may be ``exceeded`` where even the smallest probes of so many events cost more than is ``allowed``.
+        """
+        bench = self.bench
+        trained, seconds = bench.flops - bench.spent, bench.state.get(SECONDS, 0.0)
+        return {
+            "flops_share": bench.spent / trained if trained else 0.0,
+            "seconds": seconds,
+            "seconds_share": seconds / bench.seconds if bench.seconds else 0.0,
+            "samples": self.growth.samples,
+            "distil_steps": self.growth.distil_steps,
+            "looks_left_out": self._left_out,
+            "allowed": self.settings.events.overhead,
+            "exceeded": self._exceeds(bench.spent, FORESEEN * trained)
+            or (bench.training.budget.seconds is not None and self._exceeds(seconds, FORESEEN * bench.seconds)),
+        }
+
+    # What growth sees
+
+    def _edits_of_earlier_runs(self) -> EditMemory | None:
+        digest = self.settings.edit_memory
+        if digest is None:
+            return None
+        return EditMemory.loads(self.blobs.get(digest).decode(), what=f"the memory of edits {digest[:12]}")
+
+    def _surroundings(self) -> Surroundings:
+        bench, size = self.bench, self.bench.training.batch_size
+        lessons = integer_seed(bench.seed, "lessons")
+        return Surroundings(
+            task=Task(self.task.inputs, self.task.outputs, batch=size, table=self._table()),
+            probed=self._probes,
+            lessons=lambda number: self.task.batch("train", lessons, number, size),
+            precision=bench.precision,
+            blobs=self.blobs,
+            batch_size=size,
+        )
+
+    def _probes(self, samples: int) -> Sequence[Batch]:
+        """Samples of the split ``architecture``; the same ones for one number of them."""
+        if samples not in self._probed:
+            chosen = places(self.task, "architecture", samples)
+            parts = np.array_split(chosen, max(1, -(-len(chosen) // PROBED_AT_ONCE)))
+            self._probed = {samples: [self._placed(self.task.fetch("architecture", part)) for part in parts]}
+        return self._probed[samples]
+
+    def _placed(self, batch: Any) -> Batch:
+        placed = self.bench.precision.place(batch)
+        assert isinstance(placed, dict), "the batch is a mapping"
+        return placed
+
+    def _table(self) -> LatencyTable | None:
+        """Measured once in a run, and only where there is a cap."""
+        if self.settings.caps.latency is None:
+            return None
+        batch = self._placed(self.task.batch("train", self.bench.seed, 0, self.bench.training.batch_size))
+        zoo = self.zoo
+        assert isinstance(zoo, ModuleZoo), "a cap of latency is refused elsewhere"
+        told = self.bench.once("latency", lambda: calibrate(zoo, batch).model_dump(mode="json"))
+        return validate(LatencyTable, told, what="a table of latencies")
+
+
+def _short(action: Action | None) -> str:
+    """``grow mlp-1``, ``spawn lstm``, ``noop``."""
+    if action is None:
+        return ""
+    return " ".join([action.operation, *action.modules, *([action.archetype] if action.archetype else [])])

@@ -1,0 +1,116 @@
+"""The options of the procedure ``grow``, and what is refused before anything is trained; no torch here."""
+
+from __future__ import annotations
+
+import math
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
+from evodevo.experiments.trials import Arm
+from evodevo.growth.h_model.pool import HModelPool, PoolStructure, pool_of
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.base import STRATEGISTS
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.procedures.search_settings import zoo_of
+from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
+from evodevo.settings import validate
+from evodevo.tasks.base import SampleTask
+from evodevo.training.settings import TrainingSettings
+
+
+def check_grow(settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    """See ``procedures.CHECKS``."""
+    growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
+    check_zoo(pool_to_grow(arm), growth)
+    check_events(training_settings(settings, arm), growth)
+
+
+def check_caps(settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) -> None:
+    """See ``procedures.TASK_CHECKS``: the whole network, before it grows; seconds are measured when the run begins.
+
+    Raises:
+        UsageError: it is over a cap already.
+    """
+    growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
+    caps = growth.caps.model_copy(update={"latency": None})
+    if any(cap is not None for cap in (caps.parameters, caps.flops, caps.memory_bytes)):
+        from evodevo.growth.resources import Task, check_start  # knows torch, which most runs need in workers only
+
+        batch = training_settings(settings, arm).batch_size
+        check_start(pool_to_grow(arm), Task(task.inputs, task.outputs, batch=batch), caps)
+
+
+def pool_to_grow(arm: Arm) -> PoolStructure:
+    """The modules that come and go: of a zoo, or the hidden layers of an H-Model.
+
+    Raises:
+        UsageError: the arm's network has neither, or is an H-Model that cannot grow.
+    """
+    network = arm.network
+    if isinstance(network, HModelNetwork):
+        return pool_of(network.structure)
+    if isinstance(network, ModuleZooNetwork):
+        return zoo_of(arm)
+    raise UsageError(f"the procedure {arm.procedure!r} grows zoos and H-Models; {arm.name} is a {network.kind}.")
+
+
+def check_zoo(structure: PoolStructure, growth: GrowthSettings) -> None:
+    """Refuse a zoo that is too large to begin with. What lies around modules is counted when the run begins.
+
+    Raises:
+        UsageError: more modules than there may be, or modules that alone exceed the cap of parameters; a way of birth
+            or a cap that an H-Model does not have; an unknown strategist.
+    """
+    if growth.strategist not in STRATEGISTS:
+        raise unknown_name("strategist", growth.strategist, STRATEGISTS)
+    if isinstance(structure, HModelPool):
+        _check_h_model(growth)
+    count, most = len(structure.live), growth.birth.most
+    if count > most:
+        raise UsageError(f"the zoo begins with {count} modules, and birth.most allows {most}.")
+    cap = growth.caps.parameters
+    own = sum(genotype_parameters(module.genotype) for module in structure.live)
+    if cap is not None and own > cap:
+        raise UsageError(
+            f"the modules alone have {own:,} parameters, over the cap of {cap:,}. Raise caps.parameters, or begin with "
+            "a smaller zoo."
+        )
+
+
+def _check_h_model(growth: GrowthSettings) -> None:
+    if growth.birth.inheritance == "split":
+        raise UsageError(
+            "birth.inheritance is 'split', but connections of an H-Model do not add up to one: a child cannot share "
+            "its parent's weight. Take function_preserving, soft or copy_noise."
+        )
+    if growth.caps.latency is not None:
+        raise UsageError("caps.latency needs seconds by kind of node, which are measured for zoos only; cap the flops.")
+
+
+def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
+    """Refuse a budget in which some event has no step before it, or a warm-up no step of its own.
+
+    Raises:
+        UsageError: with the least budget that does.
+    """
+    events, steps = growth.events, total_steps(training)
+    if steps is None or not events.count:
+        return
+    shares = [events.first, events.warm]
+    if events.count > 1:
+        shares.append((events.last - events.first) / (events.count - 1))
+    least = max(math.ceil(1 / share) if share else 0 for share in shares)
+    if 0.0 in shares[2:]:
+        raise UsageError(f"{events.count} events come all at {events.first:g}; set events.last above events.first.")
+    if steps < least:
+        raise UsageError(
+            f"{steps} steps are too few for {events.count} events with warm-ups of {events.warm:g} of them; give at "
+            f"least {least}, or fewer events."
+        )
+
+
+def total_steps(training: TrainingSettings) -> int | None:
+    """Steps that the budget allows; None where only the clock counts."""
+    steps, tokens = training.budget.steps, training.budget.tokens
+    amounts = [one for one in (steps, None if tokens is None else tokens // training.batch_size) if one is not None]
+    return min(amounts, default=None)

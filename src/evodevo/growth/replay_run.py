@@ -1,0 +1,217 @@
+"""The history of a network that grew, made again from its log and the blobs that it names, and compared (C28)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from evodevo.errors import DataError, EvodevoError, StoreDamagedError, UsageError
+from evodevo.growth.h_model.pool import OPAQUE, pool_of
+from evodevo.growth.log import Log, read_log
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkEnvelope
+from evodevo.settings import validate
+
+if TYPE_CHECKING:
+    from evodevo.growth.edits import Replayed
+    from evodevo.runs.archive import Individual
+
+LOG, PARENTS, WEIGHTS = "edits", "parents/", "weights"
+"""Roles of the blobs of an evaluation that grew; ``PARENTS`` is followed by the digest that the log names."""
+
+
+@dataclass(frozen=True)
+class ReplayedEdit:
+    """One edit, made again.
+
+    Attributes:
+        event, step: when; the step is None where it was not recorded.
+        operation: what was done.
+        parents: ids of those it is about.
+        child: the newborn, or the module that went; None where it was refused.
+        parameters: of the newborn; of the module that went, below 0; 0 for others.
+        weights: SHA-256 of the safetensors file with the first weights of a newborn.
+        note: for people.
+    """
+
+    event: int
+    step: int | None
+    operation: str
+    parents: tuple[str, ...]
+    child: str | None
+    parameters: int
+    weights: str | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A growth that was made again, and is what was recorded.
+
+    Attributes:
+        start, modules: ids before and after all edits.
+        edits: in order.
+        blobs: how many were read and have their digest.
+        is_compared: whether there are weights whose genotypes could be compared with those in the end.
+    """
+
+    start: tuple[str, ...]
+    modules: tuple[str, ...]
+    edits: tuple[ReplayedEdit, ...]
+    blobs: int
+    is_compared: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name."""
+        return asdict(self)
+
+
+def replay(individual: Individual) -> Replay:
+    """Rebuild all genotypes and the first weights of all newborns, and compare them with what is kept.
+
+    Args:
+        individual: a training that grew.
+
+    Raises:
+        UsageError: it did not.
+        StoreDamagedError: a blob is gone, or is not what was written.
+        DataError: the log does not fit to its blobs, to what was recorded beside it, or to the kept network.
+    """
+    evaluation = individual.evaluation
+    if evaluation is None or LOG not in evaluation.blobs:
+        raise UsageError(
+            f"{individual.id} has no log of edits: it is no network that grew, or its training has not ended. "
+            "See: evodevo grow"
+        )
+    held = dict(evaluation.blobs)
+    _check_blobs(individual, held)
+    log = read_log(_get(individual, held[LOG]), what=f"the log of {individual.id}")
+    _check_record(individual, log)
+    replayed = _replayed(individual, log, held)
+    is_compared = WEIGHTS in held
+    if is_compared:
+        _check_network(individual, replayed, held[WEIGHTS])
+    return Replay(
+        start=tuple(one.id for one in log.start),
+        modules=tuple(one.id for one in replayed.modules),
+        edits=tuple(_described(individual, log, replayed)),
+        blobs=len(held),
+        is_compared=is_compared,
+    )
+
+
+def _check_blobs(individual: Individual, held: Mapping[str, str]) -> None:
+    blobs = individual.run.archive.store.blobs
+    for role, digest in held.items():
+        if blobs.size(digest) is None:
+            raise StoreDamagedError(
+                f"the blob {digest} ({role[:40]}) of {individual.id} is missing. Next: evodevo repair."
+            )
+        wrong = blobs.verify(digest)
+        if wrong is not None:
+            raise StoreDamagedError(f"{individual.id}, {role[:40]}: {wrong}")
+        if role.startswith(PARENTS) and role.removeprefix(PARENTS) != digest:
+            raise DataError(f"{individual.id} holds the blob {digest[:12]} under another name, {role[:60]}.")
+
+
+def _check_record(individual: Individual, log: Log) -> None:
+    """The log says what stands beside the scores, tensors apart."""
+    growth = individual.fact.get("growth", {})
+    told = [one.model_dump(mode="json", exclude={"tensors"}) for one in log.edits]
+    recorded = growth.get("edits")
+    if recorded is not None and told != recorded:
+        place = next((n for n, pair in enumerate(zip(told, recorded, strict=False)) if pair[0] != pair[1]), None)
+        where = f"{len(told)} edits instead of {len(recorded)}" if place is None else f"edit {place + 1} is another one"
+        raise DataError(f"the log of {individual.id} is not what was recorded when its training ended: {where}.")
+
+
+def _replayed(individual: Individual, log: Log, held: Mapping[str, str]) -> Replayed:
+    from evodevo.growth.edits import replay_log
+
+    def fetch(digest: str) -> bytes:
+        if PARENTS + digest not in held:
+            raise DataError(f"the log of {individual.id} names the blob {digest}, which is not kept with it.")
+        return _get(individual, digest)
+
+    try:
+        return replay_log(log.start, log.edits, fetch, log.birth)
+    except DataError as error:
+        raise DataError(f"the log of {individual.id} does not fit to its blobs: {error}") from None
+    except EvodevoError:
+        raise
+    except (LookupError, ValueError, RuntimeError, AssertionError) as error:
+        # A log from anywhere may name tensors and nodes that are nowhere.
+        raise DataError(
+            f"the log of {individual.id} does not fit to its blobs: {type(error).__name__}: {str(error)[:200]}"
+        ) from None
+
+
+def _check_network(individual: Individual, replayed: Replayed, weights: str) -> None:
+    from evodevo.training import checkpoints
+
+    manifest = checkpoints.load(individual.run.archive.store.blobs, weights).manifest
+    envelope = validate(NetworkEnvelope, manifest.genome or {}, what=f"the kept network of {individual.id}")
+    there = _modules(envelope)
+    # Layers of an H-Model that are no modules have no names of their own: theirs follow their places.
+    kept, made = ({one.id: one for one in each if _is_named(one)} for each in (there, replayed.modules))
+    if kept.keys() != made.keys():
+        raise DataError(
+            f"the log of {individual.id} ends with the modules {', '.join(made) or 'none'}; its kept network has "
+            f"{', '.join(kept) or 'none'}."
+        )
+    wrong = [name for name in made if made[name] != kept[name]]
+    if wrong:
+        raise DataError(
+            f"the log of {individual.id} does not lead to its kept network: {', '.join(wrong)} would be another module."
+        )
+    layers, others = ([one.genotype for one in each if not _is_named(one)] for each in (there, replayed.modules))
+    if layers != others:
+        raise DataError(f"the log of {individual.id} does not lead to its kept network, which has other layers.")
+
+
+def _is_named(module: ZooModule) -> bool:
+    return module.genotype.archetype != OPAQUE
+
+
+def _modules(envelope: NetworkEnvelope) -> tuple[ZooModule, ...]:
+    """Those that may be born and go."""
+    network = envelope.network
+    if isinstance(network, ModuleZooNetwork):
+        return network.structure.modules
+    assert isinstance(network, HModelNetwork), "nothing else grows"
+    return pool_of(network.structure).modules
+
+
+def _described(individual: Individual, log: Log, replayed: Replayed) -> list[ReplayedEdit]:
+    from evodevo.growth.zoo.birth import state_digest
+
+    steps = {one["event"]: one["step"] for one in individual.fact.get("growth", {}).get("timeline", ())}
+    found = []
+    for edit in log.edits:
+        born = edit.after if edit.module is not None else None
+        gone = edit.before.get(edit.module) if edit.module is not None and edit.action.operation == "prune" else None
+        weights = replayed.newborns.get(edit.module) if edit.module is not None and born is not None else None
+        parameters = 0
+        if born is not None:
+            parameters = genotype_parameters(born)
+        elif gone is not None:
+            parameters = -genotype_parameters(gone)
+        found.append(
+            ReplayedEdit(
+                event=edit.event,
+                step=steps.get(edit.event),
+                operation=edit.action.operation,
+                parents=edit.action.modules,
+                child=edit.module,
+                parameters=parameters,
+                weights=None if weights is None else state_digest(weights),
+                note=edit.note,
+            )
+        )
+    return found
+
+
+def _get(individual: Individual, digest: str) -> bytes:
+    return individual.run.archive.store.blobs.get(digest)

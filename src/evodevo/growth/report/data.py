@@ -1,0 +1,189 @@
+"""The growth of a zoo as objects: who lived when, what was changed, what it was worth."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from evodevo.growth.edit_spec import Edit
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
+
+Measure = Literal["contribution", "usage", "impact", "fitness"]
+MEASURES: tuple[Measure, ...] = ("contribution", "usage", "impact", "fitness")
+BIRTHS = ("grow", "spawn", "hybridise")
+GIVES_PLACE = "gives its place to "
+"""How ``growth.edits`` begins the note of a pruning that makes room."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A module as a probe saw it.
+
+    Attributes:
+        step, share: of the training and of its budget; None where it was not recorded.
+        event: number of the event; None between events.
+        values: measure -> value; what was not measured is missing.
+    """
+
+    step: float
+    share: float | None
+    event: int | None
+    values: Mapping[Measure, float]
+
+
+@dataclass(frozen=True)
+class Life:
+    """A module from its birth to its end.
+
+    Attributes:
+        id, archetype: of it.
+        genotype: None where it was not recorded.
+        operation: ``start``, ``grow``, ``spawn``, ``hybridise``.
+        parents: ids.
+        born, gone: numbers of the events; 0 is the start, None lives on.
+        born_step, gone_step: steps of the training.
+        heir: who took its place.
+        sights: in order of time.
+        note: of its birth.
+    """
+
+    id: str
+    archetype: str
+    genotype: ModuleGenotype | None = None
+    operation: str = "start"
+    parents: tuple[str, ...] = ()
+    born: int = 0
+    born_step: float = 0.0
+    gone: int | None = None
+    gone_step: float | None = None
+    heir: str = ""
+    sights: tuple[Sight, ...] = ()
+    note: str = ""
+
+    def last(self, measure: Measure) -> float | None:
+        """The latest value; None where none is known."""
+        return next((one.values[measure] for one in reversed(self.sights) if measure in one.values), None)
+
+
+@dataclass(frozen=True)
+class Happening:
+    """An event.
+
+    Attributes:
+        number, step, share: when; ``share`` of the budget after its edits.
+        value, loss: of the zoo before its edits, on the split ``architecture``.
+        edits: refused ones too.
+        reward: None where none was recorded.
+        terms: name -> what it added to the reward.
+    """
+
+    number: int
+    step: float
+    share: float
+    value: float
+    loss: float
+    edits: tuple[Edit, ...]
+    reward: float | None = None
+    terms: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The growth of one training.
+
+    Attributes:
+        strategist: its name.
+        events: in order.
+        lives: of all modules that ever lived, in order of birth.
+        steps: of the whole training.
+        decisions: how many the strategist made.
+        differing: event, action and what the heuristic would have done; None where nobody compared.
+        overhead: name -> number, as the evaluation tells it.
+        probes: (step, value) of the zoo on the split ``architecture``, at events and between them.
+    """
+
+    strategist: str
+    events: tuple[Happening, ...]
+    lives: tuple[Life, ...]
+    steps: float
+    decisions: int
+    differing: tuple[Mapping[str, Any], ...]
+    overhead: Mapping[str, float]
+    probes: tuple[tuple[float, float], ...] = ()
+
+    @cached_property
+    def edits(self) -> tuple[Edit, ...]:
+        """Of all events; refused ones too."""
+        return tuple(edit for one in self.events for edit in one.edits)
+
+    @cached_property
+    def accepted(self) -> tuple[Edit, ...]:
+        """Those that changed something."""
+        return tuple(edit for edit in self.edits if edit.module is not None)
+
+    @property
+    def refused(self) -> int:
+        """Wanted and not done."""
+        return len(self.edits) - len(self.accepted)
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """Operation -> how often it was done."""
+        return Counter(edit.action.operation for edit in self.accepted)
+
+    @property
+    def births(self) -> int:
+        """Newborns of any kind."""
+        return sum(self.counts[one] for one in BIRTHS)
+
+    @property
+    def replaced(self) -> int:
+        """Those of the prunings that made room for a newborn."""
+        return sum(bool(one.heir) for one in self.lives)
+
+    @cached_property
+    def living(self) -> tuple[Life, ...]:
+        """Modules in the end."""
+        return tuple(one for one in self.lives if one.gone is None)
+
+    @property
+    def hybrids(self) -> tuple[Life, ...]:
+        """Newborns of two parents."""
+        return tuple(one for one in self.lives if one.operation == "hybridise")
+
+    @property
+    def rewards(self) -> tuple[float, ...]:
+        """Of the events that were rewarded."""
+        return tuple(one.reward for one in self.events if one.reward is not None)
+
+    def events_lived(self, life: Life) -> int:
+        """How many events came after its birth that it survived."""
+        until = len(self.events) + 1 if life.gone is None else life.gone
+        return sum(life.born < one.number < until for one in self.events)
+
+
+def modules_after(start: Iterable[ZooModule], edits: Iterable[Edit]) -> tuple[ZooModule, ...]:
+    """Who lives after the edits, in the order of the zoo.
+
+    Args:
+        start: modules before the first event.
+        edits: of the log, in order; refused ones change nothing.
+    """
+    modules = {one.id: one for one in start}
+    for edit in edits:
+        if edit.module is None:
+            continue
+        if edit.action.operation == "prune":
+            modules.pop(edit.module, None)
+        elif edit.after is not None:
+            modules[edit.module] = ZooModule(
+                id=edit.module,
+                genotype=edit.after,
+                seed=edit.seed,
+                parents=edit.action.modules,
+                birth_event=edit.event,
+            )
+    return tuple(modules.values())

@@ -1,0 +1,144 @@
+"""A recorded growth drawn: the zoo's timeline, the validation curve with its edits, newborns beside their parents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from evodevo.growth.diagrams.curve import EditMark, growth_curve
+from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
+from evodevo.growth.diagrams.timeline import growth_timeline
+from evodevo.growth.h_model.pool import OPAQUE
+from evodevo.growth.report.data import Growth, Happening, Life, Measure, Sight
+from evodevo.growth.report.words import birth_words, death_words, edit_words, reward_words
+from evodevo.module_zoo.draw import family, family_of_archetype, module_drawing
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype
+from evodevo.module_zoo.modules.zoo import words as genotype_words
+from evodevo.report.charts.axes import Axis
+from evodevo.report.charts.curves import Point as CurvePoint
+from evodevo.report.charts.curves import Series, thin
+from evodevo.report.charts.numbers import plain
+from evodevo.report.stack import stacked
+
+MEASURE_WORDS: dict[Measure, str] = {
+    "contribution": "contribution",
+    "usage": "mean router weight",
+    "impact": "loss that it saves",
+    "fitness": "fitness",
+}
+_POINTS = 64
+
+
+def timeline_drawing(growth: Growth, measure: Measure, *, title: str = "", subtitle: str = "") -> str:
+    """Who lived when, and how much each counted, as SVG.
+
+    Args:
+        growth: of one training.
+        measure: what the lanes' thickness shows.
+        title, subtitle: above.
+    """
+    again = [
+        (edit.action.modules[0], event.step)
+        for event in growth.events
+        for edit in event.edits
+        if edit.module is not None and edit.action.operation == "rewarm"
+    ]
+    lanes = [
+        Lane(
+            id=life.id,
+            archetype=life.archetype,
+            family=_family(life),
+            start=life.born_step,
+            end=life.gone_step,
+            birth="" if life.operation == "start" else life.operation,
+            parents=life.parents,
+            heir=life.heir,
+            points=[Point(one.step, one.values.get(measure), _sight_words(one)) for one in life.sights],
+            again=[step for name, step in again if name == life.id],
+            words=_life_words(life),
+        )
+        for life in growth.lives
+    ]
+    marks = [EventMark(one.number, one.step, _event_words(one)) for one in growth.events]
+    return growth_timeline(lanes, marks, growth.steps, MEASURE_WORDS[measure], Axis("steps"), title, subtitle)
+
+
+def curve_drawing(growth: Growth, series: Mapping[str, Sequence[CurvePoint]]) -> str:
+    """The validation error over steps with a mark for every event, as SVG.
+
+    Args:
+        growth: of one training.
+        series: of its evaluation, by name.
+    """
+    lines = (
+        [Series("validation", thin(list(series["validation_error"]), _POINTS))] if "validation_error" in series else []
+    )
+    # What growth itself saw: it never sees the validation split.
+    probed = thin([(step, 1.0 - value) for step, value in growth.probes], _POINTS)
+    lines += [Series("architecture split", probed)] if probed else []
+    marks = [
+        EditMark(
+            one.number,
+            one.step,
+            [edit.action.operation for edit in one.edits if edit.module is not None],
+            _event_words(one),
+        )
+        for one in growth.events
+    ]
+    return growth_curve(lines, marks, Axis("steps"), Axis("error", minimise=True))
+
+
+def family_drawing(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
+    """The graph of a newborn below those of its parents, as SVG.
+
+    Args:
+        life: of the newborn, with its genotype.
+        parents: id -> genotype.
+    """
+    assert life.genotype is not None
+    drawn = [module_drawing(parents[name], title=f"parent {name}") for name in life.parents if name in parents]
+    drawn.append(module_drawing(life.genotype, title=life.id, subtitle=difference_words(life, parents)))
+    return drawn[0] if len(drawn) == 1 else stacked(drawn, f"{life.id} and its parents")
+
+
+def difference_words(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
+    """What a newborn has of its parents, and what is new in it."""
+    assert life.genotype is not None
+    first = parents.get(life.parents[0]) if life.parents else None
+    if life.genotype.archetype == HYBRID:
+        begun = Counter(node.lineage.partition("/")[0] or life.id for node in life.genotype.graph.nodes)
+        parts = [f"{count} new" if name == life.id else f"{count} begun by {name}" for name, count in begun.items()]
+        return f"made of two; nodes: {', '.join(parts)}"
+    if first is None or first.archetype != life.genotype.archetype:
+        return birth_words(life)
+    changed = [
+        f"{name.replace('_', ' ')} {_attribute(first.attributes.get(name))} → {_attribute(value)}"
+        for name, value in life.genotype.attributes.items()
+        if value != first.attributes.get(name)
+    ]
+    return f"grown; {', '.join(changed) or 'no attribute changed'}"
+
+
+def _attribute(value: object) -> str:
+    return plain(value, 3) if isinstance(value, float) else str(value)
+
+
+def _family(life: Life) -> str:
+    return family_of_archetype(life.archetype) if life.genotype is None else family(life.genotype)
+
+
+def _sight_words(sight: Sight) -> str:
+    when = f"event {sight.event}, step {sight.step:,.0f}" if sight.event else f"step {sight.step:,.0f}"
+    return "\n".join([when, *(f"{MEASURE_WORDS[name]} {value:.3g}" for name, value in sight.values.items())])
+
+
+def _life_words(life: Life) -> str:
+    parts = [] if life.genotype is None or life.archetype == OPAQUE else [genotype_words(life.genotype)]
+    return "\n".join(filter(None, [*parts, birth_words(life), death_words(life)]))
+
+
+def _event_words(event: Happening) -> str:
+    done = [edit_words(edit) for edit in event.edits] or ["nothing was changed"]
+    when = f"step {event.step:,.0f}, {event.share:.0%} of the budget"
+    before = f"before it: accuracy {event.value:.3f}, loss {event.loss:.3f} on the architecture split"
+    return "\n".join(filter(None, [when, *done, before, reward_words(event)]))

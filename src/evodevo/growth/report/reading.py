@@ -1,0 +1,189 @@
+"""From what an evaluation recorded of a growth to objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from evodevo.growth.edit_spec import Edit
+from evodevo.growth.h_model.pool import pool_of
+from evodevo.growth.report.data import GIVES_PLACE, MEASURES, Growth, Happening, Life, Sight, modules_after
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
+from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkSpec
+from evodevo.settings import validate
+
+if TYPE_CHECKING:
+    from evodevo.runs.archive import Individual
+
+
+def growth_of(individual: Individual) -> Growth | None:
+    """The growth that was recorded, of a training that has not ended as far as it came; None where nothing grew.
+
+    Raises:
+        UsageError: edits of another evodevo.
+    """
+    told = individual.fact.get("growth") or _so_far(individual)
+    if told is None:
+        return None
+    facts = individual.fact
+    steps = float(facts.get("steps") or max((one["step"] for one in told["timeline"]), default=1))
+    events, probed = _events(told), _probed(told, steps)
+    named = {one["id"]: str(one["archetype"]) for one in told.get("start", ())}
+    start = {one.id: one for one in started(individual)}
+    first = named or {name: one.genotype.archetype for name, one in start.items()}
+    # A record without its start knows those that a probe or an edit named.
+    seen = (row["id"] for entry in told["timeline"][:1] for row in entry["modules"])
+    first = first or dict.fromkeys(seen, "")
+    genotypes = {name: one.genotype for name, one in start.items()}
+    return Growth(
+        strategist=str(told.get("strategist") or individual.genome.options.get("strategist", "")),
+        events=events,
+        lives=_lives(first, genotypes, events, _sights(probed)),
+        steps=steps,
+        decisions=int(told.get("decisions", 0)),
+        differing=tuple(told.get("differing", ())),
+        overhead=told.get("overhead") or {},
+        probes=tuple((float(one["step"]), float(one["value"])) for one in probed if one.get("value") is not None),
+    )
+
+
+def started(individual: Individual) -> tuple[ZooModule, ...]:
+    """The modules with which the network of a training begins: of a zoo, or hidden layers of an H-Model as such."""
+    network = individual.genome.network
+    if isinstance(network, ModuleZooNetwork):
+        return network.structure.modules
+    return pool_of(network.structure).modules if isinstance(network, HModelNetwork) else ()
+
+
+def grown_network(individual: Individual) -> NetworkSpec:
+    """The network of a training as it is kept: with the modules that growth has left, where it grew.
+
+    Raises:
+        UsageError: edits of another evodevo.
+    """
+    network: NetworkSpec = individual.genome.network
+    growth = growth_of(individual)
+    if growth is None or not growth.accepted:
+        return network
+    if isinstance(network, ModuleZooNetwork):
+        zoo = network.structure
+        modules = _kept(individual, growth, zoo.modules, zoo.disabled)
+        return network.model_copy(update={"structure": zoo.model_copy(update=_with(modules, zoo.disabled))})
+    assert isinstance(network, HModelNetwork), "nothing else grows"
+    pool = pool_of(network.structure)
+    modules = modules_after(pool.modules, growth.edits)
+    return network.model_copy(update={"structure": pool.model_copy(update=_with(modules, pool.disabled)).structure})
+
+
+def _kept(
+    individual: Individual, growth: Growth, start: tuple[ZooModule, ...], disabled: Sequence[str]
+) -> tuple[ZooModule, ...]:
+    """The modules that the router was measured on: weights that were best in the middle are of the zoo of then."""
+    measured = individual.fact.get("routing", {}).get("ids")
+    zoos = [
+        modules_after(start, [edit for edit in growth.edits if edit.event <= number])
+        for number in range(len(growth.events), -1, -1)
+    ]
+    fitting = (one for one in zoos if {module.id for module in one} - set(disabled) == set(measured or ()))
+    return next(fitting, zoos[0])
+
+
+def _with(modules: tuple[ZooModule, ...], disabled: Sequence[str]) -> dict[str, tuple[object, ...]]:
+    there = {one.id for one in modules}
+    return {"modules": modules, "disabled": tuple(one for one in disabled if one in there)}
+
+
+def _so_far(individual: Individual) -> dict[str, Any] | None:
+    """From the events of the run, what an evaluation would have told; None where there are none."""
+    if getattr(individual.genome, "procedure", None) != "grow":
+        return None
+    payloads = [one.payload for one in individual.run.events() if (one.type, one.subject) == ("growth", individual.id)]
+    # Of an event that came again after an interruption the last record holds.
+    events = {one["event"]["number"]: one["event"] for one in payloads if "event" in one}
+    rewards = {one["reward"]["number"]: one["reward"] for one in payloads if "reward" in one}
+    if not events:
+        return None
+    decisions = [one for event in events.values() for one in event["decisions"]]
+    return {
+        "edits": [edit for event in events.values() for edit in event["edits"]],
+        "timeline": [{**event, "event": number} for number, event in events.items()],
+        "rewards": [{**one, "total": sum(one["terms"].values())} for one in rewards.values()],
+        "decisions": len(decisions),
+    }
+
+
+def _events(told: Mapping[str, Any]) -> tuple[Happening, ...]:
+    edits: dict[int, list[Edit]] = {}
+    for one in told["edits"]:
+        edit = validate(Edit, one, what="a recorded edit")
+        edits.setdefault(edit.event, []).append(edit)
+    rewards = {one["number"]: one for one in told.get("rewards", ())}
+    return tuple(
+        Happening(
+            number=one["event"],
+            step=float(one["step"]),
+            share=float(one["share"]),
+            value=one["value"],
+            loss=one["loss"],
+            edits=tuple(edits.get(one["event"], ())),
+            reward=rewards.get(one["event"], {}).get("total"),
+            terms=rewards.get(one["event"], {}).get("terms", {}),
+        )
+        for one in told["timeline"]
+    )
+
+
+def _probed(told: Mapping[str, Any], steps: float) -> list[Mapping[str, Any]]:
+    """Events, looks between them and the end, in order of time."""
+    end = told.get("end")
+    entries = [*told["timeline"], *told.get("looks", ()), *([] if end is None else [{"step": steps, **end}])]
+    return sorted(entries, key=lambda one: float(one["step"]))
+
+
+def _sights(entries: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Sight, ...]]:
+    """Module -> what probes saw, in order of time."""
+    found: dict[str, list[Sight]] = {}
+    for entry in entries:
+        for row in entry["modules"]:
+            values = {name: float(row[name]) for name in MEASURES if row.get(name) is not None}
+            sight = Sight(float(entry["step"]), entry.get("share"), entry.get("event"), values)
+            found.setdefault(row["id"], []).append(sight)
+    return {name: tuple(one) for name, one in found.items()}
+
+
+def _lives(
+    first: Mapping[str, str],
+    genotypes: Mapping[str, ModuleGenotype],
+    events: Sequence[Happening],
+    sights: Mapping[str, tuple[Sight, ...]],
+) -> tuple[Life, ...]:
+    ends = {
+        edit.module: (event, edit.note)
+        for event in events
+        for edit in event.edits
+        if edit.action.operation == "prune" and edit.module is not None
+    }
+    lives = [Life(name, kind, genotypes.get(name), sights=sights.get(name, ())) for name, kind in first.items()]
+    lives += [
+        Life(
+            edit.module,
+            edit.after.archetype,
+            edit.after,
+            edit.action.operation,
+            edit.action.modules,
+            event.number,
+            event.step,
+            sights=sights.get(edit.module, ()),
+            note=edit.note,
+        )
+        for event in events
+        for edit in event.edits
+        if edit.module is not None and edit.after is not None
+    ]
+    return tuple(_ended(one, *ends[one.id]) if one.id in ends else one for one in lives)
+
+
+def _ended(life: Life, event: Happening, note: str) -> Life:
+    heir = note.removeprefix(GIVES_PLACE).split(";")[0] if note.startswith(GIVES_PLACE) else ""
+    return replace(life, gone=event.number, gone_step=event.step, heir=heir)

@@ -1,0 +1,205 @@
+"""What was done, decided and born in the arms of an experiment whose networks could grow, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from evodevo.experiments.comparison import Spread, Table
+from evodevo.experiments.report.model import Words
+from evodevo.experiments.trials import ArmPlan
+from evodevo.growth.report.data import Growth, Life
+from evodevo.growth.report.reading import growth_of
+from evodevo.growth.report.words import death_words
+from evodevo.growth.spec import GrowthSettings
+from evodevo.runs.archive import Individual
+
+RULES = ("random", "heuristic", "fixed")
+"""Strategists that learn nothing: what a learned one is compared with."""
+
+
+@dataclass(frozen=True)
+class GrownRow:
+    """An arm whose networks could grow.
+
+    Attributes:
+        name: with its cell.
+        grown: its trainings with what was recorded of each.
+    """
+
+    name: str
+    grown: tuple[tuple[Individual, Growth], ...]
+
+    @property
+    def strategist(self) -> str:
+        """Who decided."""
+        return ", ".join(dict.fromkeys(one.strategist for _, one in self.grown))
+
+    def spread(self, read: Callable[[Growth], float | None]) -> Spread | None:
+        """A number of each training, over seeds."""
+        return Spread.of(read(one) for _, one in self.grown)
+
+    @property
+    def decisions(self) -> tuple[int, int]:
+        """(unlike the heuristic, all) of all trainings."""
+        return sum(len(one.differing) for _, one in self.grown), sum(one.decisions for _, one in self.grown)
+
+    @property
+    def hybrids(self) -> list[tuple[Individual, Growth, Life]]:
+        """Of all trainings."""
+        return [(one, growth, life) for one, growth in self.grown for life in growth.hybrids]
+
+
+def grown_rows(table: Table) -> list[GrownRow]:
+    """The arms that could grow, in their order."""
+    rows = [(row.group, [(one, growth_of(one)) for one in row.trainings]) for row in table.rows]
+    found = [(name, tuple((one, growth) for one, growth in pairs if growth is not None)) for name, pairs in rows]
+    return [GrownRow(name, pairs) for name, pairs in found if pairs]
+
+
+def arms_table(rows: Sequence[GrownRow]) -> Words:
+    """What was done to the networks of each arm."""
+    columns = ("arm", "strategist", "seeds", "events", "grown", "spawned", "hybrids", "pruned", "replaced", "rewarmed",
+               "edits", "refused", "left")  # fmt: skip
+    caption = (
+        "Per training, mean ± standard deviation over seeds. Replaced are those of the pruned that made room for a "
+        "newborn; refused ones would have broken a cap or could not be built, and changed nothing; left are modules in "
+        "the end."
+    )
+    return Words(columns, [_done(row) for row in rows], caption, ("strategist",))
+
+
+def decisions_table(rows: Sequence[GrownRow]) -> Words:
+    """How the strategists of the arms decided, what came of it, and what it cost."""
+    columns = ("arm", "decisions", "unlike heuristic", "reward", "hybrids that live", "FLOPs of growth",
+               "time of growth")  # fmt: skip
+    caption = (
+        "Decisions of all trainings; unlike the heuristic where the strategist has it as its prior. Reward: mean over "
+        "the events of a training. FLOPs and time of growth are shares of those of training."
+    )
+    return Words(columns, [_decided(row) for row in rows], caption)
+
+
+def hybrids_table(rows: Sequence[GrownRow]) -> Words | None:
+    """A row per hybrid: how long it lived, what it counted last; None where none was born."""
+    found = [one for row in rows for one in row.hybrids]
+    if not found:
+        return None
+    living = sum(life.gone is None for _, _, life in found)
+    survived = fmean(growth.events_lived(life) for _, growth, life in found)
+    columns = ("hybrid", "arm", "seed", "parents", "born at", "survived", "what became of it", "contribution",
+               "weight")  # fmt: skip
+    caption = (
+        f"{living} of {len(found)} hybrids live in the end; they survived {survived:.1f} events in the mean. Born at "
+        "which event, how many later ones it survived, its last contribution and mean router weight."
+    )
+    cells = [
+        (
+            life.id,
+            one.genome.group,
+            str(one.genome.seed),
+            " and ".join(life.parents),
+            str(life.born),
+            str(growth.events_lived(life)),
+            death_words(life) or "lives",
+            _number(life.last("contribution")),
+            _number(life.last("usage")),
+        )
+        for one, growth, life in found
+    ]
+    return Words(columns, cells, caption, ("arm", "parents", "what became of it"))
+
+
+def missing_rivals(arms: Iterable[ArmPlan]) -> list[str]:
+    """Sentences on strategists that should stand beside a learned one and do not.
+
+    Args:
+        arms: of the whole experiment, also those that have not been trained yet.
+    """
+    usual = GrowthSettings().strategist
+    there = dict.fromkeys(str(one.options.get("strategist", usual)) for one in arms if one.procedure == "grow")
+    learned = [name for name in there if name not in RULES]
+    missing = [name for name in RULES if name not in there]
+    if not learned or not missing:
+        return []
+    beside = f"No arm with strategist {' or '.join(missing)} stands beside {' and '.join(learned)}"
+    why = "what was learnt cannot be told from chance, from rules or from no growth at all"
+    return [f"{beside}: {why}. `evodevo grow` runs all of them."]
+
+
+def _done(row: GrownRow) -> tuple[str, ...]:
+    def counted(operation: str) -> str:
+        return _plain(row.spread(lambda one: one.counts[operation]))
+
+    return (
+        row.name,
+        row.strategist,
+        str(len(row.grown)),
+        _plain(row.spread(lambda one: len(one.events))),
+        *(counted(name) for name in ("grow", "spawn", "hybridise", "prune")),
+        _plain(row.spread(lambda one: one.replaced)),
+        counted("rewarm"),
+        _plain(row.spread(lambda one: len(one.accepted))),
+        _plain(row.spread(lambda one: one.refused)),
+        _plain(row.spread(lambda one: len(one.living))),
+    )
+
+
+def _decided(row: GrownRow) -> tuple[str, ...]:
+    unlike, decisions = row.decisions
+    known = row.strategist not in ("random", "fixed") and decisions
+    hybrids = row.hybrids
+    return (
+        row.name,
+        str(decisions),
+        f"{unlike} ({100 * unlike / decisions:.0f} %)" if known else "–",
+        _plain(row.spread(lambda one: fmean(one.rewards) if one.rewards else None)),
+        f"{sum(life.gone is None for _, _, life in hybrids)} of {len(hybrids)}" if hybrids else "–",
+        _share(row.spread(lambda one: one.overhead.get("flops_share"))),
+        _share(row.spread(lambda one: one.overhead.get("seconds_share"))),
+    )
+
+
+def _plain(spread: Spread | None) -> str:
+    if spread is None:
+        return "–"
+    return f"{spread.mean:.3g}" + (f" ± {spread.deviation:.1g}" if spread.deviation else "")
+
+
+def _share(spread: Spread | None) -> str:
+    return "–" if spread is None else f"{100 * spread.mean:.1f} %"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def summaries(rows: Iterable[GrownRow]) -> dict[str, dict[str, object]]:
+    """Arm -> its numbers as JSON."""
+    return {row.name: _summary(row) for row in rows}
+
+
+def _summary(row: GrownRow) -> dict[str, object]:
+    def plain(read: Callable[[Growth], float | None]) -> dict[str, float] | None:
+        found = row.spread(read)
+        return None if found is None else found.to_json()
+
+    unlike, decisions = row.decisions
+    return {
+        "strategist": row.strategist,
+        "events": plain(lambda one: len(one.events)),
+        "births": plain(lambda one: one.births),
+        "prunings": plain(lambda one: one.counts["prune"]),
+        "replaced": plain(lambda one: one.replaced),
+        "edits": plain(lambda one: len(one.accepted)),
+        "refused": plain(lambda one: one.refused),
+        "modules": plain(lambda one: len(one.living)),
+        "reward": plain(lambda one: fmean(one.rewards) if one.rewards else None),
+        "decisions": decisions,
+        "differing": unlike,
+        "hybrids": len(row.hybrids),
+        "hybrids_living": sum(life.gone is None for _, _, life in row.hybrids),
+        "flops_share": plain(lambda one: one.overhead.get("flops_share")),
+        "seconds_share": plain(lambda one: one.overhead.get("seconds_share")),
+    }

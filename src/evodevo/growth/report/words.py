@@ -1,0 +1,105 @@
+"""What happened to a zoo in words: edits, births, ends, rewards, and the history of one training as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evodevo.growth.edit_spec import Edit
+from evodevo.growth.report.data import Growth, Happening, Life
+
+HISTORY = ("event", "step", "what", "accuracy before", "reward")
+_COUNTED = {
+    "grow": "grown",
+    "spawn": "spawned",
+    "hybridise": "made of two",
+    "prune": "pruned",
+    "rewarm": "warmed up again",
+}
+_DONE = {"grow": "grown", "spawn": "spawned", "hybridise": "made"}
+
+
+def edit_words(edit: Edit) -> str:
+    """``mlp-2-0 grown from mlp-1``, ``cnn-1 pruned: distilled in 50 steps …``; a refused one says why."""
+    operation, modules = edit.action.operation, edit.action.modules
+    note = f": {edit.note}" if edit.note else ""
+    if edit.module is None:
+        wanted = " ".join([operation, *modules, *([edit.action.archetype] if edit.action.archetype else [])])
+        return f"{wanted}{note if edit.note.startswith('refused') else f', refused{note}'}"
+    if operation == "prune":
+        return f"{edit.module} pruned{note}"
+    if operation == "rewarm":
+        return f"{edit.module} warmed up again{note}"
+    parents = f" from {' and '.join(modules)}" if modules else ""
+    return f"{edit.module} {_DONE.get(operation, 'born')}{parents}{note}"
+
+
+def birth_words(life: Life) -> str:
+    """Where a module is from; empty for one of the start."""
+    if life.operation == "start":
+        return ""
+    parents = f" from {' and '.join(life.parents)}" if life.parents else ""
+    note = f", {life.note}" if life.note else ""
+    return f"{_DONE.get(life.operation, 'born')}{parents} at event {life.born}{note}"
+
+
+def death_words(life: Life) -> str:
+    """How a module ended; empty for one that lives."""
+    if life.gone is None:
+        return ""
+    return f"gave its place to {life.heir} at event {life.gone}" if life.heir else f"pruned at event {life.gone}"
+
+
+def reward_words(event: Happening) -> str:
+    """``reward +0.42 (value +0.5, cost -0.08)``; empty where there is none."""
+    if event.reward is None:
+        return ""
+    terms = ", ".join(f"{name} {value:+.2g}" for name, value in event.terms.items())
+    return f"reward {event.reward:+.2f}" + (f" ({terms})" if terms else "")
+
+
+def growth_words(growth: Growth) -> list[str]:
+    """A growth in sentences."""
+    if not growth.events:
+        return [f"It did not grow: strategist {growth.strategist}, no event."]
+    counts = growth.counts
+    done = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if counts[name]]
+    first = f"Grown by {growth.strategist} in {len(growth.events)} events: {', '.join(done) or 'nothing was changed'}"
+    if growth.refused:
+        first += f"; {growth.refused} refused"
+    in_the_end = f"{len(growth.living)} modules in the end: {', '.join(one.id for one in growth.living)}."
+    return [f"{first}.", in_the_end, *(f"{one}." for one in overhead_words(growth))]
+
+
+def overhead_words(growth: Growth) -> list[str]:
+    """What growing cost beside training, as far as it was recorded."""
+    told = growth.overhead
+    parts = [
+        f"{100 * told[name]:.1f} % of the {words} of training"
+        for name, words in (("flops_share", "FLOPs"), ("seconds_share", "time"))
+        if told.get(name) is not None
+    ]
+    if not parts:
+        return []
+    more = [exceeded_words(told)] if told.get("exceeded") else []
+    return [f"Growing took {' and '.join(parts)}", *more]
+
+
+def exceeded_words(overhead: Mapping[str, float]) -> str:
+    """Why growth could not be held to what it may cost, and what helps."""
+    return (
+        f"That is more than the {100 * overhead['allowed']:g} % of grow.events.overhead: even the smallest probes of "
+        "so many events cost more beside so short a training. Give it a larger budget, or fewer events "
+        "(grow.events.count)"
+    )
+
+
+def history(growth: Growth) -> list[tuple[str, ...]]:
+    """A row per edit, in the columns ``HISTORY``; an event that changed nothing has one too."""
+    rows: list[tuple[str, ...]] = []
+    for one in growth.events:
+        reward = "–" if one.reward is None else f"{one.reward:+.2f}"
+        for place, words in enumerate([edit_words(edit) for edit in one.edits] or ["nothing"]):
+            head = (str(one.number), f"{one.step:,.0f}") if not place else ("", "")
+            tail = (f"{one.value:.3f}", reward) if not place else ("", "")
+            rows.append((*head, words, *tail))
+    return rows

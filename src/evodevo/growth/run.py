@@ -1,0 +1,142 @@
+"""Zoos that grow while they train, with what earlier runs have learned about edits (C17)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.trials import Arm
+from evodevo.module_zoo.recipes.growing import strategist_of, with_edit_memory
+from evodevo.runs.archive import Archive, Individual, Run
+from evodevo.runs.drive import GROW
+from evodevo.runs.evolve import begin
+from evodevo.runs.recipe import resolve
+from evodevo.search.study import Listener, Study
+from evodevo.settings import merge
+
+if TYPE_CHECKING:
+    from evodevo.growth.strategists.edit_memory import EditMemory
+
+ROLE = "edit_memory"
+"""Of the blob of an evaluation that grew, and before the strategist's name of what a run holds."""
+NO_MEMORY = "none"
+
+
+def grow(
+    recipe: str = "module_zoo.classifier",
+    *,
+    size: str = "quick",
+    strategist: str | None = None,
+    baselines: str | None = None,
+    memory: str | None = None,
+    overrides: dict[str, Any] | None = None,
+    store: str | Path = "runs",
+    listener: Listener | None = None,
+    on_start: Callable[[Study], None] | None = None,
+    cache_folder: Path | None = None,
+) -> Run:
+    """Train the zoo of a recipe while it grows, beside the same zoo fixed.
+
+    Args:
+        recipe: its name; see ``evodevo recipes``.
+        size: quick or full.
+        strategist: who decides, or several names with commas between them; PPO if left out.
+        baselines: which opponents: none (if left out), quick or all.
+        memory: a run of this store that grew, whose edits warm-start learned strategists; ``none`` as if left out.
+        overrides: nested settings that replace the recipe's, for example ``{"grow": {"events": {"count": 4}}}``.
+        store, listener, on_start, cache_folder: as for ``evolve``.
+
+    Returns:
+        A run of kind ``grow``; see ``runs.comparison`` for its table, and the fact ``growth`` of its individuals.
+
+    Raises:
+        UsageError, DataError: settings, data or a memory cannot be used; nothing was recorded then.
+        NotFoundError: no run of that name.
+    """
+    named = {} if strategist is None else {GROW: {"strategist": strategist}}
+    changes = merge(overrides or {}, named)
+    settings = resolve(recipe, size=size, driver="grow", baselines=baselines, overrides=changes)
+    held: dict[str, bytes] = {}
+    if memory not in (None, NO_MEMORY):
+        assert memory is not None
+        if not isinstance(settings, ExperimentSettings):
+            raise UsageError(f"the recipe {recipe!r} compares no growing arms; leave --memory out.")
+        with Archive(store) as archive:
+            settings, held = _remembering(settings, archive.run(memory))
+    return begin(
+        GROW,
+        recipe,
+        settings,
+        store=store,
+        listener=listener,
+        on_start=on_start,
+        cache_folder=cache_folder,
+        held=held,
+    )
+
+
+def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSettings, dict[str, bytes]]:
+    """The settings whose learned arms begin with the edits of a run, and those edits: role -> bytes.
+
+    Raises:
+        UsageError: it never grew, nothing happened in it, or its memory is of another version.
+    """
+    found = edit_memories(run)
+    joined = {"all": join(one for _, one in found)}
+    joined |= {name: join(one for by, one in found if by == name) for name in dict(found)}
+    contents = {name: one.dumps().encode() for name, one in joined.items() if one.edits}
+    if "all" not in contents:
+        raise UsageError(
+            f"run {run.id} ({run.kind} {run.recipe}) remembers no edit of a zoo. Name a run of evodevo grow in which "
+            "a strategist had finished events, or leave --memory out."
+        )
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    changed = with_edit_memory(settings, digests, digests["all"])
+    used = {arm.options.get("edit_memory") for arm in changed.experiment.arms}
+    roles = {digests[name]: name for name in reversed(contents)}  # those of one strategist alone are all there are
+    return changed, {f"{ROLE}/{name}": contents[name] for digest, name in roles.items() if digest in used}
+
+
+def edit_memories(run: Run) -> list[tuple[str, EditMemory]]:
+    """What the trainings of a run have learned about edits: strategist and memory, in the order of the trainings.
+
+    Raises:
+        UsageError: a memory of another version.
+        StoreDamagedError: one that the store lost.
+    """
+    found: list[tuple[str, EditMemory]] = []
+    for one in run.individuals() if run.is_experiment else ():
+        name = _strategist(one)
+        if name is not None and one.evaluation is not None and ROLE in one.evaluation.blobs:
+            found.append((name, _memory(one, one.evaluation.blobs[ROLE])))
+    return found
+
+
+def join(memories: Iterable[EditMemory]) -> EditMemory:
+    """All their edits, newest last; what two of them took over from one earlier run counts once."""
+    from evodevo.growth.strategists.edit_memory import MOST, EditMemory
+
+    edits = {one.model_dump_json(): one for memory in memories for one in memory.edits}
+    return EditMemory(tuple(edits.values())[-MOST:])
+
+
+def _strategist(one: Individual) -> str | None:
+    return strategist_of(one.run.settings.evaluation, one.genome) if isinstance(one.genome, Arm) else None
+
+
+def _memory(one: Individual, digest: str) -> EditMemory:
+    from evodevo.growth.strategists.edit_memory import EditMemory
+
+    try:
+        data = one.run.archive.store.blobs.get(digest)
+    except NotFoundError:
+        raise StoreDamagedError(f"the memory of edits of {one.id} is not in the store. Next: evodevo repair.") from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"the memory of edits of {one.id} is no text.") from None
+    return EditMemory.loads(text, what=f"the memory of edits of {one.id} (run {one.run.id})")

@@ -1,0 +1,148 @@
+"""A distribution over actions: an operation, then its target, then its mix or scale.
+
+It is made of logarithms of probabilities that are still in the graph, so that one value serves drawing, learning and
+the soft gates of a meta-gradient.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.spec import Operation
+from evodevo.growth.strategists.state import BIRTHS, SPREAD, State, same_target
+
+EDGE = 1e-3
+"""A Beta's density at its ends may be infinite; they are not reached."""
+SHARPEST = 40.0
+"""A residual counts up to here, so that no Beta becomes a single point."""
+
+Shape = Callable[[Action], tuple[Tensor, Tensor]]
+"""Both parameters of the Beta of an action's mix (``hybridise``) or of the logarithm of its scale (``grow``)."""
+
+
+def beta_parameters(residual: Tensor, start: float) -> tuple[Tensor, Tensor]:
+    """Both parameters from a residual, (2,), that is 0 at first: then they are ``start``; never below half of it."""
+    both = start * (1 + F.elu(residual.clamp(max=SHARPEST)) / 2)
+    return both[0], both[1]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a policy thinks of one state.
+
+    Attributes:
+        operations: those that are legal.
+        operation_logs: (operations,), log p(operation).
+        targets: every legal action of each.
+        target_logs: (targets,) of each, log p(target | operation).
+        shape: of the Betas.
+    """
+
+    operations: tuple[Operation, ...]
+    operation_logs: Tensor
+    targets: Mapping[Operation, tuple[Action, ...]]
+    target_logs: Mapping[Operation, Tensor]
+    shape: Shape
+
+    def probability(self, action: Action) -> float:
+        """Of an action, whatever its mix and scale; exactly 0 where it is illegal."""
+        if not any(same_target(action, one) for one in self.targets.get(action.operation, ())):
+            return 0.0
+        return math.exp(float(self._discrete(action).detach()))
+
+    def log_probability(self, action: Action) -> Tensor:
+        """Of an action with its mix or scale (a density): a scalar in the graph."""
+        total = self._discrete(action)
+        if action.operation in ("grow", "hybridise"):
+            total = total + _beta_log(*self.shape(action), _unit(action))
+        return total
+
+    def entropy(self) -> Tensor:
+        """H of operation and target, exactly: that of the operation and the expected one of its target."""
+        chances = self.operation_logs.exp()
+        inner = torch.stack([_entropy(self.target_logs[one]) for one in self.operations])
+        return _entropy(self.operation_logs) + (chances * inner).sum()
+
+    def sample(self, rng: np.random.Generator) -> Action:
+        """Draw an action."""
+        operation = self.operations[_draw(self.operation_logs, rng)]
+        action = self.targets[operation][_draw(self.target_logs[operation], rng)]
+        if operation not in ("grow", "hybridise"):
+            return action
+        first, second = (float(one.detach()) for one in self.shape(action))
+        return _with_unit(action, float(rng.beta(first, second)))
+
+    def mode(self) -> Action:
+        """The likeliest operation, its likeliest target, the mean of its Beta; no chance is in it."""
+        operation = self.operations[int(self.operation_logs.argmax())]
+        action = self.targets[operation][int(self.target_logs[operation].argmax())]
+        if operation not in ("grow", "hybridise"):
+            return action
+        first, second = (float(one.detach()) for one in self.shape(action))
+        return _with_unit(action, first / (first + second))
+
+    def gates(self, state: State) -> dict[str, Tensor]:
+        """w in (0, 1), scalars in the graph: how far each module stays, by its id, and each birth comes, by its name.
+
+        A gate is above one half where the operation is likelier than ``noop``; the best target has the operation's own
+        odds, others less. A module that may not go has the gate 1.
+        """
+        odds = dict(zip(self.operations, self.operation_logs - self.operation_logs[0], strict=True))
+        assert self.operations[0] == "noop"
+        found = {one.id: torch.ones(()) for one in state.modules}
+        for operation in self.operations:
+            logs = self.target_logs[operation]
+            wanted = odds[operation] + logs - logs.detach().amax()
+            for action, each in zip(self.targets[operation], wanted, strict=True):
+                if operation == "prune":
+                    found[action.modules[0]] = (-each).sigmoid()
+                elif operation in BIRTHS:
+                    found[gate_name(action)] = each.sigmoid()
+        return found
+
+    def _discrete(self, action: Action) -> Tensor:
+        targets = self.targets[action.operation]
+        place = next(place for place, one in enumerate(targets) if same_target(action, one))
+        logs: Tensor = self.operation_logs[self.operations.index(action.operation)]
+        return logs + self.target_logs[action.operation][place]
+
+
+def gate_name(action: Action) -> str:
+    """Of a birth's gate: ``grow:ID``, ``spawn:FAMILY`` or ``hybridise:FRAME+DONOR``."""
+    return f"{action.operation}:{action.archetype or '+'.join(action.modules)}"
+
+
+def _entropy(logs: Tensor) -> Tensor:
+    return -(logs.exp() * logs).sum()
+
+
+def _beta_log(first: Tensor, second: Tensor, unit: float) -> Tensor:
+    """Logarithm of the density of Beta(first, second) at a number in (0, 1)."""
+    norm = first.lgamma() + second.lgamma() - (first + second).lgamma()
+    return (first - 1) * math.log(unit) + (second - 1) * math.log1p(-unit) - norm
+
+
+def _draw(logs: Tensor, rng: np.random.Generator) -> int:
+    chances = np.exp(logs.detach().double().numpy())
+    return int(rng.choice(len(chances), p=chances / chances.sum()))
+
+
+def _unit(action: Action) -> float:
+    """The mix, or the logarithm of the scale, in (0, 1)."""
+    unit = action.mix if action.operation == "hybridise" else (math.log(max(action.scale, 1e-9), SPREAD) + 1) / 2
+    return min(max(unit, EDGE), 1 - EDGE)
+
+
+def _with_unit(action: Action, unit: float) -> Action:
+    unit = min(max(unit, EDGE), 1 - EDGE)
+    if action.operation == "hybridise":
+        return action.model_copy(update={"mix": unit})
+    return action.model_copy(update={"scale": SPREAD ** (2 * unit - 1)})

@@ -1,0 +1,48 @@
+"""Weighted behaviour cloning: a policy imitates the edits that were better than usual (C17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from evodevo.growth.strategists.choice import Choice
+from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.policy import Policy
+from evodevo.growth.strategists.spec import MemorySettings
+from evodevo.growth.strategists.state import Legal, State
+
+
+def imitate(
+    policy: Policy, choose: Callable[[State, Legal], Choice], memory: EditMemory, settings: MemorySettings
+) -> int:
+    """Raise sum_i w_i log pi(a_i | S_i), where w is the advantage of an edit, of the best edits.
+
+    Args:
+        policy: whose weights change.
+        choose: its distribution.
+        memory: what was done.
+        settings: how long, how fast, how many.
+
+    Returns:
+        how many edits were imitated.
+    """
+    weighted = [(weight, one) for weight, one in zip(_weights(memory, settings), memory.edits, strict=True) if weight]
+    # A stable sort: of equal ones the older stay first.
+    best = sorted(weighted, key=lambda pair: -pair[0])[: settings.most]
+    if not best or not settings.epochs:
+        return 0
+    optimizer = torch.optim.Adam(policy.parameters(), lr=settings.rate)
+    total = sum(weight for weight, _ in best)
+    for _ in range(settings.epochs):
+        optimizer.zero_grad(set_to_none=True)
+        for weight, edit in best:
+            loss = -weight / total * choose(edit.state, edit.legal).log_probability(edit.action)
+            torch.autograd.backward(loss)
+        optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return len(best)
+
+
+def _weights(memory: EditMemory, settings: MemorySettings) -> list[float]:
+    return [max(one, 0.0) for one in memory.advantages(settings.doubt)]

@@ -1,0 +1,175 @@
+"""What edits were worth in earlier runs (C17): "accumulates architectural wisdom".
+
+JSON lines: the first names the format and the size of a genotype's vector, each other is one edit. A learned strategist
+is warmed by it twice: it imitates what was rewarded (``cloning.py``), and its prior leans to what was.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.strategists.base import Transition
+from evodevo.growth.strategists.spec import MemorySettings
+from evodevo.growth.strategists.state import Legal, State
+from evodevo.module_zoo.modules.spec import ModuleGenotype
+from evodevo.module_zoo.modules.vector import VECTOR_SIZE
+from evodevo.settings import Settings, validate
+
+FORMAT = "evodevo.edit_memory/1"
+MOST = 10_000
+"""Edits that are kept; the oldest go first."""
+DIGITS = 5
+
+
+class RememberedEdit(Settings):
+    """One sub-action of an earlier run.
+
+    Attributes:
+        state, legal: what it was decided on, rounded, without the reasons.
+        action: what was done, ``noop`` included.
+        reward: of its event.
+        child: who was born.
+    """
+
+    state: State
+    legal: Legal
+    action: Action
+    reward: float
+    child: ModuleGenotype | None = None
+
+
+@dataclass(frozen=True)
+class EditMemory:
+    """Edits, oldest first; a value: ``with_event`` returns the next one."""
+
+    edits: tuple[RememberedEdit, ...] = ()
+
+    def with_event(self, transition: Transition, children: Mapping[int, ModuleGenotype] | None = None) -> EditMemory:
+        """This memory and one more event.
+
+        Args:
+            transition: the event and its reward.
+            children: newborns by the place of their sub-action.
+        """
+        state = State.model_validate(_rounded(transition.state.model_dump()))
+        new = tuple(
+            RememberedEdit(
+                state=state,
+                legal=one.legal.model_copy(update={"reasons": {}}),
+                action=one.action,
+                reward=transition.reward,
+                child=(children or {}).get(place),
+            )
+            for place, one in enumerate(transition.decisions)
+            # A ``noop`` that only ends an event did not earn its reward.
+            if place == 0 or one.action.operation != "noop"
+        )
+        return EditMemory((self.edits + new)[-MOST:])
+
+    def advantages(self, doubt: float) -> tuple[float, ...]:
+        """How much better than usual each edit was, in the root mean square of all rewards; 0 where all are 0.
+
+        Training itself raises validation, so that what is usual must be taken off; of few edits it is little known.
+        """
+        rewards = [one.reward for one in self.edits]
+        scale = math.sqrt(statistics.fmean([one**2 for one in rewards])) if rewards else 0.0
+        if scale < 1e-12:
+            return (0.0,) * len(rewards)
+        usual = sum(rewards) / (len(rewards) + doubt)
+        return tuple((one - usual) / scale for one in rewards)
+
+    def lean(self, settings: MemorySettings) -> dict[str, float]:
+        """By how much the logit of an operation on a family is raised, from the mean advantage of such edits.
+
+        Returns:
+            by ``kinds_of``, within +-``bias``; few edits count less.
+        """
+        found: dict[str, list[float]] = defaultdict(list)
+        for edit, advantage in zip(self.edits, self.advantages(settings.doubt), strict=True):
+            for kind in kinds_of(edit.action, edit.state):
+                found[kind].append(advantage)
+        return {
+            kind: settings.bias * math.tanh(statistics.fmean(each)) * len(each) / (len(each) + settings.doubt)
+            for kind, each in sorted(found.items())
+        }
+
+    def dumps(self) -> str:
+        """JSON lines; ``EditMemory.loads(memory.dumps()) == memory``."""
+        head = canonical.dumps({"format": FORMAT, "vector": VECTOR_SIZE})
+        lines = (canonical.dumps(one.model_dump(mode="json")) for one in self.edits)
+        return "\n".join((head, *lines)) + "\n"
+
+    @classmethod
+    def loads(cls, text: str, *, what: str = "the memory of edits") -> EditMemory:
+        """Read what ``dumps`` wrote.
+
+        Raises:
+            UsageError: another version, another size of genotypes, or a line that is none of ours.
+        """
+        head, *lines = text.splitlines() or [""]
+        _check(canonical.loads(head, what=f"{what}, line 1"), what)
+        if len(lines) > MOST:
+            raise UsageError(f"{what} has {len(lines)} edits; at most {MOST} are read.")
+        return cls(tuple(_read(one, f"{what}, line {number}") for number, one in enumerate(lines, 2)))
+
+
+def kinds_of(action: Action, state: State) -> tuple[str, ...]:
+    """The operation, and the operation with the families that it is about: what two runs have in common."""
+    families = {one.id: one.archetype for one in state.modules}
+    about = [action.archetype] if action.archetype else [families[one] for one in action.modules]
+    return (action.operation, f"{action.operation}:{'+'.join(about)}") if about else (action.operation,)
+
+
+def _check(head: Any, what: str) -> None:
+    version = head.get("format") if isinstance(head, dict) else None
+    if version != FORMAT:
+        raise UsageError(
+            f"{what} has the format {str(version)[:80]!r}; this evodevo reads {FORMAT!r}. Move it away, "
+            "or run without it (memory=false)."
+        )
+    if head.get("vector") != VECTOR_SIZE:
+        raise UsageError(
+            f"{what} describes modules by {head.get('vector')} numbers; this evodevo does by {VECTOR_SIZE}. Move it "
+            "away, or run without it (memory=false)."
+        )
+
+
+def _read(line: str, what: str) -> RememberedEdit:
+    values = canonical.loads(line, what=what)
+    if not isinstance(values, dict):
+        raise UsageError(f"{what} is no edit.")
+    edit = validate(RememberedEdit, values, what=what)
+    known = {one.id for one in edit.state.modules}
+    for name in _names(edit):
+        if name not in known:
+            raise UsageError(f"{what} is about the module {name!r}, which is not in its zoo.")
+    if not edit.legal.allows(edit.action):
+        raise UsageError(f"{what} holds an action that was not legal.")
+    if any(len(one.vector) != VECTOR_SIZE for one in edit.state.modules):
+        raise UsageError(f"{what} holds a module that is not described by {VECTOR_SIZE} numbers.")
+    return edit
+
+
+def _names(edit: RememberedEdit) -> Iterable[str]:
+    legal = edit.legal
+    yield from (*legal.prune, *legal.grow, *legal.rewarm, *edit.action.modules)
+    for pair in legal.hybridise:
+        yield from pair
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, DIGITS)
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_rounded(one) for one in value)
+    return value

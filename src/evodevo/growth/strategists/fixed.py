@@ -1,0 +1,18 @@
+"""Nothing ever changes: the opponent that growth must beat."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.strategists.base import Decision, Strategist
+from evodevo.growth.strategists.state import Legal, State
+
+
+class Fixed(Strategist):
+    """Never acts."""
+
+    name = "fixed"
+
+    def _choose(self, state: State, legal: Legal, rng: np.random.Generator) -> Decision:
+        return Decision(legal=legal, action=Action(operation="noop"))

@@ -1,0 +1,146 @@
+"""What all strategists with a policy share: the policy, its optimiser, the memory of edits, and how they are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from evodevo import randomness
+from evodevo.errors import UsageError
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.strategists.base import Decision, Snapshot, Strategist, Unroll
+from evodevo.growth.strategists.choice import Choice
+from evodevo.growth.strategists.cloning import imitate
+from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.growth.strategists.heuristic import prior
+from evodevo.growth.strategists.policy import Policy
+from evodevo.growth.strategists.spec import StrategistSettings
+from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.unrolling import outer_gradient
+from evodevo.module_zoo.modules.families import ARCHETYPES
+from evodevo.settings import Settings, validate
+
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+
+
+class Learnt(Settings):
+    """The plain half of what a learned strategist knows.
+
+    Attributes:
+        strategist: its name.
+        archetypes: families that its policy knows.
+        lean: from the memory of edits.
+        multiplier: of the Lagrangian.
+    """
+
+    strategist: str
+    archetypes: tuple[str, ...]
+    lean: dict[str, float]
+    multiplier: float
+
+
+class LearnedStrategist(Strategist):
+    """A policy on top of the heuristic; how it learns is left to those who are final."""
+
+    learns = True
+
+    def __init__(self, settings: StrategistSettings, *, actions: int = 3, seed: int = 0) -> None:
+        super().__init__(settings, actions=actions, seed=seed)
+        generator = torch.Generator().manual_seed(randomness.integer_seed(seed, "strategist"))
+        with torch.random.fork_rng(devices=[]):  # layers draw weights of their own, which are replaced
+            self.policy = Policy(settings.learning.width, ARCHETYPES.names(), generator)
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=self._rate())
+        self.lean: dict[str, float] = {}
+        self.multiplier = 0.0
+
+    def choice(self, state: State, legal: Legal) -> Choice:
+        """The policy's distribution, in the graph of its weights."""
+        given = prior(state, legal, self.settings.heuristic)
+        return cast(Choice, self.policy(state, legal, given, self.lean))
+
+    def _choose(self, state: State, legal: Legal, rng: np.random.Generator) -> Decision:
+        with torch.no_grad():
+            choice = self.choice(state, legal)
+            action = self._pick(choice, rng)
+            chance = float(choice.log_probability(action))
+        other = prior(state, legal, self.settings.heuristic).action
+        return Decision(legal=legal, action=action, log_probability=chance, prior=other)
+
+    def _pick(self, choice: Choice, rng: np.random.Generator) -> Action:
+        return choice.sample(rng)
+
+    def _rate(self) -> float:
+        return self.settings.learning.rate
+
+    def _step(self, gradients: Sequence[Tensor | None]) -> None:
+        """One step of Adam; a gradient that is not finite changes nothing."""
+        parameters = list(self.policy.parameters())
+        if all(one is None or bool(one.isfinite().all()) for one in gradients):
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = None if gradient is None else gradient.detach()
+            nn.utils.clip_grad_norm_(parameters, self.settings.learning.norm)
+            self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def _descend(self, state: State, legal: Legal, unroll: Unroll) -> float:
+        """One step down the outer loss after a few inner ones (98)."""
+        settings = self.settings.meta
+        gates = self.choice(state, legal).gates(state)
+        loss, gradients = outer_gradient(
+            unroll, gates, list(self.policy.parameters()), steps=settings.steps, rate=settings.step_rate
+        )
+        self._step(gradients)
+        return loss
+
+    def remember(self, memory: EditMemory) -> int:
+        """Lean to what was rewarded, then imitate it."""
+        self.lean = memory.lean(self.settings.memory)
+        return imitate(self.policy, self.choice, memory, self.settings.memory)
+
+    def state_dict(self) -> Snapshot:
+        """The policy, Adam's moments by the name of their parameter, what the memory said, and the multiplier."""
+        tensors = {f"policy.{name}": one.detach().clone() for name, one in self.policy.state_dict().items()}
+        for name, parameter in self.policy.named_parameters():
+            for moment, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{moment}.{name}"] = value.detach().clone()
+        learnt = Learnt(
+            strategist=self.name, archetypes=self.policy.archetypes, lean=self.lean, multiplier=self.multiplier
+        )
+        return Snapshot(tensors, learnt.model_dump(mode="json"))
+
+    def load_state_dict(self, snapshot: Snapshot) -> None:
+        """Go on from there; nothing changes where it does not fit.
+
+        Raises:
+            UsageError: another strategist, other families, or tensors of other names or shapes.
+        """
+        learnt = validate(Learnt, dict(snapshot.data), what=f"what the strategist {self.name!r} had learnt")
+        if (learnt.strategist, learnt.archetypes) != (self.name, self.policy.archetypes):
+            raise UsageError(
+                f"what was learnt belongs to the strategist {learnt.strategist!r} of the families "
+                f"{', '.join(learnt.archetypes)}; this one is {self.name!r} of {', '.join(self.policy.archetypes)}."
+            )
+        weights = {f"policy.{name}": one for name, one in self.policy.state_dict().items()}
+        shapes = {name: tuple(one.shape) for name, one in weights.items()}
+        state: dict[nn.Parameter, dict[str, Tensor]] = {}
+        for name, parameter in self.policy.named_parameters():
+            keys = {moment: f"optimizer.{moment}.{name}" for moment in _MOMENTS}
+            if any(key in snapshot.tensors for key in keys.values()):
+                shapes |= {key: () if moment == "step" else tuple(parameter.shape) for moment, key in keys.items()}
+                state[parameter] = {
+                    moment: snapshot.tensors[key].clone() for moment, key in keys.items() if key in snapshot.tensors
+                }
+        given = {name: tuple(one.shape) for name, one in snapshot.tensors.items()}
+        if given != shapes:
+            wrong = sorted(name for name in given.keys() | shapes.keys() if given.get(name) != shapes.get(name))
+            raise UsageError(
+                f"what the strategist {self.name!r} had learnt does not fit its policy: {', '.join(wrong[:5])}."
+            )
+        self.policy.load_state_dict({name: snapshot.tensors[f"policy.{name}"] for name in self.policy.state_dict()})
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=self._rate())
+        self.optimizer.state.update(cast(Any, state))
+        self.lean, self.multiplier = dict(learnt.lean), learnt.multiplier

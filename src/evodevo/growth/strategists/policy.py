@@ -1,0 +1,146 @@
+"""pi_phi(a | S): a policy over zoos of any size that does not mind the order of their modules (specification 2.6).
+
+logits = those of the heuristic + a learned residual that begins at 0 (C29): before anything is learnt, the policy is
+the heuristic as a distribution. What is illegal has no logit, and so the probability 0.
+
+Legend: N modules, W width of the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.growth.edit_spec import Action
+from evodevo.growth.spec import OPERATIONS, Operation
+from evodevo.growth.strategists.choice import Choice, beta_parameters
+from evodevo.growth.strategists.edit_memory import kinds_of
+from evodevo.growth.strategists.features import GLOBAL_SIZE, MODULE_SIZE, global_features, module_features
+from evodevo.growth.strategists.heuristic import Prior
+from evodevo.growth.strategists.state import Legal, State
+
+_POINTED: tuple[Operation, ...] = ("prune", "grow", "rewarm")
+
+
+class Policy(nn.Module):
+    """Deep sets: every module is read alone, their mean and maximum are the context in which each is read again.
+
+    Args:
+        width: W.
+        archetypes: families that may be spawned; others have the heuristic's logit alone.
+        generator: of the first weights.
+    """
+
+    def __init__(self, width: int, archetypes: Sequence[str], generator: torch.Generator) -> None:
+        super().__init__()
+        self.archetypes = tuple(archetypes)
+        self.read_module = nn.Linear(MODULE_SIZE, width)
+        self.read_zoo = nn.Linear(2 * width + GLOBAL_SIZE, width)
+        self.read_again = nn.Linear(2 * width, width)
+        for layer in (self.read_module, self.read_zoo, self.read_again):
+            nn.init.xavier_normal_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)
+        self.operation = _silent(width, len(OPERATIONS))
+        self.pointer = _silent(width, len(_POINTED))
+        self.frame = _silent(width, 1)
+        self.donor = _silent(width, 1)
+        self.together = nn.Parameter(torch.zeros(width, width))
+        self.complement = nn.Parameter(torch.zeros(()))
+        self.archetype = _silent(width, len(self.archetypes))
+        self.mix = _silent(2 * width, 2)
+        self.scale = _silent(width, 2)
+        self.value = _silent(width, 1)
+
+    def forward(self, state: State, legal: Legal, prior: Prior, lean: Mapping[str, float]) -> Choice:
+        """The distribution over what is legal.
+
+        Args:
+            state: the zoo.
+            legal: what may be done.
+            prior: the heuristic's logits for them.
+            lean: what an edit memory adds to those, by ``kinds_of``.
+        """
+        context, modules = self._read(state)
+        place = {one.id: number for number, one in enumerate(state.modules)}
+        operations = legal.operations
+        targets = {one: legal.targets(one) for one in operations}
+        residual = self.operation(context)
+        given = torch.tensor([prior.operations[one] + lean.get(one, 0.0) for one in operations])
+        logits = given + residual[[OPERATIONS.index(one) for one in operations]]
+        target_logits: dict[Operation, Tensor] = {}
+        for operation in operations:
+            extra = [_lean(one, state, lean) for one in targets[operation]]
+            offered = torch.tensor(prior.targets[operation]) + torch.tensor(extra)
+            target_logits[operation] = offered + self._targets(operation, targets[operation], context, modules, place)
+
+        def shape(action: Action) -> tuple[Tensor, Tensor]:
+            found = modules[[place[one] for one in action.modules]]
+            if action.operation == "grow":
+                return beta_parameters(self.scale(found[0]), 2.0)
+            return beta_parameters(self.mix(found.flatten()), 1.0)
+
+        return Choice(
+            operations,
+            logits.log_softmax(0),
+            targets,
+            {operation: one.log_softmax(0) for operation, one in target_logits.items()},
+            shape,
+        )
+
+    def worth(self, state: State) -> Tensor:
+        """V(S), a scalar: the discounted reward to come."""
+        context, _ = self._read(state)
+        value: Tensor = self.value(context).squeeze(-1)
+        return value
+
+    def _read(self, state: State) -> tuple[Tensor, Tensor]:
+        """The zoo, (W,), and each of its modules within it, (N, W)."""
+        alone = self.read_module(module_features(state)).tanh()
+        pooled = torch.cat((alone.mean(0), alone.amax(0), global_features(state)))
+        context = self.read_zoo(pooled).tanh()
+        modules = self.read_again(torch.cat((alone, context.expand_as(alone)), 1)).tanh()
+        return context, modules
+
+    def _targets(
+        self,
+        operation: Operation,
+        targets: Sequence[Action],
+        context: Tensor,
+        modules: Tensor,
+        place: Mapping[str, int],
+    ) -> Tensor:
+        """Residuals of the targets of one operation, (targets,)."""
+        if operation in _POINTED:
+            scores = self.pointer(modules)[:, _POINTED.index(operation)]
+            found: Tensor = scores[[place[one.modules[0]] for one in targets]]
+            return found
+        if operation == "hybridise":
+            first = [place[one.modules[0]] for one in targets]
+            second = [place[one.modules[1]] for one in targets]
+            scores = self.frame(modules) + self.donor(modules).T + modules @ self.together @ modules.T
+            pairs: Tensor = scores[first, second]
+            return pairs
+        if operation == "spawn":
+            scores = torch.cat((self.archetype(context), torch.zeros(1)))
+            known = [self._family(one.archetype) for one in targets]
+            families: Tensor = scores[known]
+            return families
+        return torch.zeros(len(targets))
+
+    def _family(self, archetype: str | None) -> int:
+        return self.archetypes.index(archetype) if archetype in self.archetypes else len(self.archetypes)
+
+
+def _silent(inputs: int, outputs: int) -> nn.Linear:
+    """A layer that answers 0 until it has learnt."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _lean(action: Action, state: State, lean: Mapping[str, float]) -> float:
+    kinds = kinds_of(action, state)
+    return lean.get(kinds[1], 0.0) if len(kinds) > 1 else 0.0

@@ -1,0 +1,314 @@
+"""With what a newborn module begins: its parents' weights, so that it answers as they do where it can (C14, C15, C28).
+
+Exact, to rounding and without dropout, are: a copy; more hidden units of feed-forward nodes and LSTMs; wider
+convolutions inside a residual branch, and larger kernels; further kernels and channels of a CNN; a smaller reduction of
+squeeze-excite; the second way of an LSTM; more blocks of a transformer (but in the form ``paper``) and of a ResNet1D;
+any change of dropout; every ``insert`` of a splice. Not exact are: fewer of anything; other heads, activations, forms;
+more blocks of an MLP or layers of an LSTM, which have no residual; another operator; every ``replace``.
+
+Everything follows from the newborn's seed, the genotypes and the parents' weights, bit for bit; see ``rebuild``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from evodevo.errors import DataError, EvodevoError
+from evodevo.growth.edit_spec import TensorSource
+from evodevo.growth.spec import BirthSettings
+from evodevo.growth.zoo.correspondence import Correspondence, Match
+from evodevo.module_zoo.modules.build import build_module, part_name
+from evodevo.module_zoo.modules.graph import sources
+from evodevo.module_zoo.modules.spec import (
+    INPUT,
+    AttentionNode,
+    ConcatNode,
+    ConvolutionNode,
+    FeedForwardNode,
+    LayerNode,
+    LSTMNode,
+    ModuleGenotype,
+    Node,
+    SumNode,
+)
+from evodevo.operators.base import Operator
+from evodevo.randomness import integer_seed
+
+_Rule = Literal["copied", "padded", "blended"]
+State = Mapping[str, Tensor]
+Origin = tuple[str, str]
+"""Id of a parent, and of the node there."""
+
+
+@dataclass(frozen=True)
+class Parent:
+    """A module that a newborn begins from.
+
+    Attributes:
+        genotype: of it.
+        state: its weights, by name.
+        digest: of the blob that holds them; see ``state_digest``.
+    """
+
+    genotype: ModuleGenotype
+    state: State
+    digest: str | None = None
+
+
+def state_digest(state: State) -> str:
+    """SHA-256 of the safetensors file with these tensors, which is the name of its blob."""
+    from safetensors.torch import save
+
+    return hashlib.sha256(save({name: one.detach().cpu().contiguous() for name, one in state.items()})).hexdigest()
+
+
+def same_nodes(child: ModuleGenotype, parent: ModuleGenotype, name: str) -> dict[str, Origin]:
+    """Who stands for whom after a mutation: nodes of one id and kind. ``name`` is the parent's id."""
+    kinds = {node.id: node.type for node in parent.graph.nodes}
+    return {node.id: (name, node.id) for node in child.graph.nodes if kinds.get(node.id) == node.type}
+
+
+def inherit(
+    child: Operator,
+    genotype: ModuleGenotype,
+    parents: Mapping[str, Parent],
+    how: BirthSettings,
+    correspondence: Mapping[str, Origin],
+    seed: int,
+) -> tuple[TensorSource, ...]:
+    """Fill a newborn with what its parents know.
+
+    Args:
+        child: fresh and on the CPU, as ``build_module(genotype, seed)`` makes it; what nobody hands down stays.
+        genotype: of it.
+        parents: by id; the first is the fitter.
+        how: ``inheritance``, ``keep``, ``noise`` and ``blend``.
+        correspondence: node of the child -> where it stood; ``same_nodes``, or ``Splice.correspondence``.
+        seed: of the newborn, from which noise is drawn.
+
+    Returns:
+        Where each tensor is from, in the order of the child's; one that two parents blend in stands twice.
+    """
+    birth = _Birth(genotype, parents, how, correspondence, seed)
+    with torch.no_grad():
+        return tuple(found for name, tensor in child.state_dict().items() for found in birth.fill(name, tensor))
+
+
+def rebuild(
+    genotype: ModuleGenotype,
+    seed: int,
+    tensors: Iterable[TensorSource],
+    fetch: Callable[[str], State],
+    *,
+    before: Mapping[str, ModuleGenotype],
+    how: BirthSettings,
+) -> dict[str, Tensor]:
+    """The weights that a newborn began with, bit for bit, from what its edit says (C28).
+
+    Args:
+        genotype, seed: of the newborn.
+        tensors: of the edit.
+        fetch: digest -> weights.
+        before: id -> genotype of the parents, as the edit has them, in the same order.
+        how: as it was.
+
+    Raises:
+        DataError: the record does not say what it would have to.
+    """
+    recorded = tuple(tensors)
+    try:
+        return _rebuilt(genotype, seed, recorded, fetch, before, how)
+    except EvodevoError:
+        raise
+    except (LookupError, RuntimeError, StopIteration) as error:
+        words = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise DataError(f"the record of a birth does not fit to the weights that it names: {words}") from None
+
+
+def _rebuilt(
+    genotype: ModuleGenotype,
+    seed: int,
+    recorded: tuple[TensorSource, ...],
+    fetch: Callable[[str], State],
+    before: Mapping[str, ModuleGenotype],
+    how: BirthSettings,
+) -> dict[str, Tensor]:
+    child = build_module(genotype, seed)
+    digests = {one.parent: one.digest for one in recorded if one.parent is not None and one.digest is not None}
+    if any(one.rule == "bank" for one in recorded):
+        child.load_state_dict(dict(fetch(next(iter(digests.values())))))
+        if {one.tensor for one in recorded} != set(child.state_dict()) or len(digests) != 1:
+            raise DataError("the record of a birth from the bank names other tensors than the module has.")
+        return child.state_dict()
+    parents = {name: Parent(before[name], fetch(digests[name]), digests[name]) for name in before if name in digests}
+    for parent in parents.values():
+        build_module(parent.genotype, 0).load_state_dict(dict(parent.state))  # exactly its tensors, or an error
+    nodes = {part_name(node.id): node.id for node in genotype.graph.nodes}
+    origins: dict[str, Origin] = {}
+    for one in recorded:
+        if one.parent is not None and one.source is not None and one.parent in before:
+            theirs = {part_name(node.id): node.id for node in before[one.parent].graph.nodes}
+            origins.setdefault(nodes[_part(one.tensor)], (one.parent, theirs[_part(one.source)]))
+    if inherit(child, genotype, parents, how, origins, seed) != recorded:
+        raise DataError("the record of a birth does not fit to its genotypes and settings; was it edited?")
+    return child.state_dict()
+
+
+def _part(tensor: str) -> str:
+    """Name of the part that a tensor belongs to; names of tensors are ``parts.<part>.<own name>``."""
+    return tensor.split(".", 2)[1]
+
+
+class _Birth:
+    """What one newborn inherits."""
+
+    def __init__(
+        self,
+        genotype: ModuleGenotype,
+        parents: Mapping[str, Parent],
+        how: BirthSettings,
+        correspondence: Mapping[str, Origin],
+        seed: int,
+    ) -> None:
+        self.parents, self.how, self.seed = parents, how, seed
+        self.nodes = {node.id: node for node in genotype.graph.nodes}
+        self.by_part = {part_name(name): name for name in self.nodes}
+        self.origins = {name: one for name, one in correspondence.items() if one[0] in parents}
+        exact = how.inheritance in ("function_preserving", "split")
+        recorded = {name for name in self.origins if not isinstance(self.nodes[name], SumNode | ConcatNode | LayerNode)}
+        self.silent = _silent(genotype, frozenset(recorded)) if exact and recorded else {}
+        self.matches: dict[str, dict[str, Match]] = {}
+        for parent, one in parents.items():
+            own = {name: node for name, (theirs, node) in self.origins.items() if theirs == parent and name in recorded}
+            beside = Correspondence(genotype, one.genotype, own)
+            self.matches |= {name: beside.tensors(name) for name in own}
+
+    def fill(self, name: str, tensor: Tensor) -> list[TensorSource]:
+        """Fill one tensor; says where its numbers are from."""
+        part = _part(name)
+        node, short = self.by_part[part], name.split(".", 2)[2]
+        if short in self.silent.get(node, ()):
+            tensor.zero_()
+            return [TensorSource(tensor=name, rule="padded")]
+        found = self._ancestor(node, short, tensor)
+        if found is None:
+            return [TensorSource(tensor=name, rule="fresh")]
+        match, value = found
+        parent, own = self.origins[node]
+        digest = self.parents[parent].digest
+        source = f"parts.{part_name(own)}.{match.source}"
+        whole = all(places == tuple(range(len(places))) for places in match.maps) and tensor.shape == value.shape
+        other = self._relative(node, short, tensor) if whole else None
+        if other is not None:
+            relative, second, theirs = other
+            tensor.copy_(self.how.blend * value.to(tensor) + (1 - self.how.blend) * second.to(tensor))
+            both = ((parent, source, digest), (relative, theirs, self.parents[relative].digest))
+            return [
+                TensorSource(tensor=name, rule="blended", parent=one, source=its, digest=blob)
+                for one, its, blob in both
+            ]
+        rule = self._inherited(name, tensor, value, match, whole=whole)
+        return [TensorSource(tensor=name, rule=rule, parent=parent, source=source, digest=digest)]
+
+    def _ancestor(self, node: str, short: str, tensor: Tensor) -> tuple[Match, Tensor] | None:
+        """How a tensor and its ancestor correspond, and the ancestor."""
+        if node not in self.origins:
+            return None
+        parent, own = self.origins[node]
+        state, prefix = self.parents[parent].state, f"parts.{part_name(own)}."
+        match = self.matches.get(node, {}).get(short)
+        if match is None and isinstance(self.nodes[node], LayerNode) and prefix + short in state:
+            same = _layer(self.nodes[node]) == _layer(_node(self.parents[parent].genotype, own))
+            if same and state[prefix + short].shape == tensor.shape:
+                maps = tuple(tuple(range(size)) for size in tensor.shape)
+                match = Match(short, maps, (False,) * len(maps))
+        return None if match is None else (match, state[prefix + match.source])
+
+    def _relative(self, node: str, short: str, tensor: Tensor) -> tuple[str, Tensor, str] | None:
+        """The same tensor of another parent's node of one lineage (C15): parent, tensor, its name."""
+        line, kind = self.nodes[node].lineage, self.nodes[node].type
+        if self.how.blend == 1 or not line or not tensor.is_floating_point():
+            return None
+        for name, parent in self.parents.items():
+            if name == self.origins[node][0]:
+                continue
+            for own in parent.genotype.graph.nodes:
+                source = f"parts.{part_name(own.id)}.{short}"
+                if own.lineage == line and own.type == kind and source in parent.state:
+                    relative = parent.state[source]
+                    return (name, relative, source) if relative.shape == tensor.shape else None
+        return None
+
+    def _inherited(self, name: str, tensor: Tensor, value: Tensor, match: Match, *, whole: bool) -> _Rule:
+        spread = tensor.std(correction=0) if tensor.is_floating_point() else None  # of a fresh module
+        padded = _padded(tensor, value.to(tensor), match)
+        how = self.how
+        if spread is None or how.inheritance in ("function_preserving", "split"):
+            tensor.copy_(padded)
+            return "copied" if whole else "padded"
+        source = torch.Generator().manual_seed(integer_seed(self.seed, "inherit", name))
+        noise = how.noise * spread * torch.randn(tensor.shape, generator=source).to(tensor)
+        if how.inheritance == "soft":
+            tensor.copy_(how.keep * padded + (1 - how.keep) * noise)
+        else:
+            tensor.copy_(padded + noise)
+        return "blended"
+
+
+def _padded(fresh: Tensor, value: Tensor, match: Match) -> Tensor:
+    """The overlap from the ancestor, 0 where it would be read, fresh elsewhere."""
+    if not match.maps:
+        return value.clone()
+    found = fresh.clone()
+    maps = [torch.tensor(places, dtype=torch.long, device=fresh.device) for places in match.maps]
+    for axis, (places, reads) in enumerate(zip(maps, match.reads, strict=True)):
+        if reads:
+            found.index_fill_(axis, (places < 0).nonzero().squeeze(1), 0)
+    here = torch.meshgrid(*[(places >= 0).nonzero().squeeze(1) for places in maps], indexing="ij")
+    there = torch.meshgrid(*[places[places >= 0] for places in maps], indexing="ij")
+    found[here] = value[there]
+    return found
+
+
+def _silent(genotype: ModuleGenotype, inherited: frozenset[str]) -> dict[str, tuple[str, ...]]:
+    """New node -> its tensors that must be 0, so that the sum which reads it stays what it was."""
+    nodes, inputs = {node.id: node for node in genotype.graph.nodes}, sources(genotype.graph)
+    carrying: dict[str, bool] = {INPUT: True}
+
+    def carries(name: str) -> bool:
+        """Whether something that is not new goes through a value unchanged."""
+        if name not in carrying:
+            node = nodes[name]
+            joins = isinstance(node, SumNode | ConcatNode)
+            carrying[name] = any(carries(one) for one in inputs[name]) if joins else name in inherited
+        return carrying[name]
+
+    found: dict[str, tuple[str, ...]] = {}
+    for node in genotype.graph.nodes:
+        if isinstance(node, SumNode) and carries(node.id):
+            new = [one for one in inputs[node.id] if one in nodes and one not in inherited]
+            found |= {one: _outgoing(nodes[one]) for one in new}
+    return found
+
+
+def _outgoing(node: Node) -> tuple[str, ...]:
+    """Tensors that make a node answer 0; none where it cannot, or should speak: projections of a splice."""
+    if isinstance(node, AttentionNode | LSTMNode):
+        return ("out.weight", "out.bias")
+    if isinstance(node, FeedForwardNode) and node.outer == "none":
+        return ("outer.weight", "outer.bias")
+    return ("convolution.weight", "convolution.bias") if isinstance(node, ConvolutionNode) else ()
+
+
+def _node(genotype: ModuleGenotype, name: str) -> Node:
+    return next(node for node in genotype.graph.nodes if node.id == name)
+
+
+def _layer(node: Node) -> object:
+    return node.layer if isinstance(node, LayerNode) else None

@@ -1,0 +1,113 @@
+"""What a target hears: the messages of its sources in one tensor (H-Model eqs. 1-3; specification 3.2, A1, 3.5-1).
+
+Legend: B samples, S positions, d width, K sources, N targets; P is 1, or S where connections are decided at each
+position. Messages are (B, K, S, d), zero at positions that a source does not have; weights (B, P, K, N).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.networks.routing.gates import doubly_stochastic
+from evodevo.networks.routing.pools import masked_mean
+
+Normaliser = Literal["sum", "count", "softmax", "sinkhorn", "rms"]
+TINY = 1e-12
+
+
+def weighted_sum(messages: Tensor, weights: Tensor) -> Tensor:
+    """Sum over sources of weight times message: (B, N, S, d)."""
+    batch, sources, length, width = messages.shape
+    if weights.shape[1] == 1:
+        flat = weights[:, 0].transpose(1, 2) @ messages.reshape(batch, sources, length * width)
+        return flat.view(batch, -1, length, width)
+    per_position = weights.transpose(-1, -2) @ messages.transpose(1, 2)
+    return per_position.transpose(1, 2)
+
+
+def at_positions(weights: Tensor, masks: Tensor | None) -> Tensor:
+    """Weights where sources have positions of their own: (B, S, K, N), zero where the source has nothing to say."""
+    if masks is None:
+        return weights
+    return weights * masks.transpose(1, 2).unsqueeze(-1).to(weights.dtype)
+
+
+def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, normaliser: Normaliser) -> Tensor:
+    """The paper's aggregation.
+
+    Args:
+        messages: (B, K, S, d).
+        weights: (B, P, K, N).
+        masks: (B, K, S), or None where every source has every position.
+        normaliser: what divides: ``sum`` max(1, a), eq. 3; ``count`` the sources with c > 0.5, at least 1;
+            ``softmax`` a itself; ``sinkhorn`` makes the weights doubly stochastic first; ``rms`` the root mean square
+            of the sum.
+
+    Returns:
+        (B, N, S, d). With ``sum`` and ``softmax`` no position is longer than the longest message there.
+    """
+    if normaliser == "sinkhorn":
+        weights = doubly_stochastic(weights)
+    if normaliser == "rms":
+        total = weighted_sum(messages, weights.to(messages.dtype))
+        # Inside the root, so that silence has a gradient too.
+        return total * (total.square().mean(-1, keepdim=True) + torch.finfo(total.dtype).eps).rsqrt()
+    local = at_positions(weights, masks)
+    if normaliser == "count":
+        divisor = (local > 0.5).to(weights.dtype).sum(-2).clamp(min=1.0)
+    elif normaliser == "softmax":
+        divisor = local.sum(-2).clamp(min=TINY)
+    else:
+        divisor = local.sum(-2).clamp(min=1.0)
+    if masks is None:
+        # Weights are far fewer numbers than what they weigh.
+        return weighted_sum(messages, (weights / divisor.unsqueeze(-2)).to(messages.dtype))
+    total = weighted_sum(messages, weights.to(messages.dtype))
+    # (B, P or S, N) -> (B, N, P or S, 1)
+    return total / divisor.transpose(1, 2).unsqueeze(-1).to(total.dtype)
+
+
+class AttentionAggregation(nn.Module):
+    """Aggregation with source identity (specification 3.5-1).
+
+    w_ij = softmax_i(q_j (K h_i + src_i) / sqrt(d) + log c_ij) min(1, a_j), X_j = sum_i w_ij (h_i + src_i). The key
+    is of each position where ``per_position`` (in a causal model a pooled key would tell the future), else of the mean.
+    With q = 0 and src = 0 this is the weighted mean, times min(1, a).
+
+    Args:
+        width: d.
+        inputs, hidden: sources of the input step, and of each iteration.
+        targets: N.
+        per_position: see above.
+    """
+
+    def __init__(self, width: int, inputs: int, hidden: int, targets: int, *, per_position: bool) -> None:
+        super().__init__()
+        self.per_position = per_position
+        self.query = nn.Parameter(torch.zeros(targets, width))
+        self.key = nn.Linear(width, width, bias=False)
+        self.input_source = nn.Parameter(torch.randn(inputs, width) * 0.02)
+        self.hidden_source = nn.Parameter(torch.randn(hidden, width) * 0.02)
+
+    def forward(self, messages: Tensor, weights: Tensor, masks: Tensor | None, *, of_input: bool) -> Tensor:
+        """(B, N, S, d); arguments as ``normalised_sum``, N any leading part or all of the targets from the end."""
+        source = self.input_source if of_input else self.hidden_source
+        targets = weights.shape[-1]
+        query = self.query[-targets:]
+        named = messages + source[:, None, :]
+        if masks is not None:
+            named = named * masks.unsqueeze(-1)
+        if self.per_position:
+            pooled = messages.transpose(1, 2)
+        else:
+            pooled = masked_mean(messages, masks).unsqueeze(1)
+        scores = (self.key(pooled) + source) @ query.T * messages.shape[-1] ** -0.5
+        local = at_positions(weights, masks)
+        logits = scores.to(weights.dtype) + local.clamp(min=TINY).log()
+        logits = logits.masked_fill(local == 0, torch.finfo(logits.dtype).min)
+        share = logits.softmax(-2) * (local > 0)
+        share = share * local.sum(-2, keepdim=True).clamp(max=1.0)
+        return weighted_sum(named, share.to(messages.dtype))

@@ -1,0 +1,582 @@
+"""The routing machine of the H-Model: hidden layers that decide, per sample and per iteration, who hears them.
+
+``begin`` takes what the inputs say, ``iterate`` lets every hidden layer speak once, ``answer`` gives what the outputs
+have heard. Between two iterations everything is in a ``Flow``. Specification 3.2; equations 1-3 of the paper.
+
+Legend: B samples, S positions, d width, I inputs, H hidden layers, O outputs, N = H + O targets, K sources (I or H),
+T iterations; P is 1, or S where connections are decided at each position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.h_model.aggregation import AttentionAggregation, normalised_sum
+from evodevo.h_model.births import as_if_born, levelled, stages
+from evodevo.h_model.cost import layer_flops
+from evodevo.h_model.router import Router, start_biases
+from evodevo.h_model.router_group import RouterGroup
+from evodevo.h_model.runners.choice import build_runner
+from evodevo.h_model.runners.loop import Crew, Runner
+from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.networks.iteration_embedding import IterationEmbedding
+from evodevo.networks.routing import losses
+from evodevo.networks.routing.gates import iteration_alpha, open_gates
+from evodevo.networks.routing.pools import Pooling, masked_mean
+from evodevo.networks.routing.skipping import harden, straight_through
+from evodevo.operators.base import full_precision
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.layers.spec import RouterHead
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What happened in one iteration (or in the input step), for a trace.
+
+    Attributes:
+        weights: (B, P, K, N), or (B, P, K, O) in the last iteration.
+        inflow: (B, P, N) or (B, P, O): the sum of the weights over sources.
+        norms: (B, H, S) of the messages; None for the input step.
+        called: (B, H), which layers were run for which samples; None for the input step.
+        rows: places in the batch of the samples that were still thinking; None for all.
+        spoken: (B, H, d), messages as means over real positions; None for the input step.
+    """
+
+    weights: Tensor
+    inflow: Tensor
+    norms: Tensor | None = None
+    called: Tensor | None = None
+    rows: Tensor | None = None
+    spoken: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A pass between two iterations.
+
+    Attributes:
+        x: (B, N, S, d), what each target has heard.
+        inflow: (B, P, N).
+        masks: (B, N, S), real positions of each target; None where all are.
+        y: (B, O, S, d), the sum of what outputs heard, weighted as ``output_division`` says.
+        y_masks: (B, O, S), or None.
+        weight: of the terms in ``y``, added up.
+        t: iterations done.
+        total: iterations of the whole pass, T.
+        kept: (H,), hidden layers that take part in this training step; None for all.
+        penalties: losses on the routing so far by name, added up over steps and weighted.
+        record: moments, where a trace is wanted.
+        rows: places in the batch of the samples of this flow; None before any has halted.
+        crew: what the runner has made ready for this pass.
+        routers: those of the hidden layers as one, where they are alike.
+    """
+
+    x: Tensor
+    inflow: Tensor
+    masks: Tensor | None
+    y: Tensor
+    y_masks: Tensor | None
+    weight: Tensor | float
+    t: int = 0
+    total: int = 0
+    kept: Tensor | None = None
+    penalties: dict[str, Tensor] = field(default_factory=dict)
+    record: list[Moment] | None = None
+    rows: Tensor | None = None
+    crew: Crew | None = None
+    routers: RouterGroup | None = None
+
+    def select(self, rows: Tensor) -> Flow:
+        """The same flow of some samples."""
+        places = torch.arange(self.x.shape[0], device=self.x.device) if self.rows is None else self.rows
+        return replace(
+            self,
+            x=self.x[rows],
+            inflow=self.inflow[rows],
+            masks=None if self.masks is None else self.masks[rows],
+            y=self.y[rows],
+            y_masks=None if self.y_masks is None else self.y_masks[rows],
+            rows=places[rows],
+        )
+
+    def detach(self) -> Flow:
+        """The same flow, through which no gradient goes back."""
+        weight = self.weight.detach() if isinstance(self.weight, Tensor) else self.weight
+        return replace(self, x=self.x.detach(), inflow=self.inflow.detach(), y=self.y.detach(), weight=weight)
+
+
+@dataclass
+class Streams:
+    """What step-by-step generation keeps of the hidden layers.
+
+    Attributes:
+        layers: per iteration and hidden layer the state of the layer.
+        sums: per iteration (0 the input step, then 1 to T) and source the running sum and count that ``prefix_mean``
+            routers read.
+    """
+
+    layers: list[list[dict[str, Any]]]
+    sums: dict[tuple[int, int], tuple[Tensor, Tensor]] = field(default_factory=dict)
+
+
+class HCore(nn.Module):
+    """Hidden layers with their routers.
+
+    Args:
+        structure: everything but inputs and outputs.
+        inputs: I.
+        outputs: O, at least 1.
+
+    Attributes:
+        alpha: set it to override the structure's temperature, in training and at inference; None follows it.
+        alpha_rate: factor per iteration.
+        inference: which connections count in evaluation mode; in training mode too while ``sharpening``.
+        sharpening: train with the hard connections of ``inference`` forward and soft gradients backward.
+        births: place of a hidden layer -> its birth factor in [0, 1] (``models/h_births.py``); 1 where none stands.
+            With 0 it is as if it were not there, and in evaluation it is not run.
+        gates: (H,), factors of what hidden layers say, or None: meta-gradients differentiate by them.
+        level: everybody addresses all hidden layers alike, as loudly in sum as the routers say: the control of a probe.
+        runner: how the hidden layers of one iteration are run.
+    """
+
+    composite = True
+
+    def __init__(self, structure: HModelStructure, inputs: int, outputs: int) -> None:
+        super().__init__()
+        if outputs < 1:
+            raise UsageError("an H-Model needs at least one output.")
+        if inputs < 1:
+            raise UsageError("an H-Model needs at least one input.")
+        self.structure = structure
+        self.input_count, self.output_count = inputs, outputs
+        width, count = structure.width, len(structure.hidden)
+        self.layers = nn.ModuleList(build_layer(spec, width, causal=structure.causal) for spec in structure.hidden)
+        self.per_position = structure.causal or structure.pool in ("token", "prefix_mean")
+        self.routers = nn.ModuleList(self._router(place, spec.router) for place, spec in enumerate(structure.hidden))
+        self.input_routers = nn.ModuleList(self._input_router() for _ in range(inputs))
+        self.embedding = IterationEmbedding(structure.iterations, width, structure.iteration_embedding)
+        self.aggregation = (
+            AttentionAggregation(width, inputs, count, count + outputs, per_position=self.per_position)
+            if structure.aggregation == "attention"
+            else None
+        )
+        learned = structure.output_division == "learned"
+        self.division = nn.Parameter(torch.zeros(structure.iterations + 1)) if learned else None
+        self.alpha: float | None = None
+        self.alpha_rate = structure.alpha_rate
+        self.inference: InferenceStructure = structure.inference
+        self.sharpening = False
+        self.births: dict[int, float | Tensor] = {}
+        self.gates: Tensor | None = None
+        self.level = False
+        self.runner: Runner = build_runner("auto")
+        self._share = 0.0
+        self._legal_tables()
+
+    # How it is put together
+
+    @property
+    def hidden_count(self) -> int:
+        """H."""
+        return len(self.layers)
+
+    def _sources(self) -> int:
+        """Hidden layers that a hidden layer can hear."""
+        count, window = len(self.structure.hidden), self.structure.window
+        reach = count if window is None else min(count, 2 * window + 1)
+        return reach if self.structure.self_routing else max(reach - 1, 1)
+
+    def _router(self, place: int, head: RouterHead | None) -> Router:
+        structure = self.structure
+        hidden = len(structure.hidden) if structure.window is None else 2 * structure.window + 1
+        biases = start_biases(
+            structure.router, structure.alpha, self._sources(), hidden, self.output_count, of_input=False
+        )
+        return Router(structure.router, Pooling(structure.pool, structure.width), structure.width, biases, head)
+
+    def _input_router(self) -> Router:
+        structure = self.structure
+        hidden = len(structure.hidden)
+        biases = start_biases(
+            structure.router, structure.alpha, self._sources(), hidden, self.output_count, of_input=True
+        )
+        # A channel of its own is a layer's business; what reads raw inputs has a head of the usual kind.
+        head: RouterHead | None = "linear" if structure.router.head == "channel" else None
+        return Router(structure.router, Pooling(structure.pool, structure.width), structure.width, biases, head)
+
+    def _legal_tables(self) -> None:
+        """Which connections may exist: windows, self-routing, disabled layers."""
+        structure, count, outputs = self.structure, len(self.layers), self.output_count
+        hidden = torch.ones(count, count + outputs, dtype=torch.bool)
+        inputs = torch.ones(self.input_count, count + outputs, dtype=torch.bool)
+        if structure.window is not None:
+            # Neighbours are counted among enabled layers: a disabled one pushes nobody apart.
+            places = self._row()
+            live = count - len(structure.disabled)
+            offset = places[None, :] - places[:, None]
+            if structure.ring:
+                offset = torch.minimum(offset % live, (-offset) % live)
+            hidden[:, :count] = offset.abs() <= structure.window
+            if not structure.ring:
+                hidden[places < live - structure.window, count:] = False
+                inputs[:, :count] &= places < structure.window
+        if not structure.self_routing:
+            hidden[torch.arange(count), torch.arange(count)] = False
+        for place in structure.disabled:
+            hidden[:, place] = False
+            hidden[place] = False
+            inputs[:, place] = False
+        self.register_buffer("legal_hidden", hidden, persistent=False)
+        self.register_buffer("legal_input", inputs, persistent=False)
+
+    def _row(self) -> Tensor:
+        """(H,), the place of each layer among the enabled ones; a disabled one has that of the one before it."""
+        enabled = torch.ones(len(self.layers), dtype=torch.long)
+        enabled[list(self.structure.disabled)] = 0
+        return (enabled.cumsum(0) - 1).clamp(min=0)
+
+    # Settings of a pass
+
+    def set_progress(self, share: float) -> None:
+        """The share of the training that is done, for the annealing of alpha."""
+        self._share = share
+
+    @property
+    def progress(self) -> float:
+        """What ``set_progress`` said last."""
+        return self._share
+
+    def alpha_at(self, t: int) -> float:
+        """alpha_t."""
+        start, end = self.structure.alpha, self.structure.alpha_end
+        if self.alpha is not None:
+            start = self.alpha
+        elif end is not None:
+            start = start * (end / start) ** (self._share if self.training else 1.0)
+        return iteration_alpha(start, self.alpha_rate, t)
+
+    @property
+    def hard(self) -> bool:
+        """Whether the inference mode's connections count now."""
+        return self.inference.mode != "dense" and (self.sharpening or not self.training)
+
+    @property
+    def may_be_silent(self) -> bool:
+        """Whether a layer can be unaddressed."""
+        unborn = any(not isinstance(one, Tensor) and one == 0 for one in self.births.values())
+        apart = bool(self.structure.disabled) or self.structure.window is not None
+        return self.positions_may_differ or apart or unborn
+
+    @property
+    def positions_may_differ(self) -> bool:
+        """Whether a layer can be addressed at some positions of a sample and not at others."""
+        return self.hard or self.structure.router.gate == "sparsemax_in"
+
+    # A pass
+
+    def run(self, values: Tensor, masks: Tensor | None = None, *, iterations: int | None = None) -> Flow:
+        """All iterations, without halting. Arguments as ``begin``."""
+        total = self.structure.iterations if iterations is None else iterations
+        flow = self.begin(values, masks, total)
+        for _ in range(total):
+            flow = self.iterate(flow)
+        return flow
+
+    def begin(
+        self,
+        values: Tensor,
+        masks: Tensor | None,
+        total: int,
+        *,
+        record: list[Moment] | None = None,
+        streams: Streams | None = None,
+    ) -> Flow:
+        """The input step.
+
+        Args:
+            values: (B, I, S, d), what the inputs say.
+            masks: (B, I, S), or None.
+            total: iterations that follow; without any, only outputs need to hear.
+            record: a list that gets a ``Moment`` of every step.
+            streams: running sums of routers, when the positions continue earlier ones.
+        """
+        kept = self._drawn_layers(values.device)
+        whole = total > 0 and streams is None
+        logits = self._logits(self.input_routers, None, values, masks, streams, 0, windowed=False)
+        legal = cast(Tensor, self.legal_input)
+        if kept is not None:
+            legal = legal & torch.cat([kept, kept.new_ones(self.output_count)])
+        weights = self._open(self.input_routers, logits, legal, 0)
+        if masks is not None:
+            # Who has nothing to say is no contributor.
+            weights = weights * masks.any(-1)[:, None, :, None]
+        if total == 0:
+            weights = weights[..., self.hidden_count :]
+        weights = self._harden(weights, total, values.shape[2])
+        x, inflow, node_masks = self._aggregate(values, weights, masks, of_input=True)
+        outputs = slice(-self.output_count, None)
+        share = self._term_weight(0)
+        if record is not None:
+            record.append(Moment(weights, inflow))
+        return Flow(
+            x,
+            inflow,
+            node_masks,
+            x[:, outputs] * share,
+            None if node_masks is None else node_masks[:, outputs],
+            share,
+            total=total,
+            kept=kept,
+            penalties=self._penalties({}, weights, logits, inflow, of_input=True),
+            record=record,
+            crew=self.runner.crew(self.layers, x[:, : self.hidden_count]) if whole else None,
+            routers=RouterGroup.of(cast("list[Router]", list(self.routers))) if whole else None,
+        )
+
+    def iterate(self, flow: Flow, *, streams: Streams | None = None) -> Flow:
+        """One iteration: every hidden layer reads, speaks and says who hears it.
+
+        In the last one hidden layers need not hear (specification 3.2).
+
+        Args:
+            flow: from ``begin`` or the iteration before.
+            streams: states of the layers, when the positions continue earlier ones.
+        """
+        structure, hidden, t = self.structure, self.hidden_count, flow.t
+        x = flow.x[:, :hidden]
+        masks = None if flow.masks is None else flow.masks[:, :hidden]
+        inflow = flow.inflow[..., :hidden]
+        x = self.embedding.on_input(x, t)
+        active = self._active(inflow)
+        states = None if streams is None else streams.layers[t]
+        said = self.runner.run(self.layers, x, masks, active, states, flow.crew)
+        if masks is not None:
+            said = said * masks.unsqueeze(-1)
+        windowed = structure.window is not None
+        logits = self._logits(self.routers, flow.routers, said, masks, streams, t + 1, windowed=windowed)
+        legal = cast(Tensor, self.legal_hidden)
+        if flow.kept is not None:
+            legal = legal & torch.cat([flow.kept, flow.kept.new_ones(self.output_count)]) & flow.kept[:, None]
+        weights = self._open(self.routers, logits, legal, t)
+        if structure.inflow_gate:
+            weights = weights * as_if_born(inflow, self.births).clamp(max=1.0).unsqueeze(-1)
+        elif self.may_be_silent:
+            # Without the gate an unaddressed layer would still say L(0) (A6); one that is not called cannot. Decided
+            # where connections are, or a later position could wake a layer for an earlier one.
+            weights = weights * (inflow > 0).unsqueeze(-1)
+        if t == flow.total - 1:
+            weights = weights[..., hidden:]
+        weights = self._harden(weights, flow.total, said.shape[2])
+        messages = self.embedding.on_message(said, t)
+        if masks is not None:
+            messages = messages * masks.unsqueeze(-1)
+        heard, inflow_after, node_masks = self._aggregate(messages, weights, masks, of_input=False)
+        if flow.record is not None:
+            called = torch.ones_like(x[:, :, 0, 0], dtype=torch.bool) if active is None else active
+            norms = messages.detach().norm(dim=-1)
+            spoken = masked_mean(messages.detach(), masks)
+            flow.record.append(Moment(weights, inflow_after, norms, called, flow.rows, spoken))
+        y, y_masks, share = self._answer_so_far(flow, heard, node_masks)
+        return replace(
+            flow,
+            x=heard,
+            inflow=inflow_after,
+            masks=node_masks,
+            y=y,
+            y_masks=y_masks,
+            weight=share,
+            t=t + 1,
+            penalties=self._penalties(flow.penalties, weights, logits, inflow_after, of_input=False),
+        )
+
+    def answer(self, flow: Flow) -> Tensor:
+        """What the outputs have heard, (B, O, S, d), divided as ``output_division`` says (A13)."""
+        division = self.structure.output_division
+        if division == "last":
+            return flow.y
+        if division == "learned":
+            return flow.y / flow.weight
+        return flow.y / (max(flow.t, 1) if division == "t" else flow.t + 1)
+
+    # The parts of an iteration
+
+    def _logits(
+        self,
+        routers: nn.ModuleList,
+        together: RouterGroup | None,
+        said: Tensor,
+        masks: Tensor | None,
+        streams: Streams | None,
+        moment: int,
+        *,
+        windowed: bool,
+    ) -> Tensor:
+        """(B, P, K, N), before gates."""
+        with full_precision(said.device):
+            precise = said.to(torch.promote_types(said.dtype, torch.float32))
+            if together is not None:
+                logits = together(precise, masks)
+            else:
+                reach = 2 * (self.structure.window or 0) + 1 if windowed else self.hidden_count
+                logits = self._one_by_one(routers, reach + self.output_count, precise, masks, streams, moment)
+            return self._spread(logits) if windowed else logits
+
+    def _one_by_one(
+        self,
+        routers: nn.ModuleList,
+        size: int,
+        said: Tensor,
+        masks: Tensor | None,
+        streams: Streams | None,
+        moment: int,
+    ) -> Tensor:
+        """Logits (B, P, K, size) where routers differ, or continue a sequence; constant ones say one number for all."""
+        found = []
+        heard = said.unbind(1)
+        present = [None] * len(heard) if masks is None else masks.unbind(1)
+        for place, router in enumerate(cast("list[Router]", list(routers))):
+            before = None
+            if streams is not None and self.structure.pool == "prefix_mean":
+                before = streams.sums.get((moment, place))
+                streams.sums[(moment, place)] = _running(heard[place], present[place], before)
+            found.append(router(heard[place], present[place], before))
+        positions = max(one.shape[1] for one in found)
+        return torch.stack([one.expand(-1, positions, size) for one in found], 2)
+
+    def _spread(self, logits: Tensor) -> Tensor:
+        """Logits over relative offsets and outputs as logits over targets; others are illegal anyway."""
+        count, window = self.hidden_count, self.structure.window or 0
+        enabled = [place for place in range(count) if place not in self.structure.disabled]
+        live, order = len(enabled), torch.tensor(enabled, device=logits.device)
+        targets = self._row().to(logits.device)[:, None] + torch.arange(-window, window + 1, device=logits.device)
+        legal = (targets >= 0) & (targets < live)
+        targets = order[targets % live if self.structure.ring else targets.clamp(0, live - 1)]
+        offsets, outputs = logits[..., : 2 * window + 1], logits[..., 2 * window + 1 :]
+        if not self.structure.ring:
+            offsets = offsets * legal
+        spread = logits.new_zeros(*logits.shape[:-1], count)
+        spread = spread.scatter_add(-1, targets.expand_as(offsets), offsets)
+        return torch.cat([spread, outputs], -1)
+
+    def _open(self, routers: nn.ModuleList, logits: Tensor, legal: Tensor, t: int) -> Tensor:
+        weights: Tensor | None = None
+        for share, there in stages(legal, self.births, of_input=routers is self.input_routers):
+            part = self._opened(routers, logits, there, t)
+            weights = share * part if weights is None else weights + share * part
+        assert weights is not None, "shares add up to 1"
+        if self.gates is not None and routers is self.routers:
+            weights = weights * self.gates[:, None]
+        return levelled(weights, legal, self.hidden_count) if self.level else weights
+
+    def _opened(self, routers: nn.ModuleList, logits: Tensor, legal: Tensor, t: int) -> Tensor:
+        gate = self.structure.router.gate
+        with full_precision(logits.device):
+            weights = open_gates(logits, gate, self.alpha_at(t), legal, noise=self.training)
+        constants = [router.constant for router in cast("list[Router]", list(routers))]
+        if any(value is not None for value in constants):
+            fixed = torch.tensor([value is not None for value in constants], device=weights.device)
+            values = torch.tensor([value or 0.0 for value in constants], dtype=weights.dtype, device=weights.device)
+            weights = torch.where(fixed[:, None], values[:, None] * legal, weights)
+        return weights
+
+    def _harden(self, weights: Tensor, total: int, length: int) -> Tensor:
+        if not self.hard:
+            return weights
+        prices = layer_flops(self.structure, length) if self.inference.mode == "budget" else ()
+        hidden = weights.shape[-1] - self.output_count
+        kept = harden(weights, hidden, self.inference, prices, total)
+        return straight_through(weights, kept) if self.training else kept
+
+    def _active(self, inflow: Tensor) -> Tensor | None:
+        """(B, H), who is addressed; None where everybody is run."""
+        if not self.may_be_silent:
+            return None
+        if not self.training:
+            return (inflow > 0).any(1)
+        if not self.structure.disabled:
+            return None
+        enabled = torch.ones(self.hidden_count, dtype=torch.bool, device=inflow.device)
+        enabled[list(self.structure.disabled)] = False
+        return enabled.expand(inflow.shape[0], -1)
+
+    def _aggregate(
+        self, messages: Tensor, weights: Tensor, masks: Tensor | None, *, of_input: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What targets hear, their inflow, and their real positions."""
+        if self.aggregation is not None:
+            heard: Tensor = self.aggregation(messages, weights, masks, of_input=of_input)
+        else:
+            heard = normalised_sum(messages, weights, masks, self.structure.normaliser)
+        return heard, weights.sum(-2), self._node_masks(weights, masks, messages)
+
+    def _node_masks(self, weights: Tensor, masks: Tensor | None, messages: Tensor) -> Tensor | None:
+        """A position of a target is real where any contributor has it (A11): (B, N, S)."""
+        varied = weights.shape[1] > 1 and self.positions_may_differ
+        if masks is None and not varied:
+            return None
+        if masks is None:
+            masks = torch.ones(messages.shape[:3], dtype=torch.bool, device=messages.device)
+        if weights.shape[1] == 1:
+            speaks = (weights[:, 0] > 0).to(torch.float32)
+            return (speaks.transpose(1, 2) @ masks.to(torch.float32)) > 0
+        return ((weights > 0) & masks.transpose(1, 2).unsqueeze(-1)).any(2).transpose(1, 2)
+
+    def _term_weight(self, t: int) -> Tensor | float:
+        if self.division is None:
+            return 1.0
+        return self.division[min(t, len(self.division) - 1)].exp()
+
+    def _answer_so_far(
+        self, flow: Flow, heard: Tensor, masks: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | float]:
+        """y, y_masks and weight after one more iteration."""
+        said = heard[:, -self.output_count :]
+        said_masks = None if masks is None else masks[:, -self.output_count :]
+        if self.structure.output_division == "last":
+            return said, said_masks, 1.0
+        share = self._term_weight(flow.t + 1)
+        both = None if flow.y_masks is None or said_masks is None else flow.y_masks | said_masks
+        return flow.y + said * share, both, flow.weight + share
+
+    # While training
+
+    def _drawn_layers(self, device: torch.device) -> Tensor | None:
+        """Layer dropout: which hidden layers take part in this step; at least one does."""
+        chance = self.structure.regularisation.layer_dropout
+        if not self.training or chance == 0:
+            return None
+        draw = torch.rand(self.hidden_count)
+        kept = draw >= chance
+        kept[draw.argmax()] = True
+        return kept.to(device)
+
+    def _penalties(
+        self, before: dict[str, Tensor], weights: Tensor, logits: Tensor, inflow: Tensor, *, of_input: bool
+    ) -> dict[str, Tensor]:
+        """The weighted losses on routing, those of one more step added."""
+        wanted, hidden = self.structure.regularisation, self.hidden_count
+        if not self.training:
+            return before
+        reaches_hidden = weights.shape[-1] > self.output_count
+        found: dict[str, Tensor] = {}
+        if wanted.sparsity:
+            found["sparsity"] = wanted.sparsity * losses.sparsity(weights)
+        if wanted.z:
+            found["z"] = wanted.z * losses.z_loss(logits)
+        if wanted.balance and reaches_hidden:
+            found["balance"] = wanted.balance * losses.balance(inflow[..., :hidden])
+        if wanted.self_routing and reaches_hidden and not of_input:
+            found["self_routing"] = wanted.self_routing * losses.self_routing(weights)
+        return {**before, **{name: before[name] + value if name in before else value for name, value in found.items()}}
+
+
+def _running(h: Tensor, mask: Tensor | None, before: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    """Sum and count over real positions, those of before included: (B, d) and (B, 1)."""
+    weights = torch.ones_like(h[..., :1]) if mask is None else mask.to(h.dtype).unsqueeze(-1)
+    total, count = (h * weights).sum(1), weights.sum(1)
+    return (total, count) if before is None else (before[0] + total, before[1] + count)

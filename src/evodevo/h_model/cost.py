@@ -1,0 +1,288 @@
+"""What an H-Model costs, in parts that add up: inputs, hidden layers, routers, aggregation, outputs.
+
+A pass runs I + H T + O blocks (specification A16); routers and aggregation come on top.
+
+Legend: S positions, d width, I inputs, H hidden layers, O outputs, N = H + O targets, K sources, T iterations; P
+decisions of a router per sample: 1, or S where it decides at each position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evodevo.errors import UsageError
+from evodevo.h_model.spec import CAUSAL_POOLS, HModelStructure
+from evodevo.networks.canvas import InputSizes, OutputSizes
+from evodevo.networks.ends_cost import Ends
+from evodevo.operators.cost import Cost, Mode
+from evodevo.operators.layers.cost import Work, layer_parameters, layer_state_bytes, layer_work, total_work
+from evodevo.operators.layers.spec import RouterHead
+
+WEIGHT_BYTES = 4
+
+
+def h_model_cost(
+    structure: HModelStructure,
+    *,
+    inputs: Sequence[InputSizes] = (),
+    outputs: Sequence[OutputSizes] = (),
+    length: int | None = None,
+    batch: int = 1,
+    mode: Mode = "prefill",
+) -> Cost:
+    """Cost of one pass in which every layer runs for every sample.
+
+    ``flops`` counts the visible half of causal attention, ``executed_flops`` what is computed; ``cache_bytes`` is what
+    step-by-step generation keeps, 0 for a model that is not causal. Embeddings, positions and heads are
+    ``embedding_parameters``. ``bytes_read`` counts weights in float32 once per use, without the tables of embeddings.
+
+    Args:
+        structure: of the model.
+        inputs, outputs: of the task; left out, the cost is that of the core with one input and one output.
+        length: positions S, where there are no inputs.
+        batch: samples.
+        mode: ``prefill``, or ``train`` (three times the FLOPs); a whole pass in both.
+
+    Raises:
+        UsageError: the number of positions is missing, given twice or out of range; the batch is; mode ``decode``.
+    """
+    check_pass(batch, mode)
+    ends = _ends(structure, inputs, outputs)
+    positions = ends.length(length)
+    parameters = h_model_parameters(structure, inputs, outputs)
+    embedding = parameters.pop("embeddings") + parameters.pop("heads")
+    flops, executed = (
+        total_work(h_model_work(structure, positions, inputs, outputs, visible=visible).values())
+        for visible in (True, False)
+    )
+    passes = 3 if mode == "train" else 1
+    once = sum(parameters.values()) + ends.head_parameters()
+    again = (
+        (structure.iterations - 1) * sum(parameters[part] for part in ("hidden", "routers", "aggregation"))
+        if structure.iterations
+        else 0
+    )
+    cache = 0
+    if structure.causal:
+        cache = batch * (core_state_bytes(structure, len(inputs) or 1, positions) + ends.state_bytes(positions))
+    return Cost(
+        parameters=sum(parameters.values()),
+        embedding_parameters=embedding,
+        cache_bytes=cache,
+        flops=passes * batch * flops.total,
+        executed_flops=passes * batch * executed.total,
+        bytes_read=WEIGHT_BYTES * (once + again) + cache,
+    )
+
+
+def check_pass(batch: int, mode: Mode) -> None:
+    """Raise ``UsageError`` for a batch or a mode that networks of separate samples do not have."""
+    if not 1 <= batch <= 1 << 20:
+        raise UsageError(f"batch is {batch}; it must be 1 to {1 << 20}.")
+    if mode == "decode":
+        raise UsageError("the cost of one decoded token is known for backbones only; ask for prefill or train.")
+
+
+def h_model_parameters(
+    structure: HModelStructure, inputs: Sequence[InputSizes] = (), outputs: Sequence[OutputSizes] = ()
+) -> dict[str, int]:
+    """Parameters by part: embeddings, inputs, hidden, routers, iterations, aggregation, halting, outputs, heads.
+
+    Exactly the numbers of ``models.h_model.HModel``; without inputs and outputs, those of a core with one of each.
+    """
+    ends = _ends(structure, inputs, outputs)
+    trained_unit = structure.halting.rule in ("output_mass", "act", "ponder")
+    return {
+        "embeddings": ends.embedding_parameters(),
+        "inputs": ends.input_parameters(),
+        **core_parameters(structure, len(inputs) or 1, len(outputs) or 1),
+        "halting": structure.width + 1 if trained_unit and outputs else 0,
+        "outputs": ends.output_parameters(),
+        "heads": ends.head_parameters(),
+    }
+
+
+def core_parameters(structure: HModelStructure, inputs: int, outputs: int) -> dict[str, int]:
+    """Parameters of the routing machine by part: hidden, routers, iterations, aggregation."""
+    width, hidden, rows = structure.width, len(structure.hidden), structure.iterations
+    tables = {"none": 0, "film": 2}.get(structure.iteration_embedding, 1)
+    aggregation = (hidden + outputs + inputs + hidden) * width + width**2
+    return {
+        "hidden": sum(layer_parameters(layer, width, causal=structure.causal) for layer in structure.hidden),
+        "routers": sum(
+            _router_parameters(structure, head, targets) for head, targets in _routers(structure, inputs, outputs)
+        ),
+        "iterations": tables * max(rows, 1) * width + (rows + 1 if structure.output_division == "learned" else 0),
+        "aggregation": aggregation if structure.aggregation == "attention" else 0,
+    }
+
+
+def h_model_work(
+    structure: HModelStructure,
+    length: int,
+    inputs: Sequence[InputSizes] = (),
+    outputs: Sequence[OutputSizes] = (),
+    *,
+    visible: bool = True,
+) -> dict[str, Work]:
+    """Work by part of one pass on one sample of S = ``length`` positions: inputs, hidden, routing, halting, outputs."""
+    ends = _ends(structure, inputs, outputs)
+    halting, answers = 0, 1
+    if structure.halting.rule in ("output_mass", "act", "ponder"):
+        halting = structure.iterations * 2 * structure.width * (length if structure.causal else 1)
+    elif structure.halting.rule == "kl":
+        # It compares the answers after every iteration, the input step's included, and then answers.
+        answers = structure.iterations + 2
+    return {
+        "inputs": ends.input_work(visible=visible),
+        **core_work(structure, length, len(inputs) or 1, len(outputs) or 1, visible=visible),
+        "halting": Work(halting if outputs else 0),
+        "outputs": ends.output_work(length, visible=visible).times(answers),
+    }
+
+
+def core_work(
+    structure: HModelStructure, length: int, inputs: int, outputs: int, *, visible: bool = True
+) -> dict[str, Work]:
+    """Work of the routing machine on one sample: hidden layers in all iterations, and routing with aggregation."""
+    layers = total_work(
+        layer_work(layer, structure.width, length, causal=structure.causal, visible=visible)
+        for layer in structure.hidden
+    )
+    return {
+        "hidden": layers.times(structure.iterations),
+        "routing": _routing_work(structure, length, inputs, outputs, float(structure.iterations)),
+    }
+
+
+def executed_flops(
+    structure: HModelStructure,
+    calls: Sequence[float],
+    *,
+    inputs: Sequence[InputSizes] = (),
+    outputs: Sequence[OutputSizes] = (),
+    length: int | None = None,
+    iterations: float | None = None,
+) -> float:
+    """FLOPs per sample of passes that skip layers or stop early (specification 3.4).
+
+    Routers and aggregation run for all layers in every iteration that takes place, as they do in the model.
+
+    Args:
+        structure: of the model.
+        calls: for each hidden layer how often it ran per sample, all iterations together, on average.
+        inputs, outputs, length: as in ``h_model_cost``.
+        iterations: done per sample on average, where samples halt early; T if left out.
+
+    Raises:
+        UsageError: not one number per hidden layer, or one beyond what the iterations allow.
+    """
+    rounds = float(structure.iterations) if iterations is None else iterations
+    if len(calls) != len(structure.hidden):
+        raise UsageError(f"{len(calls)} numbers of calls; the model has {len(structure.hidden)} hidden layers.")
+    if rounds < 0 or any(not 0 <= count <= rounds + 1e-9 for count in calls):
+        raise UsageError(f"a layer runs at most once per iteration ({rounds:g}); calls are {list(calls)[:8]}.")
+    positions = _ends(structure, inputs, outputs).length(length)
+    work = h_model_work(structure, positions, inputs, outputs, visible=False)
+    share = rounds / structure.iterations if structure.iterations else 1.0
+    hidden = sum(
+        count * layer_work(layer, structure.width, positions, causal=structure.causal, visible=False).total
+        for count, layer in zip(calls, structure.hidden, strict=True)
+    )
+    routing = _routing_work(structure, positions, len(inputs) or 1, len(outputs) or 1, rounds).total
+    return work["inputs"].total + hidden + routing + share * work["halting"].total + work["outputs"].total
+
+
+def layer_flops(structure: HModelStructure, length: int) -> list[int]:
+    """FLOPs of one run of each hidden layer on one sample: the prices of the inference mode ``budget``."""
+    return [
+        layer_work(layer, structure.width, length, causal=structure.causal, visible=False).total
+        for layer in structure.hidden
+    ]
+
+
+def _ends(structure: HModelStructure, inputs: Sequence[InputSizes], outputs: Sequence[OutputSizes]) -> Ends:
+    return Ends(
+        inputs,
+        outputs,
+        structure.width,
+        structure.input_blocks,
+        structure.output_blocks,
+        structure.canvas,
+        structure.slots,
+        structure.causal,
+        structure.missing,
+    )
+
+
+# Routers
+
+
+def _routers(structure: HModelStructure, inputs: int, outputs: int) -> list[tuple[RouterHead, int]]:
+    """Head and targets of every router, those of the inputs first."""
+    count, window = len(structure.hidden), structure.window
+    heard = count if window is None else 2 * window + 1
+    # A channel of its own is a layer's business; an input's router is linear then.
+    head: RouterHead = "linear" if structure.router.head == "channel" else structure.router.head
+    return [(head, count + outputs)] * inputs + [
+        (layer.router or structure.router.head, heard + outputs) for layer in structure.hidden
+    ]
+
+
+def _router_parameters(structure: HModelStructure, head: RouterHead, targets: int) -> int:
+    width, hidden = structure.width, structure.router.units(structure.width)
+    pool = width if structure.pool == "attention" and head not in ("constant", "independent") else 0
+    return (
+        pool
+        + {
+            "feedforward": (width + 1) * hidden + (hidden + 1) * targets,
+            "linear": (width + 1) * targets,
+            "channel": targets,
+            "independent": targets,
+            "constant": 0,
+        }[head]
+    )
+
+
+def _router_work(structure: HModelStructure, head: RouterHead, targets: int, length: int) -> Work:
+    if head in ("constant", "independent"):
+        return Work()
+    width, hidden = structure.width, structure.router.units(structure.width)
+    decisions = length if structure.pool in CAUSAL_POOLS else 1
+    pool = 4 * length * width if structure.pool == "attention" else 0
+    per_decision = {"feedforward": 2 * hidden * (width + targets), "linear": 2 * width * targets}.get(head, 0)
+    return Work(pool + decisions * per_decision)
+
+
+def _routing_work(structure: HModelStructure, length: int, inputs: int, outputs: int, rounds: float) -> Work:
+    """Routers and aggregation of the input step and all iterations; hidden layers hear nothing after the last."""
+    hidden = len(structure.hidden)
+    routers = [_router_work(structure, head, n, length) for head, n in _routers(structure, inputs, outputs)]
+    first = total_work(routers[:inputs])
+    each = total_work(routers[inputs:])
+    every, last = hidden + outputs, outputs
+    products = first.products + rounds * each.products
+    if rounds == 0:
+        return Work(round(products + _aggregation(structure, length, inputs, last)))
+    products += _aggregation(structure, length, inputs, every) + _aggregation(structure, length, hidden, last)
+    products += (rounds - 1) * _aggregation(structure, length, hidden, every)
+    return Work(round(products))
+
+
+def _aggregation(structure: HModelStructure, length: int, sources: int, targets: int) -> int:
+    width = structure.width
+    products = 2 * sources * targets * length * width
+    if structure.aggregation == "attention":
+        keys = sources * (length if structure.pool in CAUSAL_POOLS else 1)
+        products += 2 * keys * width * (width + targets)
+    return products
+
+
+def core_state_bytes(structure: HModelStructure, inputs: int, length: int) -> int:
+    """What a causal routing machine keeps per sample after S tokens: the state of every layer in every iteration."""
+    hidden = sum(layer_state_bytes(layer, structure.width, length) for layer in structure.hidden)
+    sums = 0
+    if structure.pool == "prefix_mean":
+        # A running sum and a count for every router.
+        sums = WEIGHT_BYTES * (inputs + structure.iterations * len(structure.hidden)) * (structure.width + 1)
+    return structure.iterations * hidden + sums

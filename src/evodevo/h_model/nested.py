@@ -1,0 +1,120 @@
+"""An H-Model as a layer of another one: one latent input, one output, no heads (specification 3.5-5).
+
+Legend: B samples, S positions, d width, H hidden layers, T iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from evodevo.errors import UsageError
+from evodevo.h_model.core import HCore, Streams
+from evodevo.h_model.spec import HaltingStructure, HModelStructure, RegularisationStructure
+from evodevo.operators.base import Operator, Output
+from evodevo.operators.layers.spec import NestedLayer
+
+
+class NestedHModel(Operator):
+    """What the output of the inner H-Model has heard after its T iterations.
+
+    The input speaks to the output directly too, by a router: that is the residual path of this layer.
+
+    Args:
+        structure: of the inner model; its width is that of the messages.
+    """
+
+    def __init__(self, structure: HModelStructure) -> None:
+        super().__init__()
+        self.structure = structure
+        self.core = HCore(structure, 1, 1)
+        self.causal = structure.causal
+        self.streamable = structure.causal and all(layer.streamable for layer in self._layers())
+
+    def _layers(self) -> list[Operator]:
+        return cast("list[Operator]", list(self.core.layers))
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        shared: Mapping[str, Any] | None = None,
+        state: dict[str, Any] | None = None,
+    ) -> Output:
+        """See ``Operator``."""
+        values, masks = x.unsqueeze(1), None if mask is None else mask.unsqueeze(1)
+        total = self.structure.iterations
+        if state is None:
+            return Output(self.core.answer(self.core.run(values, masks, iterations=total))[:, 0])
+        streams = self._streams(state)
+        flow = self.core.begin(values, masks, total, streams=streams)
+        for _ in range(total):
+            flow = self.core.iterate(flow, streams=streams)
+        return Output(self.core.answer(flow)[:, 0], {}, self._state(streams))
+
+    def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
+        """The states of every layer in every iteration.
+
+        Raises:
+            UsageError: it is not causal.
+        """
+        if not self.streamable:
+            raise UsageError("an H-Model that looks both ways cannot go on token by token; set causal = true.")
+        layers = self._layers()
+        return self._state(
+            Streams(
+                [
+                    [layer.initial_state(batch, max_length, dtype, device) for layer in layers]
+                    for _ in range(self.structure.iterations)
+                ]
+            )
+        )
+
+    def _streams(self, state: dict[str, Any]) -> Streams:
+        count = len(self.core.layers)
+        layers = [[state["layers"][f"{t}.{j}"] for j in range(count)] for t in range(self.structure.iterations)]
+        sums = {}
+        for name, (total, real) in ((name, pair.values()) for name, pair in state["sums"].items()):
+            moment, source = name.split(".")
+            sums[(int(moment), int(source))] = (total, real)
+        return Streams(layers, sums)
+
+    @staticmethod
+    def _state(streams: Streams) -> dict[str, Any]:
+        """Streams as nested tables of tensors, so that rows of them can be chosen as of any state."""
+        return {
+            "layers": {f"{t}.{j}": one for t, row in enumerate(streams.layers) for j, one in enumerate(row)},
+            "sums": {
+                f"{moment}.{source}": {"total": total, "real": real}
+                for (moment, source), (total, real) in streams.sums.items()
+            },
+        }
+
+
+def build_nested(spec: NestedLayer, width: int, *, causal: bool, residual: bool) -> Operator:
+    """The layer of an inner H-Model.
+
+    Raises:
+        UsageError: another width; a causal model with an inner one that is not; a stack without residuals; halting or
+            losses inside, which only a whole model can have.
+    """
+    structure = spec.structure
+    if structure.width != width:
+        raise UsageError(
+            f"an H-Model of width {structure.width} among channels of width {width}: set the layer's width to "
+            f"{structure.width}, and adapters are put around it."
+        )
+    if causal and not structure.causal:
+        raise UsageError("a causal model has causal layers: set causal = true in the structure of the inner H-Model.")
+    if not residual:
+        raise UsageError("an inner H-Model has no residual connection to take away; use other layers in this control.")
+    losses = structure.regularisation.model_copy(update={"layer_dropout": 0.0})
+    if structure.halting != HaltingStructure() or losses != RegularisationStructure():
+        raise UsageError(
+            "halting and losses on routing belong to the whole H-Model; an inner one can have layer_dropout only."
+        )
+    return NestedHModel(structure)

@@ -1,0 +1,142 @@
+"""The procedure ``extend``: domains learned one after another, and what is left of the earlier ones (E8).
+
+First some domains are learned together, then others, each by itself: by the whole network, by new hidden layers and the
+routers while everything else is frozen, or by an output layer alone. After each stage every domain is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from evodevo.errors import UsageError
+from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trainer import Bench
+from evodevo.h_model.extension import freeze_old
+from evodevo.h_model.model import HModel
+from evodevo.networks.base import Network
+from evodevo.operators.layers.spec import Layer
+from evodevo.randomness import integer_seed
+from evodevo.settings import Settings, validate
+from evodevo.tasks.selected import SelectedTask
+from evodevo.training.settings import Budget, TrainingSettings
+
+Learning = Literal["all", "new", "output"]
+
+
+class ExtendSettings(Settings):
+    """What is learned when, and by which parts. The steps of the training are shared evenly over the domains.
+
+    Attributes:
+        group: the fact about samples that says their domain.
+        first: domains that are learned together, by the whole network.
+        then: domains that are learned afterwards, one by one.
+        add: hidden layers that an H-Model gets before each of them.
+        learn: which parts learn them: ``all``; ``new``, the added layers, the routers and the domain's own output
+            layer; ``output``, that output layer alone.
+        routers: with ``new``, the old layers' routers learn too.
+    """
+
+    group: str = "domain"
+    first: tuple[str, ...] = Field(min_length=1)
+    then: tuple[str, ...] = Field(min_length=1)
+    add: tuple[Layer, ...] = ()
+    learn: Learning = "all"
+    routers: bool = True
+
+    @model_validator(mode="after")
+    def _each_is_learned_once(self) -> Self:
+        if len({*self.first, *self.then}) != len(self.first) + len(self.then):
+            raise ValueError("a domain stands twice in first and then")
+        if self.learn == "new" and not self.add:
+            raise ValueError("learn is 'new', but no layer is added; give add, or learn 'output'")
+        return self
+
+
+def extend(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """See the module.
+
+    Facts: ``accuracy``: after each stage, per domain, on validation samples; ``forgetting``: how much accuracy the
+    domains have lost since they were learned, a mean over those that were learned before the last stage; ``learned``:
+    accuracy on the last domain; ``learning``: numbers that the last stage could change.
+
+    Raises:
+        UsageError: wrong options, layers for a network that cannot grow, or a budget that is not in steps.
+    """
+    settings = validate(ExtendSettings, dict(options), what="options of extend")
+    network = bench.build()
+    trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    stages = [settings.first, *((name,) for name in settings.then)]
+    parts = {name: SelectedTask(bench.task, settings.group, (name,)) for stage in stages for name in stage}
+    accuracy: list[dict[str, float]] = []
+    learning = 0
+    for number, domains in enumerate(stages):
+        if number:
+            _open(network, trainable)
+            trainable += _prepare(network, settings, domains[0], integer_seed(bench.seed, number, "new layers"))
+        learning = sum(one.numel() for one in network.parameters() if one.requires_grad)
+        task = SelectedTask(bench.task, settings.group, domains)
+        result = bench.train(network, training=_part(bench.training, len(domains), len(parts)), task=task)
+        if result.state != "finished":
+            break
+        accuracy.append(bench.once(f"accuracy after {', '.join(domains)}", lambda: _measured(bench, network, parts)))
+    _open(network, trainable)
+    facts: dict[str, Any] = {"accuracy": accuracy, "learning": learning}
+    if len(accuracy) == len(stages):
+        facts["forgetting"] = bench.once("forgetting", lambda: forgetting(stages, accuracy))
+        facts["learned"] = bench.once("accuracy on the last domain", lambda: accuracy[-1][stages[-1][0]])
+    return Trained(network, result, extra=facts)
+
+
+def forgetting(stages: list[tuple[str, ...]], accuracy: list[dict[str, float]]) -> float:
+    """Mean over the domains of all stages but the last: accuracy when they were learned minus accuracy in the end."""
+    lost = [
+        accuracy[number][name] - accuracy[-1][name] for number, domains in enumerate(stages[:-1]) for name in domains
+    ]
+    return sum(lost) / len(lost)
+
+
+def _measured(bench: Bench, network: Network, parts: Mapping[str, SelectedTask]) -> dict[str, float]:
+    samples = bench.settings.validation_samples
+    return {name: bench.measure(network, task=part, samples=samples).accuracy for name, part in parts.items()}
+
+
+def _part(training: TrainingSettings, domains: int, of: int) -> TrainingSettings:
+    """The settings of a stage, which gets its domains' share of the steps."""
+    steps = training.budget.steps
+    if steps is None or training.budget != Budget(steps=steps):
+        raise UsageError("extend shares its budget over stages; give it in steps.")
+    budget = training.budget.model_copy(update={"steps": max(1, steps * domains // of)})
+    return training.model_copy(update={"budget": budget})
+
+
+def _open(network: Network, trainable: list[Any]) -> None:
+    """What learned at first may learn again."""
+    for parameter in trainable:
+        parameter.requires_grad_(True)
+
+
+def _prepare(network: Network, settings: ExtendSettings, domain: str, seed: int) -> list[Any]:
+    """Grow and freeze for a domain; returns parameters that are new."""
+    old = {id(parameter) for parameter in network.parameters()}
+    new: list[int] = []
+    if settings.add:
+        if not isinstance(network, HModel):
+            raise UsageError(f"a {type(network).__name__} cannot be extended by layers; leave add out.")
+        new = [
+            network.add_node(layer, enabled=True, seed=integer_seed(seed, number, "layer")).place
+            for number, layer in enumerate(settings.add)
+        ]
+    added = [one for one in network.parameters() if id(one) not in old and one.requires_grad]
+    names = [spec.name for spec in network.output_specs]
+    outputs = [domain] if domain in names else names
+    if settings.learn == "new":
+        assert isinstance(network, HModel), "it has grown"
+        freeze_old(network, new, routers=settings.routers, outputs=outputs)
+    elif settings.learn == "output":
+        heads = tuple(f"outputs.layers.{name}." for name in outputs)
+        for name, parameter in network.named_parameters():
+            parameter.requires_grad_(parameter.requires_grad and name.startswith(heads))
+    return added

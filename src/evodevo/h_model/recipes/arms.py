@@ -1,0 +1,108 @@
+"""The opponents that every experiment has: what an H-Model must be compared with (specification 3.6, A16)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import ArmPlan, Cell
+from evodevo.h_model.spec import HModelStructure, RouterStructure
+from evodevo.networks.spec import (
+    HModelNetwork,
+    StackNetwork,
+    StackStructure,
+    compute_matched,
+    parameter_matched,
+    universal,
+)
+from evodevo.runs.recipe import Size
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+LEARNING_RATES = (3e-4, 1e-3, 3e-3)
+H_MODEL = "H-Model"
+AT_THE_END = RouterStructure(pool="last")
+"""Routers read the last token: there the pointer task says how many hops it wants."""
+
+
+def h_model(structure: HModelStructure, name: str = H_MODEL, **more: Any) -> ArmPlan:
+    """An H-Model."""
+    return ArmPlan(name=name, role="h_model", network=HModelNetwork(structure=structure), **more)
+
+
+def stack(structure: StackStructure, name: str, **more: Any) -> ArmPlan:
+    """Layers one after the other."""
+    return ArmPlan(name=name, role=more.pop("role", "transformer"), network=StackNetwork(structure=structure), **more)
+
+
+def with_router(structure: HModelStructure, **changes: Any) -> HModelStructure:
+    """The same H-Model with another way to decide who hears whom."""
+    router = RouterStructure.model_validate({**structure.router.model_dump(), **changes})
+    return structure.model_copy(update={"router": router})
+
+
+def constant(structure: HModelStructure, **more: Any) -> ArmPlan:
+    """The same layers without routing: every connection is 0.5."""
+    routed = with_router(structure, head="constant")
+    return ArmPlan(name="constant c = 0.5", role="control", network=HModelNetwork(structure=routed), **more)
+
+
+def independent(structure: HModelStructure, **more: Any) -> ArmPlan:
+    """The same layers with connections that are learned but do not see the input."""
+    routed = with_router(structure, head="independent")
+    return ArmPlan(name="input-independent", role="control", network=HModelNetwork(structure=routed), **more)
+
+
+def opponents(structure: HModelStructure, size: Size, *, cell: Cell | None = None) -> tuple[ArmPlan, ...]:
+    """What stands beside an H-Model: parameter-matched and constant; in full also compute-matched, tied, independent.
+
+    Args:
+        structure: of the H-Model.
+        size: quick or full.
+        cell: of the sweep to which they belong.
+    """
+    more: Mapping[str, Any] = {"cell": cell or {}}
+    found = [stack(parameter_matched(structure), "Tr(I+H+O)", **more), constant(structure, **more)]
+    if size == "full":
+        found += [
+            stack(compute_matched(structure), "Tr(I+HT+O)", **more),
+            stack(universal(structure), "Universal Transformer", role="universal", **more),
+            independent(structure, **more),
+        ]
+    return tuple(found)
+
+
+def learning_rates(size: Size, quick: float = 1e-3) -> tuple[float, ...]:
+    """Three in full; one that is known to serve in quick."""
+    return LEARNING_RATES if size == "full" else (quick,)
+
+
+def evaluation(size: Size, task: str, *, steps: int, batch_size: int = 64, **more: Any) -> NetworkEvaluationSettings:
+    """How all arms of an experiment are trained and measured.
+
+    Args:
+        size: quick or full.
+        task: its name.
+        steps: of each training.
+        batch_size: samples of a step.
+        more: further fields of the evaluation's settings.
+    """
+    full = size == "full"
+    values: dict[str, Any] = {
+        "objectives": ("error", "executed_flops"),
+        "task": task,
+        "training": TrainingSettings(
+            budget=Budget(steps=steps),
+            optimizer=OptimizerSettings(learning_rate=1e-3),
+            batch_size=batch_size,
+            report_every=5,
+            checkpoint_every=max(1, steps // 10),
+        ),
+        "validation_samples": 2000 if full else 500,
+        "test_samples": 2000 if full else 1000,
+        "curve_points": 20 if full else 10,
+        "curve_samples": 512 if full else 128,
+        "seconds": 24 * 3600.0 if full else 1200.0,
+        "memory_bytes": 8 * 2**30,
+    }
+    return NetworkEvaluationSettings.model_validate({**values, **more})

@@ -1,0 +1,82 @@
+"""E8: a fourth domain by new layers, while the old ones are frozen; what a transformer forgets meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import ArmPlan
+from evodevo.h_model.recipes.arms import constant, evaluation, h_model, learning_rates, opponents, stack
+from evodevo.h_model.spec import HModelStructure
+from evodevo.networks.spec import parameter_matched
+from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.runs.recipe import Recipe, Size
+
+DOMAINS = ("digits", "shapes", "textures", "letters")
+
+
+def extend(size: Size) -> ExperimentSettings:
+    """On four kinds of images, each with an output layer of its own."""
+    full = size == "full"
+    width, count = (64, 4) if full else (32, 3)
+    layer = TransformerLayer()
+    base = HModelStructure(width=width, hidden=(layer,) * count, iterations=count, output_blocks=0)
+    transformer = parameter_matched(base)
+    together, after = DOMAINS[:3], DOMAINS[3:]
+    new = {"learn": "new", "add": [layer.model_dump(mode="json", exclude_none=True)] * 2}
+    sequence = {"first": DOMAINS[:1], "then": DOMAINS[1:]}
+
+    def learning(plan: ArmPlan, **options: Any) -> ArmPlan:
+        chosen = {"first": together, "then": after, **options}
+        listed = {key: list(value) if isinstance(value, tuple) else value for key, value in chosen.items()}
+        return plan.model_copy(update={"procedure": "extend", "options": listed})
+
+    arms = [
+        learning(h_model(base), **new),
+        learning(h_model(base, "H-Model, old routers frozen"), **new, routers=False),
+        learning(h_model(base, "H-Model, all fine-tuned"), learn="all"),
+        learning(h_model(base, "H-Model, fixed"), learn="output"),
+        learning(h_model(base, "H-Model, one by one"), **sequence),
+        learning(stack(transformer, "Tr(I+H+O), one by one"), **sequence),
+        learning(constant(base), **new),
+        *(learning(plan) for plan in opponents(base, size) if plan.role != "control"),
+    ]
+    if full:
+        arms += [
+            learning(plan, **new)
+            for plan in opponents(base, size)
+            if plan.role == "control" and plan.name not in {arm.name for arm in arms}
+        ]
+        arms.append(learning(stack(transformer, "Tr(I+H+O), fixed"), learn="output"))
+    return ExperimentSettings(
+        experiment=Comparison(
+            title="a fourth domain of images: learned by new layers, and what is forgotten",
+            arms=tuple(arms),
+            learning_rates=learning_rates(size, 2e-3),
+            seeds=3 if full else 1,
+            caveats=(
+                "Three domains are learned together, then the fourth; 'one by one' learns all four in sequence.",
+                "The steps are shared evenly over domains. No sample of an earlier domain is seen again.",
+                "Forgetting, a fact of each training, is the accuracy that earlier domains lose.",
+                "Each domain has an output layer of its own, which later domains do not touch.",
+            ),
+        ),
+        evaluation=_evaluation(size),
+    )
+
+
+def _evaluation(size: Size) -> NetworkEvaluationSettings:
+    full = size == "full"
+    side = 16 if full else 8
+    domains = [{"name": name, "builtin": name} for name in DOMAINS]
+    return evaluation(
+        size,
+        "images",
+        steps=8_000 if full else 1_200,
+        batch_size=64 if full else 32,
+        task_settings={"domains": domains, "size": [side, side]},
+    )
+
+
+EXTEND = Recipe("h_model.extend", "E8: a fourth domain by new layers; what is forgotten", ("train",), extend)

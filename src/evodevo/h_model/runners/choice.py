@@ -1,0 +1,111 @@
+"""Loop or groups: by a rule of thumb, or by trying both (specification 3.5-4).
+
+Both compute the same, but not to the last bit. The rule is a function of shapes alone, so that the same run gives the
+same bits everywhere; it was fitted to benchmarks/h_model_grouping.py. A probe follows the machine instead, and two
+machines, or one on two days, may then differ in rounding: ask for it where only speed counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import unknown_name
+from evodevo.h_model.runners.grouped import Choice, GroupedRunner
+from evodevo.h_model.runners.loop import Crew, LoopRunner, Runner
+
+RunnerName = Literal["auto", "probe", "loop", "grouped"]
+
+MOST_NUMBERS = 16_384
+"""B S d up to which groups are the faster ones on a CPU; above, the products of each layer are large enough."""
+PROBE_TURNS = 5
+MARGIN = 0.97
+"""Groups must need less than this share of the loop's time, or the loop is taken: a tie is decided by noise."""
+EXACT_ROWS = 8
+
+Key = tuple[object, ...]
+_PROBED: dict[Key, bool] = {}
+"""What probes of this process have found; recorded nowhere."""
+
+
+def build_runner(name: RunnerName) -> Runner:
+    """A runner by name.
+
+    Args:
+        name: ``auto`` chooses by the shape, the same way everywhere; ``probe`` times both, once per shape, mode and
+            number of threads in each process, and takes the faster one; ``loop``; ``grouped``.
+
+    Raises:
+        UsageError: another name.
+    """
+    if name == "loop":
+        return LoopRunner()
+    if name not in _CHOICES:
+        raise unknown_name("runner", name, ["loop", *_CHOICES])
+    return GroupedRunner(_CHOICES[name])
+
+
+def always(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
+    """Groups wherever there are equal layers."""
+    return True
+
+
+def by_shape(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
+    """The rule of thumb; x is (B, H, S, d). On other devices a call costs more than what it computes for longer."""
+    numbers = x.shape[0] * x.shape[2] * x.shape[3]
+    return x.device.type != "cpu" or numbers <= MOST_NUMBERS
+
+
+def by_probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
+    """Try both on random numbers, forward or forward and backward, whichever will be wanted."""
+    learning = torch.is_grad_enabled()
+    key = (runner.kinds, _bucket(x.shape[0]), *x.shape[1:], x.dtype, x.device, learning, torch.get_num_threads())
+    found = _PROBED.get(key)
+    if found is None:
+        found = _PROBED[key] = _probe(runner, layers, x, learning)
+    return found
+
+
+def _bucket(rows: int) -> int:
+    """Batches of about one size share an answer; small ones, where the choice matters most, do not."""
+    return rows if rows <= EXACT_ROWS else 1 << (rows - 1).bit_length()
+
+
+def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bool) -> bool:
+    heard = torch.zeros_like(x).normal_(generator=torch.Generator(x.device).manual_seed(0))
+    heard.requires_grad_(learning)
+    candidates: list[tuple[Runner, Callable[[], Crew | None]]] = [
+        (LoopRunner(), lambda: None),
+        (GroupedRunner(always), lambda: runner.team(layers)),
+    ]
+    seconds: list[list[float]] = [[], []]
+    devices = [x.device] if x.device.type == "cuda" else []
+    with torch.random.fork_rng(devices):  # dropout draws
+        for turn in range(PROBE_TURNS + 1):
+            for number, (candidate, crew) in enumerate(candidates):
+                _wait(x)
+                start = time.perf_counter()
+                said = candidate.run(layers, heard, None, None, None, crew())
+                if learning:
+                    torch.autograd.grad(said.sum(), [heard, *_wanted(layers)], allow_unused=True)
+                _wait(x)
+                if turn:  # the first one warms up
+                    seconds[number].append(time.perf_counter() - start)
+    # The shortest of each: what else the machine does only ever adds.
+    return min(seconds[1]) < MARGIN * min(seconds[0])
+
+
+def _wanted(layers: nn.ModuleList) -> list[nn.Parameter]:
+    return [parameter for parameter in layers.parameters() if parameter.requires_grad]
+
+
+def _wait(x: Tensor) -> None:
+    if x.device.type == "cuda":
+        torch.cuda.synchronize(x.device)
+
+
+_CHOICES: dict[str, Choice] = {"auto": by_shape, "probe": by_probe, "grouped": always}

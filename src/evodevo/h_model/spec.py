@@ -1,0 +1,263 @@
+"""An H-Model as plain data: its layers, how they are connected, how long it thinks (spec/routing.md section 3).
+
+Legend: B samples, S positions of the canvas, d width, I inputs, H hidden layers, O outputs, N = H + O targets,
+T iterations, c connection weights in [0, 1], a inflow of a target (the sum of c over its sources).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from evodevo.operators.layers.spec import MAX_NESTING, GenotypeLayer, Layer, NestedLayer, RouterHead, TransformerLayer
+from evodevo.settings import Settings
+
+Pool = Literal["attention", "mean", "max", "last", "token", "prefix_mean"]
+CAUSAL_POOLS = ("token", "prefix_mean")
+
+
+class RouterStructure(Settings):
+    """Who hears whom, decided by a head on each layer's output (A2, A3, A8, A19 of the specification).
+
+    Attributes:
+        head: ``feedforward`` (one hidden layer), ``linear``, ``channel`` (N channels of the layer's own output, for
+            convolutions), ``constant`` (c = ``value``, the control without routing), ``independent`` (learned, but
+            blind to the input).
+        hidden: units of the feed-forward head; a quarter of the width, 8 at least, if left out.
+        pool: what of the output the head reads. ``token`` and ``prefix_mean`` give one decision per position and are
+            the only ones that a causal model allows; left out, attention pooling, or ``token`` where causal.
+        gate: ``sigmoid`` (the paper's); ``softmax_out`` over targets; ``softmax_in`` and ``sparsemax_in`` over
+            sources; ``gumbel`` (binary concrete noise while training).
+        value: of ``constant``.
+        bias: ``alive`` starts with biases that keep the inflow of small H alive (A8); ``zero`` as printed.
+    """
+
+    head: RouterHead = "feedforward"
+    hidden: int | None = Field(default=None, ge=1, le=65536)
+    pool: Pool | None = None
+    gate: Literal["sigmoid", "softmax_out", "softmax_in", "sparsemax_in", "gumbel"] = "sigmoid"
+    value: float = Field(default=0.5, ge=0, le=1)
+    bias: Literal["alive", "zero"] = "alive"
+
+    def units(self, width: int) -> int:
+        """Units of the feed-forward head."""
+        return self.hidden or max(width // 4, 8)
+
+
+class HaltingStructure(Settings):
+    """When a sample stops early (specification 3.5-3).
+
+    Attributes:
+        rule: ``none``; ``output_mass`` and ``ponder`` (a trained halting unit, the losses of all iterations mixed by
+            its distribution; ``ponder`` adds a KL term to a geometric prior); ``act`` (Graves 2016, ponder cost);
+            ``kl`` (no training: successive answers hardly differ).
+        threshold: mass at which a sample halts (output_mass, ponder, act), or KL in nats (kl).
+        weight: of the ponder cost or the KL term.
+        prior: expected share of halting per iteration (ponder).
+    """
+
+    rule: Literal["none", "output_mass", "act", "ponder", "kl"] = "none"
+    threshold: float = Field(default=0.95, gt=0, lt=1)
+    weight: float = Field(default=0.01, ge=0)
+    prior: float = Field(default=0.3, gt=0, lt=1)
+
+
+class InferenceStructure(Settings):
+    """Which connections count when the model answers (specification 3.4).
+
+    Attributes:
+        mode: ``dense``; ``source_topk`` (the paper's: each source keeps its k strongest connections); ``target_topm``
+            (the m hidden targets with the largest inflow are kept); ``threshold`` (c below it is 0); ``budget`` (the
+            targets with the largest inflow until the FLOPs are spent).
+        k, m, threshold, flops: of the modes; ``flops`` per sample and forward, hidden layers only.
+        outputs_count: connections to outputs count in k too (as printed; else outputs are always served).
+    """
+
+    mode: Literal["dense", "source_topk", "target_topm", "threshold", "budget"] = "dense"
+    k: int = Field(default=2, ge=1, le=4096)
+    m: int = Field(default=2, ge=1, le=4096)
+    threshold: float = Field(default=0.1, ge=0, le=1)
+    flops: float = Field(default=0.0, ge=0)
+    outputs_count: bool = False
+
+
+class RegularisationStructure(Settings):
+    """Losses on the routing and noise while training; every weight 0 is off (specification 3.5-8, 9, 10).
+
+    Attributes:
+        balance: squared coefficient of variation of the inflow over hidden layers.
+        z: mean squared log-sum-exp of router logits.
+        sparsity: mean c.
+        self_routing: mean c of hidden layers to themselves.
+        deep_supervision: weight of the loss after each iteration.
+        layer_dropout: chance that a hidden layer is left out of a training step.
+        iterations_min, iterations_max: T is drawn uniformly between them in each training step; both or none.
+        backprop_last: gradients flow through the last iterations only; all if left out.
+    """
+
+    balance: float = Field(default=0.0, ge=0)
+    z: float = Field(default=0.0, ge=0)
+    sparsity: float = Field(default=0.0, ge=0)
+    self_routing: float = Field(default=0.0, ge=0)
+    deep_supervision: float = Field(default=0.0, ge=0)
+    layer_dropout: float = Field(default=0.0, ge=0, lt=1)
+    iterations_min: int | None = Field(default=None, ge=0, le=256)
+    iterations_max: int | None = Field(default=None, ge=0, le=256)
+    backprop_last: int | None = Field(default=None, ge=1, le=256)
+
+    @model_validator(mode="after")
+    def _a_range(self) -> Self:
+        low, high = self.iterations_min, self.iterations_max
+        if (low is None) != (high is None) or (low is not None and high is not None and low > high):
+            raise ValueError("iterations_min and iterations_max go together, the smaller first")
+        return self
+
+
+class HModelStructure(Settings):
+    """A whole H-Model but for its inputs and outputs, which follow from the task.
+
+    Attributes:
+        width: channels d of every message.
+        hidden: the hidden layers, in order.
+        iterations: T; 0 is allowed (inputs speak to outputs only).
+        causal: position s never hears of later ones.
+        router: see there.
+        input_blocks, output_blocks: layers of kind ``transformer`` inside each input and output layer.
+        alpha, alpha_rate: alpha_t = alpha * alpha_rate ** t divides the logits; the input step and the first
+            iteration have t = 0.
+        alpha_end: alpha at the end of training, reached geometrically; constant if left out.
+        normaliser: what the sum of messages is divided by: ``sum`` (max(1, a), the default), ``count`` (of c > 0.5),
+            ``softmax`` (weights c / a), ``sinkhorn`` (c doubly stochastic), ``rms`` (of the sum).
+        aggregation: ``sum`` (the paper's), or ``attention`` with source identity (3.5-1).
+        inflow_gate: c of a layer is multiplied by min(1, its inflow): an unaddressed layer is silent (A6).
+        iteration_embedding: added to the ``message`` (the paper's), to the ``input``, as ``film``, or ``none``.
+        output_division: Y is divided by ``t`` (as printed) or ``t_plus_1``, ``learned`` (weighted), or only ``last``.
+        window: layers hear at most this far along the ring or row of enabled hidden layers; all if left out.
+        ring: the window wraps around.
+        self_routing: a layer may hear itself.
+        canvas: ``segments`` (each input has its own positions), ``latents`` (each is read into ``slots`` positions),
+            ``pad`` (all share positions, as printed).
+        slots: positions of ``latents``.
+        halting, inference, regularisation: see there.
+        disabled: places of hidden layers that are switched off: nobody hears them.
+        missing: a sample may lack an input (a learned token stands for it).
+        checkpointing: activations of an iteration are computed again in the backward pass.
+    """
+
+    width: int = Field(default=64, ge=4, le=65536)
+    hidden: tuple[Layer, ...] = Field(default=(TransformerLayer(),) * 4, min_length=1, max_length=1024)
+    iterations: int = Field(default=4, ge=0, le=256)
+    causal: bool = False
+    router: RouterStructure = RouterStructure()
+    input_blocks: int = Field(default=1, ge=0, le=16)
+    output_blocks: int = Field(default=1, ge=0, le=16)
+    alpha: float = Field(default=1.0, ge=1e-3, le=1e3)
+    alpha_rate: float = Field(default=1.0, gt=0, le=100)
+    alpha_end: float | None = Field(default=None, ge=1e-3, le=1e3)
+    normaliser: Literal["sum", "count", "softmax", "sinkhorn", "rms"] = "sum"
+    aggregation: Literal["sum", "attention"] = "sum"
+    inflow_gate: bool = True
+    iteration_embedding: Literal["message", "input", "film", "none"] = "message"
+    output_division: Literal["t", "t_plus_1", "learned", "last"] = "t"
+    window: int | None = Field(default=None, ge=1, le=1024)
+    ring: bool = False
+    self_routing: bool = True
+    canvas: Literal["segments", "latents", "pad"] = "segments"
+    slots: int = Field(default=16, ge=1, le=4096)
+    halting: HaltingStructure = HaltingStructure()
+    inference: InferenceStructure = InferenceStructure()
+    regularisation: RegularisationStructure = RegularisationStructure()
+    disabled: tuple[int, ...] = ()
+    missing: bool = False
+    checkpointing: bool = False
+
+    @model_validator(mode="after")
+    def _it_can_be_built(self) -> Self:
+        pool = self.router.pool
+        if self.causal and pool is not None and pool not in CAUSAL_POOLS:
+            raise ValueError(
+                f"a causal model cannot route by the pool {pool!r}: later tokens would steer earlier ones; use "
+                + " or ".join(CAUSAL_POOLS)
+            )
+        if not self.causal and self.canvas == "latents" and pool in CAUSAL_POOLS:
+            raise ValueError("latent slots have no order; use the pool attention, mean or max")
+        if self.causal and self.canvas != "segments":
+            raise ValueError("a causal model needs the canvas segments: other positions have no order")
+        count = len(self.hidden)
+        if self.inference.mode == "target_topm" and self.inference.m > count:
+            raise ValueError(f"inference.m is {self.inference.m}; there are {count} hidden layers")
+        if self.inference.mode == "source_topk" and self.inference.k > count + 1:
+            raise ValueError(f"inference.k is {self.inference.k}; a source has {count} hidden layers to speak to")
+        wrong = [place for place in self.disabled if not 0 <= place < count]
+        if wrong or len(set(self.disabled)) != len(self.disabled):
+            raise ValueError(f"disabled holds {wrong or 'a place twice'}; hidden layers are 0 to {count - 1}")
+        if len(self.disabled) == count:
+            raise ValueError("all hidden layers are disabled; leave one, or set iterations = 0")
+        live = count - len(self.disabled)
+        if self.window is not None and self.ring and 2 * self.window + 1 > live:
+            raise ValueError(f"a ring of {live} layers has no window of {self.window}; at most {(live - 1) // 2}")
+        if self.nesting > MAX_NESTING:
+            raise ValueError(f"H-Models are nested {self.nesting} deep; at most {MAX_NESTING}")
+        return self
+
+    @property
+    def nesting(self) -> int:
+        """Depth of H-Models in H-Models; 1 without any inside."""
+        return 1 + max(map(_nesting, self.hidden))
+
+    @property
+    def pool(self) -> Pool:
+        """What routers read."""
+        return self.router.pool or ("token" if self.causal else "attention")
+
+
+def _nesting(layer: Layer) -> int:
+    """Depth of H-Models in a layer."""
+    if isinstance(layer, NestedLayer):
+        return layer.structure.nesting
+    if isinstance(layer, GenotypeLayer):
+        nodes = layer.module.genotype.graph.nodes
+        return max((_nesting(node.layer) for node in nodes if isinstance(node, zoo_genotype.LayerNode)), default=0)
+    return 0
+
+
+from evodevo.module_zoo.modules import spec as zoo_genotype  # noqa: E402 - here: nodes of modules may be layers, and layers modules
+
+_NAMES = {"HModelStructure": HModelStructure, "ZooModule": zoo_genotype.ZooModule}
+for _class in (
+    NestedLayer,
+    GenotypeLayer,
+    zoo_genotype.LayerNode,
+    zoo_genotype.ModuleGraph,
+    zoo_genotype.ModuleGenotype,
+    zoo_genotype.ZooModule,
+    HModelStructure,
+):
+    _class.model_rebuild(force=True, _types_namespace=_NAMES)
+
+Preset = Literal["wide", "deep", "balanced", "full"]
+PRESETS: dict[Preset, tuple[int, int]] = {"wide": (10, 2), "deep": (2, 10), "balanced": (4, 4), "full": (10, 10)}
+"""Name -> (hidden layers, iterations)."""
+
+
+def preset(name: Preset, *, layer: Layer | None = None, **options: object) -> HModelStructure:
+    """A structure of a preset's size with equal layers; ``options`` are fields of ``HModelStructure``."""
+    count, iterations = PRESETS[name]
+    values = {"hidden": ((layer or TransformerLayer()),) * count, "iterations": iterations, **options}
+    return HModelStructure.model_validate(values)
+
+
+def paper(structure: HModelStructure) -> HModelStructure:
+    """The same layers as the paper prints it (specification 3.2): no inflow gate, biases 0, sum over max(1, a)."""
+    router = structure.router.model_copy(update={"bias": "zero", "gate": "sigmoid"})
+    return structure.model_copy(
+        update={
+            "router": router,
+            "inflow_gate": False,
+            "normaliser": "sum",
+            "aggregation": "sum",
+            "iteration_embedding": "message",
+            "output_division": "t",
+        }
+    )

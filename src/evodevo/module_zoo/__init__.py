@@ -1,0 +1,1 @@
+"""Architect Thyself: a zoo of modules behind a graph attention router."""

@@ -1,0 +1,117 @@
+"""Opponents of the zoo: its senses and heads, and between them what ``BaselineStructure.style`` says (spec 2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.module_zoo.baselines.cost import STATISTICS, baseline_reads
+from evodevo.module_zoo.baselines.fusion import ConcatTrunk, GatedTrunk, LateTrunk
+from evodevo.module_zoo.baselines.mixture import MixtureTrunk
+from evodevo.module_zoo.baselines.spec import BaselineStructure
+from evodevo.module_zoo.baselines.streams import CrossModalityTrunk, TwoStreamTrunk
+from evodevo.module_zoo.baselines.trunk import Thought, Trunk
+from evodevo.module_zoo.senses.model import Senses
+from evodevo.networks.base import Batch, Network, Representation
+from evodevo.networks.outputs import OutputLayer
+from evodevo.tasks.base import InputSpec, OutputSpec
+
+TRUNKS: dict[str, Callable[[BaselineStructure, int], Trunk]] = {
+    "concat_mlp": ConcatTrunk,
+    "late_fusion": LateTrunk,
+    "gated_unit": GatedTrunk,
+    "two_stream": TwoStreamTrunk,
+    "cross_modality": CrossModalityTrunk,
+    "switch": MixtureTrunk,
+    "st_moe": MixtureTrunk,
+    "soft_moe": MixtureTrunk,
+    "dyn_moe": MixtureTrunk,
+}
+
+
+class Baseline(Network):
+    """An opponent. Samples that lack a modality are read with its learned token, as by the zoo.
+
+    Args:
+        structure: which, and how large.
+        inputs, outputs: of the task; outputs are classes and labels.
+
+    Raises:
+        UsageError: an output of tokens.
+    """
+
+    def __init__(
+        self, structure: BaselineStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]
+    ) -> None:
+        super().__init__(inputs, outputs)
+        if any(spec.kind == "tokens" for spec in outputs):
+            raise UsageError("an opponent of the zoo answers with classes and labels; it does not predict tokens.")
+        self.structure = structure
+        self.senses = Senses(structure, STATISTICS, inputs, reads=baseline_reads(structure))
+        modalities = sum(1 for side in self.senses.sides if side)
+        self.trunk = TRUNKS[structure.style](structure, modalities)
+        self.heads = self._heads()
+        learns_sides = structure.style == "late_fusion" and structure.modality_loss > 0
+        self.side_heads = nn.ModuleList(self._heads() for _ in range(modalities if learns_sides else 0))
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """See ``Network``."""
+        return _answers(self.heads, self._think(batch).pooled)
+
+    def represent(self, batch: Batch) -> Representation:
+        """See ``Network``: the trunk's tokens; where it has none, its one vector as a sequence of length 1."""
+        thought = self._think(batch)
+        return Representation(thought.tokens, thought.mask, thought.pooled)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The task's loss; while training also the losses on routing and those of each modality's own heads."""
+        thought = self._think(batch)
+        terms = {"task": self.answers_loss(_answers(self.heads, thought.pooled), batch)}
+        if self.training:
+            terms.update(thought.terms)
+            if len(self.side_heads):
+                own = [
+                    self.answers_loss(_answers(heads, side), batch)
+                    for heads, side in zip(self.side_heads, thought.sides, strict=True)
+                ]
+                terms["modalities"] = self.structure.modality_loss * torch.stack(own).mean()
+        self.terms = {name: value.detach() for name, value in terms.items()}
+        return torch.stack([value.float() for value in terms.values()]).sum()
+
+    def learning_rates(self) -> dict[str, float]:
+        """See ``Network``: towers learn at a rate of their own."""
+        return {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
+
+    def _think(self, batch: Batch) -> Thought:
+        precise = next(self.heads.parameters()).dtype  # of residual streams, also where autocast halves what they hold
+        senses = [
+            replace(one, tokens=one.tokens.to(precise), vector=one.vector.to(precise))
+            for one in self.senses(batch)
+            if one is not None
+        ]
+        thought: Thought = self.trunk(senses)
+        return thought
+
+    def _heads(self) -> nn.ModuleDict:
+        width = self.structure.width
+        return nn.ModuleDict({spec.name: OutputLayer(spec, width, 0, causal=False) for spec in self.output_specs})
+
+
+def build_baseline(
+    structure: BaselineStructure, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]
+) -> Baseline:
+    """The row of ``build.NETWORKS``."""
+    return Baseline(structure, tuple(inputs), tuple(outputs))
+
+
+def _answers(heads: nn.Module, pooled: Tensor) -> dict[str, Tensor]:
+    assert isinstance(heads, nn.ModuleDict)
+    answers = {}
+    for name, head in heads.items():
+        assert isinstance(head, OutputLayer)
+        answers[name] = head.score(pooled)
+    return answers

@@ -1,0 +1,145 @@
+"""Which expert sees which token: top-1 and top-2 with capacity, top-any, soft slots, and the losses on each.
+
+One function decides while training and afterwards; capacity alone is a matter of training. All decisions are taken in
+float32 at least. Padding is not here: callers route real tokens only.
+
+Legend: T real tokens of a batch, E experts, k experts of a token, R pairs of a token and one of its experts;
+B samples, L positions, P slots of an expert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from evodevo.networks.routing.gates import FAR
+
+TINY = 1e-9
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Pairs of a token and an expert that sees it.
+
+    Attributes:
+        tokens: (R,), which token.
+        experts: (R,), which expert.
+        weights: (R,), how much the expert's answer counts; with gradient.
+    """
+
+    tokens: Tensor
+    experts: Tensor
+    weights: Tensor
+
+    def kept(self, keep: Tensor) -> Routes:
+        """Those for which ``keep`` (R,) is true."""
+        return Routes(self.tokens[keep], self.experts[keep], self.weights[keep])
+
+
+def top_k(logits: Tensor, k: int) -> tuple[Routes, Tensor]:
+    """The k experts of highest logit; of equal ones the first.
+
+    With k = 1 the weight is the expert's probability (Switch, Fedus et al. 2022, eq. 2); with more, probabilities are
+    divided by their sum over the chosen (Shazeer et al. 2017; ST-MoE, Zoph et al. 2022). ST-MoE's rule that a faint
+    second expert is skipped at random is left out: an answer may not depend on chance.
+
+    Args:
+        logits: (T, E).
+        k: at most E.
+
+    Returns:
+        routes, all first choices before all second ones; probabilities (T, E) of the full softmax.
+    """
+    count = min(k, logits.shape[-1])
+    probabilities = logits.softmax(-1)
+    chosen = logits.argsort(dim=-1, descending=True, stable=True)[:, :count]
+    weights = probabilities.gather(-1, chosen)
+    if count > 1:
+        weights = weights / weights.sum(-1, keepdim=True).clamp(min=TINY)
+    tokens = torch.arange(logits.shape[0], device=logits.device).expand(count, -1)
+    return Routes(tokens.flatten(), chosen.T.flatten(), weights.T.flatten()), probabilities
+
+
+def within_capacity(routes: Routes, experts: int, factor: float) -> Routes:
+    """Each expert takes ``ceil(factor R / E)`` tokens, in the order of the routes; later ones it does not see."""
+    if not len(routes.experts):
+        return routes
+    limit = ceil(factor * len(routes.experts) / experts)
+    order = routes.experts.argsort(stable=True)
+    counts = torch.bincount(routes.experts, minlength=experts)
+    first = (counts.cumsum(0) - counts)[routes.experts[order]]
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device) - first
+    return routes.kept(place < limit)
+
+
+def balance_loss(probabilities: Tensor, experts: Tensor) -> Tensor:
+    """E sum_e f_e P_e: 1 when tokens and probability are spread evenly (Switch, eqs. 4 to 6).
+
+    Args:
+        probabilities: (T, E), of the full softmax; P is their mean.
+        experts: (R,), what was chosen before capacity; f is their distribution.
+    """
+    count = probabilities.shape[-1]
+    share = torch.bincount(experts, minlength=count) / max(len(experts), 1)
+    return count * (share * probabilities.sum(0) / max(len(probabilities), 1)).sum()
+
+
+def top_any(x: Tensor, gates: Tensor, thresholds: Tensor) -> Routes:
+    """Every expert whose gate passes its own threshold, and the best one at least (DynMoE, Guo et al. 2025, 3.1).
+
+    g = 1 where sigmoid(cos(x, w_e)) > sigmoid(G_e), with the gradient of the difference (straight through); a token's
+    answer is the mean over its experts. As in the paper at inference, a token that no threshold lets through goes to
+    the expert of highest score; while training, too, so that both are one rule. The number of experts is fixed.
+
+    Args:
+        x: (T, d).
+        gates: (E, d), w.
+        thresholds: (E,), G.
+    """
+    scores = F.normalize(x, dim=-1, eps=TINY) @ F.normalize(gates, dim=-1, eps=TINY).T
+    margin = scores.sigmoid() - thresholds.sigmoid()
+    passed = margin > 0
+    best = F.one_hot(scores.argmax(-1), len(gates)).bool()
+    passed = torch.where(passed.any(-1, keepdim=True), passed, best)
+    open_gates = passed.to(margin.dtype) + margin - margin.detach()
+    weights = open_gates / passed.sum(-1, keepdim=True)
+    tokens, experts = passed.nonzero(as_tuple=True)
+    return Routes(tokens, experts, weights[tokens, experts])
+
+
+def diversity_loss(gates: Tensor) -> Tensor:
+    """|W W' - I| with rows of length 1: experts want different tokens (DynMoE, 3.3). gates (E, d)."""
+    rows = F.normalize(gates, dim=-1, eps=TINY)
+    apart: Tensor = torch.linalg.matrix_norm(rows @ rows.T - torch.eye(len(rows), dtype=rows.dtype, device=rows.device))
+    return apart
+
+
+def simplicity_loss(gates: Tensor) -> Tensor:
+    """Mean length of the rows of gates (E, d) (DynMoE, 3.3)."""
+    length: Tensor = torch.linalg.vector_norm(gates, dim=-1).mean()
+    return length
+
+
+def soft_slots(x: Tensor, slots: Tensor, scale: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Who gives to each slot, and what of each slot comes back (Soft MoE, Puigcerver et al. 2024, 2.1 and 2.3).
+
+    Args:
+        x: (B, L, d); rows and slots are brought to length 1.
+        slots: (E P, d).
+        scale: of the slots, one number.
+        mask: (B, L), true at real tokens.
+
+    Returns:
+        dispatch (B, L, E P), which sums to 1 over real tokens, and combine (B, L, E P), which sums to 1 over slots.
+        Both are 0 at other tokens.
+    """
+    logits = F.normalize(x, dim=-1, eps=TINY) @ (scale * F.normalize(slots, dim=-1, eps=TINY)).T
+    if mask is None:
+        return logits.softmax(1), logits.softmax(-1)
+    real = mask.unsqueeze(-1)
+    return logits.masked_fill(~real, FAR).softmax(1) * real, logits.softmax(-1) * real

@@ -1,0 +1,277 @@
+"""Zoos of modules and their opponents for people: as sentences, and as drawings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evodevo.module_zoo.baselines.spec import BaselineStructure
+from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
+from evodevo.module_zoo.diagrams.routing import module_routing_diagram
+from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.spec import (
+    INPUT,
+    OUTPUT,
+    AttentionNode,
+    ConvolutionNode,
+    FeedForwardNode,
+    GateNode,
+    LayerNode,
+    LSTMNode,
+    ModuleGenotype,
+    Node,
+    ProjectionNode,
+    SqueezeExciteNode,
+    ZooModule,
+)
+from evodevo.module_zoo.modules.zoo import words as genotype_words
+from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.operators.layers.cost import liv_operator
+from evodevo.operators.layers.spec import Layer, LIVLayer
+from evodevo.report.charts.numbers import show
+
+if TYPE_CHECKING:
+    from evodevo.runs.archive import Individual
+
+_FAMILIES = {
+    "attention": "attention",
+    "feed_forward": "memoryless",
+    "projection": "memoryless",
+    "convolution": "convolution",
+    "lstm": "recurrence",
+}
+_LAYERS = {"transformer": "attention", "mlp": "memoryless", "convolution": "convolution", "lstm": "recurrence"}
+_ARCHETYPES = {
+    "transformer": "attention",
+    "mlp": "memoryless",
+    "resnet1d": "convolution",
+    "cnn": "convolution",
+    "lstm": "recurrence",
+}
+_FUSIONS = {
+    "asym_residual": "one modality asks the other and keeps what it had",
+    "paper": "one modality asks, values come from the other alone",
+    "symmetric": "each modality asks the other",
+    "concat": "both sequences side by side",
+    "gmu": "a gated multimodal unit",
+    "bilinear": "low-rank products",
+}
+_STYLES = {
+    "concat_mlp": "pooled modalities side by side, an MLP of {layers} layers",
+    "late_fusion": "a network per modality, an MLP over them, a loss for each",
+    "gated_unit": "a gated multimodal unit, an MLP of {layers} layers",
+    "two_stream": "two streams with co-attention, {layers} layers",
+    "cross_modality": "one encoder per modality, then cross-attention both ways, {layers} layers",
+    "switch": "{layers} blocks, each token to one of {experts} experts",
+    "st_moe": "{layers} blocks, each token to two of {experts} experts",
+    "soft_moe": "{layers} blocks, {experts} experts with {slots} slots each",
+    "dyn_moe": "{layers} blocks, each token to as many of {experts} experts as it needs",
+}
+
+
+# Sentences
+
+
+def zoo_words(structure: ZooStructure) -> list[str]:
+    """A zoo in sentences: its modules, how modalities meet, how the router chooses."""
+    return [
+        f"A zoo of width {structure.width}: {_pool_words(structure.live)}{_off(structure)}.",
+        *(f"{module.id}: {genotype_words(module.genotype)}." for module in structure.live),
+        f"Fusion {fusion_words(structure.fusion)}; {reading_words(structure)}.",
+        f"Router: {router_words(structure.router)}.",
+    ]
+
+
+def ensemble_words(structure: ZooStructure) -> list[str]:
+    """The mean of networks with one module each, in sentences."""
+    together = f"{len(structure.live)} networks of width {structure.width} that answer together, one for each module"
+    return [
+        f"{together}: {_pool_words(structure.live)}.",
+        f"Fusion {fusion_words(structure.fusion)}; each is trained as if it were alone.",
+    ]
+
+
+def baseline_words(structure: BaselineStructure) -> list[str]:
+    """An opponent of a zoo in sentences."""
+    made = _STYLES[structure.style].format(**structure.model_dump(include={"layers", "experts", "slots"}))
+    return [f"{structure.style.replace('_', ' ')} of width {structure.width}, {structure.hidden} hidden: {made}."]
+
+
+def fusion_words(fusion: FusionStructure) -> str:
+    """``asym_residual: one modality asks …``, with what is not as usual."""
+    usual = FusionStructure(kind=fusion.kind)
+    changed = [
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in fusion.model_dump(exclude={"kind"}).items()
+        if value != getattr(usual, name)
+    ]
+    return f"{fusion.kind}: {', '.join([_FUSIONS[fusion.kind], *changed])}"
+
+
+def router_words(router: ZooRouterStructure) -> str:
+    """How a router chooses."""
+    if router.kind == "mean":
+        return "none, all modules count alike"
+    limit = "all modules may count" if router.top_k is None else f"at most {router.top_k} modules per sample"
+    parts = [router.kind.replace("_", " "), f"gate {router.gate}", limit]
+    if router.kind == "graph_attention":
+        parts[1:1] = [f"{router.heads} heads"]
+        parts += [f"synergy {router.synergy}", f"keys from {router.keys}"]
+    return ", ".join(parts)
+
+
+def reading_words(structure: ZooStructure | BaselineStructure) -> str:
+    """How inputs become tokens, in one clause."""
+    named = [f"{name} by {_extractor_words(one)}" for name, one in structure.extractors.items()]
+    others = "other inputs" if named else "inputs"
+    return "; ".join([*named, f"{others} by {_extractor_words(structure.extractor)}"])
+
+
+def _extractor_words(extractor: ExtractorStructure) -> str:
+    if extractor.kind == "hugging_face":
+        trained = {"none": "frozen", "last": f"last {extractor.last} layers trained", "all": "trained"}
+        return f"{(extractor.path or '').rstrip('/').rpartition('/')[2]} ({trained[extractor.train]})"
+    return f"{extractor.blocks} block{'' if extractor.blocks == 1 else 's'} of our own"
+
+
+def _pool_words(modules: Sequence[ZooModule]) -> str:
+    counts = Counter(module.genotype.archetype for module in modules)
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no module"
+
+
+def _off(structure: ZooStructure) -> str:
+    return f"; switched off: {', '.join(structure.disabled)}" if structure.disabled else ""
+
+
+# Drawings
+
+
+def zoo_drawing(
+    structure: ZooStructure, *, title: str, subtitle: str = "", routing: Mapping[str, Any] | None = None
+) -> str:
+    """The network as SVG.
+
+    Args:
+        structure: of the network.
+        title, subtitle: above.
+        routing: as ``evaluation.zoo_routing`` tells it of the trained network; shares of the router stand on the
+            cards then, and inputs and outputs have names.
+    """
+    told = routing or {"ids": (), "weights": (), "executed": ()}
+    heard = dict(zip(told["ids"], told["weights"], strict=True))
+    sparse = any(share < 1 for share in told["executed"])
+    run = dict(zip(told["ids"], told["executed"], strict=True)) if sparse else {}
+    marks = [
+        ModuleMark(
+            module.id,
+            module.genotype.archetype,
+            family(module.genotype),
+            _attribute_words(module.genotype),
+            genotype_parameters(module.genotype),
+            heard.get(module.id),
+            run.get(module.id),
+            module.id in structure.disabled,
+        )
+        for module in structure.modules
+    ]
+    inputs, outputs = told.get("inputs", ["inputs"]), told.get("outputs", ["outputs"])
+    facts = [f"width {structure.width}"]
+    if routing:
+        facts.append(f"{routing['effective']:.2f} effective modules per sample, {routing['run']:.2f} are run")
+    return module_zoo_diagram(
+        marks,
+        [InputMark(name, _extractor_words(structure.extractor_of(name))) for name in inputs],
+        None if len(told.get("inputs", ())) == 1 else Stage("fusion", fusion_words(structure.fusion)),
+        Stage("router", router_words(structure.router)),
+        outputs,
+        facts,
+        title,
+        subtitle,
+    )
+
+
+def drawing_of(structure: ZooStructure, individual: Individual, subtitle: str) -> str:
+    """The network of a recorded individual, with what its router did if it was trained."""
+    return zoo_drawing(structure, title=individual.id, subtitle=subtitle, routing=individual.fact.get("routing"))
+
+
+def routing_drawings(routing: Mapping[str, Any]) -> dict[str, str]:
+    """Fact -> its heat map as SVG; see ``evaluation.zoo_routing``."""
+    drawn = {}
+    for fact, table in routing.get("by", {}).items():
+        sparse = any(value is not None and value < 1 for row in table["executed"] for value in row)
+        drawn[fact] = module_routing_diagram(
+            routing["ids"], table["values"], table["weights"], table["executed"] if sparse else None, fact
+        )
+    return drawn
+
+
+def module_drawing(module: ModuleGenotype, *, title: str, subtitle: str = "") -> str:
+    """The graph of one module as SVG."""
+    graph = module.graph
+    ends = [NodeMark(name, name, detail=f"width {module.width}", end=True) for name in (INPUT, OUTPUT)]
+    marks = [ends[0], *(_node_mark(node) for node in graph.nodes), ends[1]]
+    facts = [genotype_words(module), f"{genotype_parameters(module):,} parameters"]
+    return module_graph_diagram(marks, graph.edges, facts, title, subtitle)
+
+
+def family_of_archetype(archetype: str) -> str:
+    """The family of a module of which only the archetype is known."""
+    return _ARCHETYPES.get(archetype, "other")
+
+
+def family(module: ModuleGenotype) -> str:
+    """The family of a module by its archetype; of an operator or a hybrid by most of its nodes."""
+    if module.archetype in _ARCHETYPES:
+        return _ARCHETYPES[module.archetype]
+    counts = Counter(_node_family(node) for node in module.graph.nodes)
+    counts.pop("other", None)
+    return counts.most_common(1)[0][0] if module.archetype != "squeeze_excite" and counts else "other"
+
+
+def _attribute_words(module: ModuleGenotype) -> list[str]:
+    """Without the name of the archetype, which stands on the card already."""
+    return genotype_words(module).split(", ")[1:]
+
+
+def _node_mark(node: Node) -> NodeMark:
+    lineage = f"from {node.lineage}" if node.lineage else ""
+    return NodeMark(node.id, _node_name(node), _node_family(node), _node_detail(node), title=lineage)
+
+
+def _node_name(node: Node) -> str:
+    if isinstance(node, LayerNode):
+        layer = node.layer
+        return layer.operator if isinstance(layer, LIVLayer) else layer.kind.replace("_", " ")
+    return node.type.replace("_", " ")
+
+
+def _node_family(node: Node) -> str:
+    return _layer_family(node.layer) if isinstance(node, LayerNode) else _FAMILIES.get(node.type, "other")
+
+
+def _layer_family(layer: Layer) -> str:
+    if isinstance(layer, LIVLayer):
+        return liv_operator(layer, layer.width or 64)[0].family
+    return _LAYERS.get(layer.kind, "other")
+
+
+def _node_detail(node: Node) -> str:
+    if isinstance(node, AttentionNode):
+        return f"{node.heads} heads"
+    if isinstance(node, FeedForwardNode):
+        return f"{node.hidden} hidden, {node.activation}"
+    if isinstance(node, ConvolutionNode):
+        return f"{node.width} wide, {node.kernel} taps"
+    if isinstance(node, LSTMNode):
+        ways = "both ways" if node.both_ways else "forwards"
+        return f"{node.hidden} hidden, {ways}" + (f", {node.layers} layers" if node.layers > 1 else "")
+    if isinstance(node, SqueezeExciteNode):
+        return f"1/{node.reduction}, {node.activation}"
+    if isinstance(node, ProjectionNode):
+        return f"{node.width} wide"
+    if isinstance(node, GateNode):
+        return f"from {show(node.start)}"
+    return ""

@@ -1,0 +1,468 @@
+"""A multimodal network with a zoo of modules and a router that decides per sample (Architect Thyself 3.1 to 3.4).
+
+Senses read each modality, fusion makes one sequence F and one vector f of them, every module answers u = m(F), and the
+router mixes what the modules say into z_r, from which the heads answer. Read ``ModuleZoo.passage``.
+
+Legend: B samples, L positions of F, d width, N live modules, K modules that a sample may use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.module_zoo.cost import zoo_reads
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.pool import ModulePool
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.module_zoo.modules.vector import genotype_vector
+from evodevo.module_zoo.router import losses as module_losses
+from evodevo.module_zoo.router.graph_attention import Decision
+from evodevo.module_zoo.router.others import GenotypeKeys, Predictor, build_router, chosen
+from evodevo.module_zoo.router.relations import Relations
+from evodevo.module_zoo.senses.alignment import Alignment, numbered
+from evodevo.module_zoo.senses.fusion import Fused, Fusion
+from evodevo.module_zoo.senses.model import Sense, Senses
+from evodevo.module_zoo.senses.spec import read_inputs
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.module_zoo.statistics import ZooStatistics
+from evodevo.networks.base import Batch, Network, Representation
+from evodevo.networks.outputs import OutputLayer
+from evodevo.networks.routing.losses import z_loss
+from evodevo.networks.routing.pools import masked_mean
+from evodevo.randomness import integer_seed
+from evodevo.tasks.base import MATCHED, InputSpec, OutputSpec
+
+MATCH, MATCHES = "match", "yes"
+"""The output that says whether image and text belong together, and its class where they do."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What modules are told.
+
+    Attributes:
+        sides: image side and text side, None where the task has none.
+        fused: F and f.
+    """
+
+    sides: tuple[Sense | None, Sense | None]
+    fused: Fused
+
+
+@dataclass(frozen=True)
+class Passage:
+    """One pass, with everything that losses, probes and pictures read.
+
+    Attributes:
+        heard: what modules were told.
+        ids: of the modules, in the order of N.
+        outputs: u, (B, N, d); 0 where a module was not run.
+        decision: of the router.
+        predicted: (B, N) logits of the predictor, where there is one.
+        executed: (B, N), who was run on whom.
+        mixed: z_r, (B, d).
+        answers: output -> logits.
+    """
+
+    heard: Heard
+    ids: tuple[str, ...]
+    outputs: Tensor
+    decision: Decision
+    predicted: Tensor | None
+    executed: Tensor
+    mixed: Tensor
+    answers: dict[str, Tensor]
+
+
+class ModuleZoo(Network):
+    """A zoo over the inputs and outputs of a task.
+
+    Args:
+        structure: everything but inputs and outputs.
+        inputs, outputs: of the task; outputs are classes and labels.
+
+    Attributes:
+        structure: as given.
+        active: ids of the modules that run and count; None for all that are not disabled. A search sets it.
+        births: id of a newborn -> its birth factor in [0, 1] (C14, ``routing/module_births.py``); 1 where none stands.
+        twins: id of a newborn -> id of the module whose weight it shares while its factor is below 1.
+        newborn_rates: id -> factor of its learning rate.
+
+    Raises:
+        UsageError: no module, or an output of tokens.
+    """
+
+    def __init__(self, structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
+        super().__init__(inputs, outputs)
+        if not structure.live:
+            raise UsageError("a zoo needs at least one module that is not disabled; see zoo_archetypes.start_zoo.")
+        if any(spec.kind == "tokens" for spec in outputs):
+            raise UsageError("a zoo answers with classes and labels; it does not predict tokens.")
+        self.structure = structure
+        router = structure.router
+        ids = tuple(module.id for module in structure.modules)
+        self.senses = Senses(
+            structure,
+            structure.statistics,
+            read_inputs(structure.without, inputs),
+            modality_dropout=structure.modality_dropout,
+            reads=zoo_reads(structure, inputs),
+        )
+        two_sided = all(self.senses.sides)
+        self.fusion = Fusion(structure.width, structure.fusion) if two_sided else None
+        losses = structure.losses
+        self.alignment = (
+            Alignment(losses.align_temperature, both=losses.align_both) if two_sided and losses.align else None
+        )
+        self.chunk = (
+            nn.Linear(structure.width // structure.chunks, structure.width) if structure.mode == "vector" else None
+        )
+        self.pool = ModulePool(structure.modules, structure.width, structure.pool)
+        self.router = build_router(structure.width, router, ids)
+        vectors = {module.id: genotype_vector(module.genotype) for module in structure.modules}
+        keys = router.keys if router.kind == "graph_attention" else "output"
+        self.genotype_keys = GenotypeKeys(structure.width, vectors) if keys == "genotype" else None
+        self.predictor = Predictor(structure.width, router, ids) if keys == "predictor" else None
+        self.statistics = ZooStatistics(ids, structure.contribution)
+        self.heads = nn.ModuleDict({spec.name: OutputLayer(spec, structure.width, 0, causal=False) for spec in outputs})
+        self._parameters_of = {module.id: genotype_parameters(module.genotype) for module in structure.modules}
+        self.births: dict[str, float] = {}
+        self.twins: dict[str, str] = {}
+        self.newborn_rates: dict[str, float] = {}
+        self._active: frozenset[str] | None = None
+        self._progress = 0.0
+        self._used: tuple[tuple[str, ...], Tensor] | None = None
+
+    # What may be set
+
+    @property
+    def active(self) -> frozenset[str] | None:
+        """See the class."""
+        return self._active
+
+    @active.setter
+    def active(self, ids: Sequence[str] | frozenset[str] | None) -> None:
+        known = [module.id for module in self.structure.live]
+        for one in ids or ():
+            if one not in known:
+                raise unknown_name("module", one, known)
+        if ids is not None and not ids:
+            raise UsageError("a zoo needs at least one active module.")
+        self._active = None if ids is None else frozenset(ids)
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """Ids of the modules that run and count, in order."""
+        return tuple(module.id for module in self.structure.live if self._active is None or module.id in self._active)
+
+    @property
+    def top_k(self) -> int | None:
+        """K, where fewer than all modules may count."""
+        limit = self.structure.router.top_k
+        return limit if limit is not None and limit < len(self.live) else None
+
+    def set_progress(self, share: float) -> None:
+        """See ``Network``; the entropy term fades along it."""
+        self._progress = share
+
+    @property
+    def progress(self) -> float:
+        """Share of the budget that the step which is made now uses up; of the last one between two."""
+        return self._progress
+
+    def learning_rates(self) -> dict[str, float]:
+        """See ``Network``: towers and newborns learn at rates of their own."""
+        towers = {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
+        return towers | {f"pool.parts.{one}.": factor for one, factor in self.newborn_rates.items()}
+
+    # Growing
+
+    def insert(
+        self, module: ZooModule, *, state: Mapping[str, Tensor] | None = None, twin_of: str | None = None
+    ) -> None:
+        """Let a module in, at the end. What is drawn comes from its seed alone, and the global stream stays as it was.
+
+        It counts like every other from now on: set its birth factor to 0 first to let it in unheard. Parameters are
+        new; tell the optimiser.
+
+        Args:
+            module: for the width of this zoo.
+            state: weights that it begins with, as ``zoo_birth.inherit`` makes them on the CPU; its own fresh ones
+                where it is left out.
+            twin_of: the module that it is a copy of. Its contribution is inherited, and its weight shared.
+
+        Raises:
+            UsageError: the id is taken or a word of PyTorch, the width is another, or there is no such twin.
+            RuntimeError: weights of another module.
+        """
+        name, ids = module.id, [one.id for one in self.structure.modules]
+        if name in ids:
+            raise UsageError(f"there is a module {name!r} already; ids are for ever, take another.")
+        if module.genotype.width != self.structure.width:
+            raise UsageError(
+                f"the module {name!r} is made for width {module.genotype.width}, the zoo has {self.structure.width}."
+            )
+        if twin_of is not None and twin_of not in ids:
+            raise unknown_name("module", twin_of, ids)
+        like = next(self.parameters())
+        self.pool.insert(module)
+        try:
+            if state is not None:
+                self.pool.parts[name].load_state_dict(dict(state))
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(integer_seed(module.seed, "router"))
+                self.router.insert(name)
+                if self.predictor is not None:
+                    self.predictor.rows.insert(name)
+                if self.genotype_keys is not None:
+                    self.genotype_keys.insert(name, genotype_vector(module.genotype))
+        except (UsageError, RuntimeError):
+            self.pool.remove(name)  # a word of PyTorch for rows alone, which the first of them refuses
+            raise
+        self.pool.parts[name].to(like.device, like.dtype).train(self.training)
+        self.statistics.insert(name, like=twin_of)
+        self._parameters_of[name] = genotype_parameters(module.genotype)
+        self.structure = self.structure.model_copy(update={"modules": (*self.structure.modules, module)})
+        if self._active is not None:
+            self._active |= {name}
+        if twin_of is not None:
+            self.twins[name] = twin_of
+
+    def remove(self, name: str) -> None:
+        """Let a module go, and forget all about it.
+
+        Raises:
+            UsageError: there is none of that id, or nobody would be left.
+        """
+        modules = self.structure.modules
+        if name not in (one.id for one in modules):
+            raise unknown_name("module", name, [one.id for one in modules])
+        if set(self.live) <= {name}:
+            raise UsageError(f"{name!r} is the last module that is live; a zoo needs at least one.")
+        self.pool.remove(name)
+        self.router.remove(name)
+        if self.predictor is not None:
+            self.predictor.rows.remove(name)
+        if self.genotype_keys is not None:
+            self.genotype_keys.remove(name)
+        self.statistics.remove(name)
+        del self._parameters_of[name]
+        self.births.pop(name, None)
+        self.newborn_rates.pop(name, None)
+        self.twins = {child: parent for child, parent in self.twins.items() if name not in (child, parent)}
+        self.structure = self.structure.model_copy(
+            update={
+                "modules": tuple(one for one in modules if one.id != name),
+                "disabled": tuple(one for one in self.structure.disabled if one != name),
+            }
+        )
+        if self._active is not None:
+            self._active -= {name}
+        self._used = None  # of a step in which it took part
+
+    # Passes
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """See ``Network``."""
+        return self.passage(batch).answers
+
+    def represent(self, batch: Batch) -> Representation:
+        """See ``Network``: F, and z_r as its summary."""
+        passage = self.passage(batch)
+        return Representation(passage.heard.fused.tokens, passage.heard.fused.mask, passage.mixed)
+
+    def passage(self, batch: Batch) -> Passage:
+        """The whole pass."""
+        return self.consult(self.fuse(batch))
+
+    def fuse(self, batch: Batch) -> Heard:
+        """What modules are told: each modality, and both together. One modality passes as it is."""
+        image, text = self.senses(batch)
+        if self.fusion is not None and image is not None and text is not None:
+            return Heard((image, text), self.fusion(image, text))
+        alone = image if image is not None else text
+        assert alone is not None, "senses have one side at least"
+        return Heard((image, text), Fused(alone.tokens, alone.mask, masked_mean(alone.tokens, alone.mask)))
+
+    def consult(self, heard: Heard) -> Passage:
+        """Modules, router and heads.
+
+        While training every module runs. In evaluation, keys from outputs need them all, too; keys from genotypes and
+        the predictor decide first, and modules that were not chosen for a sample are not run on it (C5).
+        """
+        tokens, mask = self.readable(heard.fused)
+        ids, f = self.live, heard.fused.vector
+        legal = torch.ones(f.shape[0], len(ids), dtype=torch.bool, device=f.device)
+        predicted = None
+        if self.genotype_keys is not None:
+            decision = self.decide(f, self.genotype_keys(ids).unsqueeze(0), ids, legal)
+            executed = legal if self.training else decision.weights > 0
+            outputs = self.pool(ids, tokens, mask, None if self.training else executed)
+        elif self.predictor is not None:
+            predicted = self.predictor(f, ids)
+            limit = self.top_k
+            everybody = self.training or limit is None or limit + 1 >= len(ids)
+            executed = legal if everybody or limit is None else self._called(predicted, ids, limit + 1)
+            outputs = self.pool(ids, tokens, mask, None if everybody else executed)
+            decision = self.decide(f, outputs, ids, executed)
+        else:
+            executed = legal
+            outputs = self.pool(ids, tokens, mask)
+            decision = self.decide(f, outputs, ids, legal)
+        mixed = self.router.mix(decision, outputs, f)
+        return Passage(heard, ids, outputs, decision, predicted, executed, mixed, self.answer(mixed))
+
+    # Parts of a pass, for probes that repeat some of them
+
+    def decide(
+        self,
+        f: Tensor,
+        keys: Tensor | Relations,
+        ids: tuple[str, ...],
+        legal: Tensor | None = None,
+        *,
+        dense: bool = False,
+    ) -> Decision:
+        """What the router decides among these modules; the others are as if they were not there.
+
+        Args:
+            f: (B, d).
+            keys: (B or 1, N, d), or what the router makes of them; see ``ModuleRouter.decide``.
+            ids: the N modules.
+            legal: (B, N).
+            dense: without top-K.
+        """
+        factors = [self.births.get(one, 1.0) for one in ids]
+        return self.router.decide(
+            f,
+            keys,
+            ids=ids,
+            legal=legal,
+            contribution=self.statistics.contribution(ids),
+            dense=dense,
+            births=torch.tensor(factors, dtype=torch.float64) if min(factors) < 1 else None,
+            twins={ids.index(child): ids.index(own) for child, own in self.twins.items() if {child, own} <= set(ids)},
+        )
+
+    def _called(self, predicted: Tensor, ids: tuple[str, ...], count: int) -> Tensor:
+        """(B, N), who is run: of mature modules those with the largest logits, and all newborns beside them."""
+        newborn = [self.births.get(one, 1.0) < 1 for one in ids]
+        if not any(newborn):
+            return chosen(predicted, count)
+        young = torch.tensor(newborn, device=predicted.device)
+        return chosen(predicted, count, ~young) | young
+
+    def answer(self, mixed: Tensor) -> dict[str, Tensor]:
+        """z_r (B, d) -> output -> logits."""
+        answers = {}
+        for name, head in self.heads.items():
+            assert isinstance(head, OutputLayer)
+            answers[name] = head.score(mixed)
+        return answers
+
+    def readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:
+        """What modules read, with its mask: F, or f in pieces (C4)."""
+        if self.chunk is None:
+            return fused.tokens, fused.mask
+        pieces = fused.vector.view(-1, self.structure.chunks, self.structure.width // self.structure.chunks)
+        return self.chunk(pieces), None
+
+    # Learning
+
+    def loss(self, batch: Batch) -> Tensor:
+        """The task's loss, and while training what ``ZooLosses`` adds (eq. 89); ``terms`` says what each was."""
+        passage = self.passage(batch)
+        terms = {"task": self.answers_loss(passage.answers, batch)}
+        if self.training:
+            terms |= self._routing_terms(passage) | self._align_term(passage, batch)
+            self._used = (passage.ids, passage.decision.weights.detach().mean(0))
+        self.terms = {name: value.detach() for name, value in terms.items()}
+        total = terms.pop("task")
+        for value in terms.values():
+            total = total + value
+        return total
+
+    def observe(self) -> None:
+        """See ``Network``: contributions learn who was used in the last step."""
+        if self._used is not None:
+            self.statistics.observe(*self._used)
+            self._used = None
+
+    def _routing_terms(self, passage: Passage) -> dict[str, Tensor]:
+        weights, decision, outputs = self.structure.losses, passage.decision, passage.outputs
+        if len(passage.ids) == 1:
+            return {}
+        terms: dict[str, Tensor] = {}
+        if weights.orthogonality:
+            overlap = module_losses.orthogonality(outputs, per_sample=weights.orthogonality_per_sample)
+            terms["orthogonality"] = weights.orthogonality * overlap
+        if self.structure.router.kind == "mean":
+            return terms
+        logits, legal = decision.logits, decision.legal
+        fading = max(0.0, 1.0 - self._progress / weights.entropy_until)
+        if weights.load:
+            terms["load"] = weights.load * module_losses.load(logits, legal)
+        if weights.budget and self.top_k is not None:
+            terms["budget"] = weights.budget * module_losses.budget(decision.weights, self.top_k)
+        if weights.entropy and fading:
+            terms["entropy"] = -weights.entropy * fading * module_losses.entropy(logits, legal)
+        if weights.complexity:
+            parameters = torch.tensor([float(self._parameters_of[one]) for one in passage.ids], device=logits.device)
+            terms["complexity"] = weights.complexity * module_losses.complexity(decision.weights, parameters)
+        if weights.z:
+            terms["z"] = weights.z * z_loss(logits)
+        if weights.predictor and passage.predicted is not None:
+            terms["predictor"] = weights.predictor * module_losses.predictor_loss(passage.predicted, decision)
+        return terms
+
+    def _align_term(self, passage: Passage, batch: Batch) -> dict[str, Tensor]:
+        """Matched pairs only; equal texts or images count as positives, samples that lack a side do not count."""
+        image, text = passage.heard.sides
+        if self.alignment is None or image is None or text is None:
+            return {}
+        loss = self.alignment(
+            image.vector, text.vector, matched=self._matched(batch, (image, text)), same=self._same(batch)
+        )
+        return {"align": self.structure.losses.align * loss}
+
+    def _matched(self, batch: Batch, sides: tuple[Sense, Sense]) -> Tensor | None:
+        """(B,), true where a sample has both sides and they belong together; None where all do."""
+        parts = [side.present for side in sides if side.present is not None]
+        if MATCHED in batch:
+            parts.append(batch[MATCHED])
+        for spec in self.output_specs:
+            if spec.name == MATCH and MATCHES in spec.names:
+                parts.append(batch[f"{spec.name}/target"] == spec.names.index(MATCHES))
+        return torch.stack(parts).all(0) if parts else None
+
+    def _same(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """For each side (B,) numbers that are equal where the raw inputs are."""
+        image, text = ([self.senses.specs[place].name for place in side] for side in self.senses.sides)
+        return _numbers(batch, image), _numbers(batch, text)
+
+    # Looking inside
+
+    @torch.no_grad()
+    def route(self, batch: Batch) -> dict[str, Any]:
+        """Who was heard, per sample: ``ids``; ``weights`` and ``executed``, both (B, N) on the CPU."""
+        passage = self.passage(batch)
+        return {
+            "ids": passage.ids,
+            "weights": passage.decision.weights.float().cpu(),
+            "executed": passage.executed.cpu(),
+        }
+
+
+def _numbers(batch: Batch, names: Sequence[str]) -> Tensor:
+    """(B,) integers, equal where samples have equal inputs of these names; those that are not there do not tell."""
+    raw = [batch.get(f"{name}/origin", batch[name]) for name in names if name in batch]
+    if not raw:
+        some = next(iter(batch.values()))
+        return torch.zeros(some.shape[0], dtype=torch.int64, device=some.device)
+    return numbered(torch.stack([numbered(one) for one in raw], 1))

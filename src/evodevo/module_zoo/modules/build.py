@@ -1,0 +1,155 @@
+"""From the genotype of a module to the module: any valid graph, node by node (specification 2.3).
+
+Nothing here knows a family: hybrids are built as archetypes are, from the graph alone.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.graph import check_graph, order, sources, widths
+from evodevo.module_zoo.modules.nodes import (
+    Convolution,
+    Gate,
+    Norm,
+    OuterSigmoid,
+    Projection,
+    Recurrent,
+    SqueezeExcite,
+    WholeSequence,
+)
+from evodevo.module_zoo.modules.spec import (
+    INPUT,
+    OUTPUT,
+    AttentionNode,
+    ConcatNode,
+    ConvolutionNode,
+    FeedForwardNode,
+    GateNode,
+    LayerNode,
+    LSTMNode,
+    ModuleGenotype,
+    Node,
+    NormNode,
+    ProjectionNode,
+    SqueezeExciteNode,
+    SumNode,
+)
+from evodevo.operators.base import Operator
+from evodevo.operators.feed_forward import FeedForward
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.self_attention import SelfAttention
+
+MAX_PARAMETERS = 1 << 31
+"""Of one module: 8 GiB in float32."""
+
+
+def build_module(genotype: ModuleGenotype, seed: int | None = None) -> Operator:
+    """The module of a genotype: (B, L, d) -> (B, L, d).
+
+    A row of the mask without any true gives finite numbers, which mean nothing.
+
+    Args:
+        genotype: any valid one.
+        seed: of its parameters, in [0, 2**64); the global random stream then stays as it was. None draws from it.
+
+    Raises:
+        GenomeError: the graph is not valid.
+        UsageError: it has more parameters than a machine holds.
+        NotFoundError, DataError: files of a pretrained layer are not there or not readable.
+    """
+    check_graph(genotype.graph, genotype.width)
+    count = genotype_parameters(genotype)
+    if count > MAX_PARAMETERS:
+        raise UsageError(f"a module of {count:,} parameters; at most {MAX_PARAMETERS:,}. Take smaller nodes.")
+    if seed is None:
+        return GraphModule(genotype)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return GraphModule(genotype)
+
+
+class GraphModule(WholeSequence):
+    """A graph that runs.
+
+    Attributes:
+        genotype: what it was built from.
+        parts: node -> what it computes, by ``part_name``; sums and concats have none.
+    """
+
+    def __init__(self, genotype: ModuleGenotype) -> None:
+        super().__init__()
+        graph, width = genotype.graph, genotype.width
+        self.genotype = genotype
+        self._order = order(graph)
+        self._sources = sources(graph)
+        self._last_readers = _last_readers([node.id for node in self._order], self._sources)
+        channels = {INPUT: width, **widths(graph, width)}
+        self.parts = nn.ModuleDict()
+        for node in self._order:
+            if not isinstance(node, SumNode | ConcatNode):
+                self.parts[part_name(node.id)] = build_node(node, channels[self._sources[node.id][0]])
+
+    def part(self, name: str) -> Operator:
+        """What the node of that id computes."""
+        found = self.parts[part_name(name)]
+        assert isinstance(found, Operator)
+        return found
+
+    def _read(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        values = {INPUT: x}
+        for node in self._order:
+            given = [values[source] for source in self._sources[node.id]]
+            if isinstance(node, SumNode):
+                value = sum(given[1:], start=given[0])
+            elif isinstance(node, ConcatNode):
+                value = torch.cat(given, -1)
+            else:
+                value = self.part(node.id)(given[0], mask=mask).y
+            values[node.id] = value
+            for name in self._last_readers.get(node.id, ()):
+                del values[name]
+        return values[self._sources[OUTPUT][0]]
+
+
+def _last_readers(ids: list[str], inputs: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Node -> what nobody reads after it, so that it need not be kept."""
+    last = {name: reader for reader in ids for name in inputs[reader]}
+    last.pop(inputs[OUTPUT][0], None)
+    found: dict[str, list[str]] = {}
+    for name, reader in last.items():
+        found.setdefault(reader, []).append(name)
+    return found
+
+
+def part_name(name: str) -> str:
+    """The name of a node's part among its module's: ids hold dots and words of PyTorch, which names cannot."""
+    return "/" + name.replace(".", "/")
+
+
+def build_node(node: Node, width: int) -> Operator:
+    """What a node with parameters computes, at the channels w that it reads."""
+    if isinstance(node, AttentionNode):
+        return SelfAttention(width, node.heads, causal=False, dropout=node.dropout)
+    if isinstance(node, FeedForwardNode):
+        if node.outer == "sigmoid":
+            return OuterSigmoid(node, width)
+        return FeedForward(width, node.hidden, dropout=node.dropout, activation=node.activation)
+    if isinstance(node, ConvolutionNode):
+        return Convolution(node, width)
+    if isinstance(node, LSTMNode):
+        return Recurrent(node, width)
+    if isinstance(node, SqueezeExciteNode):
+        return SqueezeExcite(node, width)
+    if isinstance(node, NormNode):
+        return Norm(width)
+    if isinstance(node, ProjectionNode):
+        return Projection(width, node.width)
+    if isinstance(node, GateNode):
+        return Gate(node, width)
+    if isinstance(node, LayerNode):
+        return build_layer(node.layer, width, causal=False)
+    raise UsageError(f"node {node.id!r} ({node.type}) has no parameters; it is no part of its own.")

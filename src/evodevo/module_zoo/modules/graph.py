@@ -1,0 +1,267 @@
+"""What a graph of a module means: whether it makes sense, in which order it runs, how wide it is where, and its name.
+
+Legend: d width of the zoo, w channels of one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from evodevo import canonical
+from evodevo.errors import GenomeError, UsageError, quoted_list
+from evodevo.h_model.spec import HaltingStructure, RegularisationStructure
+from evodevo.module_zoo.modules.spec import (
+    INPUT,
+    OUTPUT,
+    AttentionNode,
+    ConcatNode,
+    ConvolutionNode,
+    LayerNode,
+    ModuleGenotype,
+    ModuleGraph,
+    Node,
+    ProjectionNode,
+    SumNode,
+)
+from evodevo.operators.layers.cost import layer_parameters
+from evodevo.operators.layers.spec import Layer, NestedLayer
+
+MAX_CHANNELS = 1 << 16
+"""Of any value in a graph."""
+
+
+def check_graph(graph: ModuleGraph, width: int) -> None:
+    """Raise ``GenomeError`` where a graph is none of a module of width d; the message names node, value and what is
+    allowed. ``NotFoundError`` and ``DataError`` come from files of pretrained layers alone.
+    """
+    ids = [node.id for node in graph.nodes]
+    for name in ids:
+        if name in (INPUT, OUTPUT):
+            raise GenomeError(f"a node has the id {name!r}, an end of every graph; give it another.")
+        if ids.count(name) > 1:
+            raise GenomeError(f"the id {name!r} stands on {ids.count(name)} nodes; each has its own.")
+    _check_edges(graph, frozenset(ids))
+    inputs = sources(graph)
+    for node in graph.nodes:
+        count = len(inputs[node.id])
+        if count == 0:
+            raise GenomeError(f"node {node.id!r} ({node.type}) hears nothing; give it an edge that ends there.")
+        if count > 1 and not hears_many(node):
+            raise GenomeError(
+                f"node {node.id!r} ({node.type}) has {count} edges that end there; it reads one. "
+                "Put a sum or a concat before it."
+            )
+    if len(inputs[OUTPUT]) != 1:
+        raise GenomeError(f"{OUTPUT!r} has {len(inputs[OUTPUT])} edges that end there; exactly one is wanted.")
+    order(graph)
+    heard = reaching(inputs, OUTPUT)
+    for name in ids:
+        if name not in heard:
+            raise GenomeError(f"node {name!r} does not reach {OUTPUT!r}; connect it or leave it out.")
+    last = inputs[OUTPUT][0]
+    answered = {INPUT: width, **widths(graph, width)}[last]
+    if answered != width:
+        raise GenomeError(
+            f"the module answers with {answered} channels, of {last!r}, and its zoo has {width}; "
+            f"put a projection to {width} before {OUTPUT!r}."
+        )
+
+
+def _check_edges(graph: ModuleGraph, ids: frozenset[str]) -> None:
+    seen: set[tuple[str, str]] = set()
+    for edge in graph.edges:
+        begin, end = edge
+        if begin not in ids and begin != INPUT:
+            raise GenomeError(f"an edge begins at {begin[:80]!r}; nodes are {_names(ids)}, or {INPUT!r}.")
+        if end not in ids and end != OUTPUT:
+            raise GenomeError(f"an edge ends at {end[:80]!r}; nodes are {_names(ids)}, or {OUTPUT!r}.")
+        if edge in seen:
+            raise GenomeError(f"the edge from {begin!r} to {end!r} stands twice; once is enough.")
+        seen.add(edge)
+
+
+def _names(ids: frozenset[str]) -> str:
+    some = sorted(ids)[:20]
+    return quoted_list(some) + (", …" if len(ids) > len(some) else "") if some else "none"
+
+
+# Walking
+
+
+def hears_many(node: Node) -> bool:
+    """Whether more than one edge may end at a node."""
+    return isinstance(node, SumNode | ConcatNode)
+
+
+def sources(graph: ModuleGraph) -> dict[str, list[str]]:
+    """Node id, or ``out`` -> who it reads, in the order of the edges."""
+    found: dict[str, list[str]] = {name: [] for name in (*(node.id for node in graph.nodes), OUTPUT)}
+    for begin, end in graph.edges:
+        found[end].append(begin)
+    return found
+
+
+def reaching(inputs: Mapping[str, Sequence[str]], end: str) -> frozenset[str]:
+    """All from which a way leads to ``end``, itself included."""
+    found, waiting = {end}, [end]
+    while waiting:
+        for name in inputs.get(waiting.pop(), ()):
+            if name not in found:
+                found.add(name)
+                waiting.append(name)
+    return frozenset(found)
+
+
+def order(graph: ModuleGraph) -> tuple[Node, ...]:
+    """Nodes so that each comes after all that it reads; among those that could be next, the first of ``graph.nodes``.
+
+    Raises:
+        GenomeError: a cycle; the message names it.
+    """
+    inputs = sources(graph)
+    done, waiting = {INPUT}, list(graph.nodes)
+    found: list[Node] = []
+    while waiting:
+        following = next((node for node in waiting if done.issuperset(inputs[node.id])), None)
+        if following is None:
+            raise GenomeError(f"the nodes {_cycle(inputs, done, waiting[0].id)} hear themselves; take an edge away.")
+        waiting.remove(following)
+        done.add(following.id)
+        found.append(following)
+    return tuple(found)
+
+
+def _cycle(inputs: Mapping[str, Sequence[str]], done: set[str], name: str) -> str:
+    """Follows what is not done backwards until a node comes again."""
+    way = [name]
+    while True:
+        name = next(source for source in inputs[way[-1]] if source not in done)
+        if name in way:
+            return " ← ".join([*way[way.index(name) :], name])
+        way.append(name)
+
+
+# Channels
+
+
+def widths(graph: ModuleGraph, width: int) -> dict[str, int]:
+    """Node id -> channels of what it answers, in a module that reads d channels.
+
+    Raises:
+        GenomeError: a cycle, or a node that cannot be at the channels that reach it.
+    """
+    inputs, found = sources(graph), {INPUT: width}
+    for node in order(graph):
+        found[node.id] = node_width(node, [found[source] for source in inputs[node.id]])
+    del found[INPUT]
+    return found
+
+
+def node_width(node: Node, given: Sequence[int]) -> int:
+    """Channels of what a node makes of values of these channels.
+
+    Raises:
+        GenomeError: it cannot be there.
+    """
+    if isinstance(node, ConcatNode):
+        if sum(given) > MAX_CHANNELS:
+            raise GenomeError(f"node {node.id!r} puts {sum(given)} channels side by side; at most {MAX_CHANNELS}.")
+        return sum(given)
+    if isinstance(node, SumNode) and len(set(given)) > 1:
+        raise GenomeError(
+            f"node {node.id!r} adds values of {quoted_list(given)} channels; all must have one width. Put projections "
+            "before it."
+        )
+    w = given[0]
+    if isinstance(node, AttentionNode) and w % node.heads:
+        raise GenomeError(f"node {node.id!r} has {node.heads} heads, which do not divide its {w} channels.")
+    if isinstance(node, LayerNode):
+        check_layer(node, w)
+    return node.width if isinstance(node, ConvolutionNode | ProjectionNode) else w
+
+
+def check_layer(node: LayerNode, width: int) -> None:
+    """Raise ``GenomeError`` where the layer of a node cannot be built for w channels."""
+    try:
+        layer_parameters(node.layer, width, causal=False)
+        _check_inner(node.layer)
+    except (UsageError, ValidationError) as error:  # sizes that no settings allow are refused as settings are
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise GenomeError(
+            f"node {node.id!r}, a layer of kind {node.layer.kind!r} at {width} channels: {reason}"
+        ) from None
+
+
+def _check_inner(layer: Layer) -> None:
+    """What belongs to a whole H-Model alone (``models/nested.py``)."""
+    if not isinstance(layer, NestedLayer):
+        return
+    structure = layer.structure
+    losses = structure.regularisation.model_copy(update={"layer_dropout": 0.0})
+    if structure.halting != HaltingStructure() or losses != RegularisationStructure():
+        raise UsageError("halting and losses on routing belong to a whole H-Model; inside a module leave them out.")
+    for inner in structure.hidden:
+        _check_inner(inner)
+
+
+# Names
+
+
+def graph_hash(graph: ModuleGraph) -> str:
+    """64 hexadecimal digits: equal for graphs that differ in ids, lineage, or the order of nodes and edges only.
+
+    (The order in which a ``concat`` reads does count.) Nodes get a colour from what they are, then again and again from
+    the colours of all that they read and that read them (Weisfeiler and Leman 1968). Nodes that stay alike are singled
+    out one after the other, which tells apart what colours alone cannot.
+
+    Raises:
+        GenomeError: an edge with an unknown end.
+    """
+    _check_edges(graph, frozenset(node.id for node in graph.nodes))
+    start = {INPUT: "in", OUTPUT: "out"} | {
+        node.id: canonical.digest(node.model_dump(mode="json", exclude={"id", "lineage"})) for node in graph.nodes
+    }
+    neighbours = _neighbours(graph)
+    colours = _refined(start, neighbours)
+    marks = [sorted(colours.values())]
+    for name in _alike(colours):
+        marks.append(sorted(_refined(colours | {name: "this one"}, neighbours).values()))
+    return canonical.digest([marks[0], sorted(marks[1:])])
+
+
+def genotype_hash(genotype: ModuleGenotype) -> str:
+    """64 hexadecimal digits, equal for genotypes that build the same module."""
+    return canonical.digest([genotype.width, graph_hash(genotype.graph)])
+
+
+def _neighbours(graph: ModuleGraph) -> dict[str, list[tuple[str, str]]]:
+    """Node -> its neighbours, each with what it is to it: read at a place, or reader at a place."""
+    found: dict[str, list[tuple[str, str]]] = {name: [] for name in (INPUT, OUTPUT, *(n.id for n in graph.nodes))}
+    places = {node.id: 0 for node in graph.nodes if isinstance(node, ConcatNode)}
+    for begin, end in graph.edges:
+        place = places.get(end, 0)
+        if end in places:
+            places[end] += 1
+        found[end].append((f"reads {place}", begin))
+        found[begin].append((f"is read {place}", end))
+    return found
+
+
+def _refined(colours: dict[str, str], neighbours: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, str]:
+    """The colours, refined until their number stays."""
+    while True:
+        finer = {
+            name: canonical.digest([colour, sorted([role, colours[other]] for role, other in neighbours[name])])
+            for name, colour in colours.items()
+        }
+        if len(set(finer.values())) == len(set(colours.values())):
+            return finer
+        colours = finer
+
+
+def _alike(colours: Mapping[str, str]) -> list[str]:
+    values: list[Any] = list(colours.values())
+    return [name for name, colour in colours.items() if values.count(colour) > 1]

@@ -1,0 +1,107 @@
+"""The modules of a zoo, run on the samples that want them, and nobody else (C5).
+
+Legend: B samples, L positions, d width, N modules that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.module_zoo.modules.build import build_module
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.networks.routing.pools import masked_mean, softmax_mean
+from evodevo.operators.base import Operator
+from evodevo.randomness import integer_seed
+
+
+class ModulePool(nn.Module):
+    """Modules by id.
+
+    Args:
+        modules: in the order in which they were born.
+        width: d.
+        pool: from the output of a module (L, d) to u (d): the mean over real positions, or with a learned query.
+
+    Attributes:
+        calls: id -> calls since ``reset``.
+        rows: id -> samples that it was run on.
+
+    Raises:
+        UsageError: an id that PyTorch keeps for itself.
+    """
+
+    def __init__(self, modules: Sequence[ZooModule], width: int, pool: Literal["mean", "attention"]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleDict()
+        # One draw for all: equal modules of two networks differ as their seeds do, in whatever order they stand.
+        start = int(torch.randint(1 << 62, ()))
+        for module in modules:
+            self._build(module, integer_seed(start, module.id, module.seed))
+        self.query = nn.Parameter(torch.zeros(width)) if pool == "attention" else None
+        self.calls: Counter[str] = Counter()
+        self.rows: Counter[str] = Counter()
+
+    def insert(self, module: ZooModule) -> None:
+        """Build a newborn from its genotype and its own seed, and nothing else (C28)."""
+        self._build(module, module.seed)
+
+    def _build(self, module: ZooModule, seed: int) -> None:
+        try:
+            self.parts[module.id] = build_module(module.genotype, seed=seed)
+        except KeyError:
+            raise UsageError(f"a module cannot have the id {module.id!r}, a word of PyTorch; take another.") from None
+
+    def remove(self, name: str) -> None:
+        """Let a module go."""
+        del self.parts[name]
+        self.calls.pop(name, None)
+        self.rows.pop(name, None)
+
+    def reset(self) -> None:
+        """Count from 0."""
+        self.calls.clear()
+        self.rows.clear()
+
+    def forward(self, ids: Sequence[str], x: Tensor, mask: Tensor | None, chosen: Tensor | None = None) -> Tensor:
+        """What modules make of the samples.
+
+        Args:
+            ids: who is asked.
+            x: (B, L, d).
+            mask: (B, L), true at real positions; None where all are.
+            chosen: (B, N), who is run on whom; None runs everybody on everything.
+
+        Returns:
+            u, (B, N, d); 0 where a module was not run.
+        """
+        if chosen is None:
+            return torch.stack([self._run(one, x, mask) for one in ids], 1)
+        wanted = chosen.sum(0).tolist()  # the one wait for the device
+        outputs = []
+        for number, (one, count) in enumerate(zip(ids, wanted, strict=True)):
+            if count == x.shape[0]:
+                outputs.append(self._run(one, x, mask))
+                continue
+            u = x.new_zeros(x.shape[0], x.shape[-1])
+            if count:
+                places = chosen[:, number].nonzero().squeeze(1)
+                part = self._run(one, x[places], None if mask is None else mask[places])
+                u = u.to(part.dtype).index_put((places,), part)
+            outputs.append(u)
+        return torch.stack(outputs, 1)
+
+    def _run(self, name: str, x: Tensor, mask: Tensor | None) -> Tensor:
+        module = self.parts[name]
+        assert isinstance(module, Operator)
+        self.calls[name] += 1
+        self.rows[name] += x.shape[0]
+        y: Tensor = module(x, mask=mask).y
+        if self.query is None:
+            return masked_mean(y, mask)
+        return softmax_mean(y, (y @ self.query) * y.shape[-1] ** -0.5, mask)

@@ -1,0 +1,182 @@
+"""From any graph to one that is a module: what makes no sense goes, and projections come where channels differ."""
+
+from __future__ import annotations
+
+from evodevo.errors import GenomeError
+from evodevo.module_zoo.modules.graph import (
+    MAX_CHANNELS,
+    check_graph,
+    check_layer,
+    hears_many,
+    node_width,
+    order,
+    reaching,
+    sources,
+)
+from evodevo.module_zoo.modules.spec import (
+    INPUT,
+    MAX_NODES,
+    OUTPUT,
+    AttentionNode,
+    ConcatNode,
+    LayerNode,
+    ModuleGraph,
+    Node,
+    ProjectionNode,
+    SumNode,
+)
+
+MAX_EDGES = 4 * MAX_NODES
+Edge = tuple[str, str]
+
+
+def repair_graph(graph: ModuleGraph, width: int) -> ModuleGraph:
+    """The graph itself if it is valid, else a valid one near it.
+
+    Of two nodes with one id the first stays, of several edges to what reads one the first, and no edge that closes a
+    cycle. Nodes that hear nothing or reach nothing go. Where ``out`` hears nothing, it hears the last node. Heads
+    become the largest number below that divides the channels; a layer that cannot be at its channels goes; projections
+    bring what is added to the width of the first, and what the module answers to d.
+
+    Raises:
+        NotFoundError, DataError: files of a pretrained layer are not there or not readable.
+    """
+    try:
+        check_graph(graph, width)
+    except GenomeError:
+        return _fitted(_connected(graph), width)
+    return graph
+
+
+def _connected(graph: ModuleGraph) -> ModuleGraph:
+    """Edges that make sense, and the nodes from and to which a way leads."""
+    nodes: dict[str, Node] = {}
+    for node in graph.nodes[: MAX_NODES - 1]:  # room for one projection
+        if node.id not in (INPUT, OUTPUT):
+            nodes.setdefault(node.id, node)
+    kept = _restricted(nodes, _sensible(graph.edges, nodes))
+    if not sources(kept)[OUTPUT]:
+        walked = order(kept)
+        last = walked[-1].id if walked else INPUT
+        kept = ModuleGraph(nodes=kept.nodes, edges=(*kept.edges, (last, OUTPUT)))
+    heard = reaching(sources(kept), OUTPUT)
+    return ModuleGraph(
+        nodes=tuple(node for node in kept.nodes if node.id in heard),
+        edges=tuple(edge for edge in kept.edges if edge[1] in heard),
+    )
+
+
+def _sensible(edges: tuple[Edge, ...], nodes: dict[str, Node]) -> dict[str, list[str]]:
+    """Reader -> who it reads: edges between nodes that are there, as many as it reads, and without cycles."""
+    inputs: dict[str, list[str]] = {name: [] for name in (*nodes, OUTPUT)}
+    for begin, end in edges[: MAX_EDGES - 2]:  # room for a projection before ``out``
+        known = (begin == INPUT or begin in nodes) and end in inputs
+        if not known or begin in inputs[end] or (inputs[end] and (end == OUTPUT or not hears_many(nodes[end]))):
+            continue
+        if end not in reaching(inputs, begin):
+            inputs[end].append(begin)
+    return inputs
+
+
+def _restricted(nodes: dict[str, Node], inputs: dict[str, list[str]]) -> ModuleGraph:
+    """Those to which a way leads from ``in``."""
+    readers: dict[str, list[str]] = {}
+    for end, begins in inputs.items():
+        for begin in begins:
+            readers.setdefault(begin, []).append(end)
+    told = reaching(readers, INPUT)
+    return ModuleGraph(
+        nodes=tuple(node for node in nodes.values() if node.id in told),
+        edges=tuple((begin, end) for end, begins in inputs.items() for begin in begins if {begin, end} <= told),
+    )
+
+
+class _Fitting:
+    """A graph that grows node by node, each at channels where it can be."""
+
+    def __init__(self, graph: ModuleGraph, width: int) -> None:
+        self.nodes: list[Node] = []
+        self.edges: list[Edge] = []
+        self.channels = {INPUT: width}
+        self.stands_for = {INPUT: INPUT}  # what went is stood for by what it read
+        self.taken = {node.id for node in graph.nodes}
+        self.spare_nodes = MAX_NODES - 1 - len(graph.nodes)
+        self.spare_edges = MAX_EDGES - 1 - len(graph.edges)
+
+    def add(self, node: Node, begins: list[str]) -> None:
+        """A node that reads what stands for these."""
+        given = list(dict.fromkeys(self.stands_for[begin] for begin in begins))
+        if isinstance(node, SumNode):
+            given = self._of_one_width(given)
+        elif isinstance(node, ConcatNode):
+            given = self._side_by_side(given)
+        fitting = self._at(node, self.channels[given[0]])
+        if fitting is None:
+            self.stands_for[node.id] = given[0]
+            return
+        self._put(fitting, given)
+
+    def _put(self, node: Node, given: list[str]) -> None:
+        self.nodes.append(node)
+        self.edges += [(begin, node.id) for begin in given]
+        self.channels[node.id] = node_width(node, [self.channels[begin] for begin in given])
+        self.stands_for[node.id] = node.id
+
+    def project(self, begin: str, width: int) -> str:
+        """The id of a new projection of a value."""
+        number = 1
+        while f"fit-{number}" in self.taken:
+            number += 1
+        node = ProjectionNode(id=f"fit-{number}", width=width)
+        self.taken.add(node.id)
+        self._put(node, [begin])
+        return node.id
+
+    def _of_one_width(self, given: list[str]) -> list[str]:
+        wanted = self.channels[given[0]]
+        found = []
+        for begin in given:
+            if self.channels[begin] == wanted:
+                found.append(begin)
+            elif self.spare_nodes > 0 and self.spare_edges > 0:
+                self.spare_nodes -= 1
+                self.spare_edges -= 1
+                found.append(self.project(begin, wanted))
+        return found
+
+    def _side_by_side(self, given: list[str]) -> list[str]:
+        found, total = [], 0
+        for begin in given:
+            if total + self.channels[begin] <= MAX_CHANNELS:
+                found.append(begin)
+                total += self.channels[begin]
+        return found
+
+    @staticmethod
+    def _at(node: Node, width: int) -> Node | None:
+        """The node at these channels, or None where it cannot be there."""
+        if isinstance(node, AttentionNode) and width % node.heads:
+            heads = next(heads for heads in range(min(node.heads, width), 0, -1) if width % heads == 0)
+            return node.model_copy(update={"heads": heads})
+        if isinstance(node, LayerNode):
+            try:
+                check_layer(node, width)
+            except GenomeError:
+                return None
+        return node
+
+
+def _fitted(graph: ModuleGraph, width: int) -> ModuleGraph:
+    inputs, fitting = sources(graph), _Fitting(graph, width)
+    for node in order(graph):
+        fitting.add(node, inputs[node.id])
+    last = fitting.stands_for[inputs[OUTPUT][0]]
+    if fitting.channels[last] != width:
+        last = fitting.project(last, width)
+    fitting.edges.append((last, OUTPUT))
+    # A value that a sum or concat had no room for may now reach nothing.
+    heard = reaching(sources(ModuleGraph(nodes=tuple(fitting.nodes), edges=tuple(fitting.edges))), OUTPUT)
+    return ModuleGraph(
+        nodes=tuple(node for node in fitting.nodes if node.id in heard),
+        edges=tuple(edge for edge in fitting.edges if edge[1] in heard),
+    )

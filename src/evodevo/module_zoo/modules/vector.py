@@ -1,0 +1,139 @@
+"""A module's architecture as numbers: what routers and strategists read, and how far apart two modules are.
+
+The vector is made from the graph, never from the name of a family, so that hybrids and families that did not exist
+when a network was trained have one too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import get_args
+
+from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work, node_parameters
+from evodevo.module_zoo.modules.families import ARCHETYPES
+from evodevo.module_zoo.modules.graph import order, sources, widths
+from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, Activation, ModuleGenotype, Node
+
+TYPES = (
+    "attention",
+    "feed_forward",
+    "convolution",
+    "lstm",
+    "squeeze_excite",
+    "norm",
+    "projection",
+    "gate",
+    "layer",
+    "sum",
+    "concat",
+)
+ACTIVATIONS: tuple[str, ...] = get_args(Activation)
+LAYERS = ("transformer", "mlp", "convolution", "lstm", "liv", "pretrained", "span", "h_model")
+LENGTH = 64
+"""Positions at which the work of a module stands in its vector."""
+
+# (of which attribute, its least and most, whether its logarithm counts)
+_NUMBERS: tuple[tuple[str, float, float, bool], ...] = (
+    ("heads", 1, 64, True),
+    ("kernel", 1, 9, False),
+    ("reduction", 2, 16, True),
+    ("layers", 1, 8, False),
+    ("both_ways", 0, 1, False),
+    ("dropout", 0, 0.5, False),
+    ("start", 0, 1, False),
+)
+VECTOR_SIZE = 2 * len(TYPES) + len(ACTIVATIONS) + len(LAYERS) + 2 * len(_NUMBERS) + 9
+
+
+def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
+    """``VECTOR_SIZE`` numbers in [0, 1].
+
+    How many nodes there are of each type, and their share of the parameters; which activations and layers; the mean of
+    each attribute over nodes, and whether any node has it; hidden units as a factor of the width; the depth, a way past
+    everything, an outer sigmoid; parameters and work.
+
+    Raises:
+        GenomeError: the graph cannot be built.
+    """
+    nodes, width = genotype.graph.nodes, genotype.width
+    vector = [_log(sum(node.type == one for node in nodes), MAX_NODES) for one in TYPES]
+    vector += _shares_of_parameters(genotype)
+    vector += [_share(nodes, "activation", one) for one in ACTIVATIONS]
+    kinds: list[str] = [node.layer.kind for node in nodes if node.type == "layer"]
+    vector += [kinds.count(one) / max(len(kinds), 1) for one in LAYERS]
+    for name, low, high, logarithmic in _NUMBERS:
+        found = [float(getattr(node, name)) for node in nodes if hasattr(node, name)]
+        scaled = [_scaled(value, low, high, logarithmic) for value in found]
+        vector += [float(bool(found)), sum(scaled) / max(len(scaled), 1)]
+    hidden = [getattr(node, "hidden", getattr(node, "width", 0)) / width for node in nodes]
+    sizes = [math.log2(one) for one in hidden if one > 0]
+    vector += [float(bool(sizes)), _scaled(sum(sizes) / len(sizes), -4, 4, False) if sizes else 0.0]
+    deepest, shortest = _depths(genotype)
+    vector += [_log(deepest, MAX_NODES), float(shortest == 0), _share(nodes, "outer", "sigmoid")]
+    flops = genotype_work(genotype, LENGTH).total / LENGTH
+    vector += [_log(genotype_parameters(genotype) / width, 1 << 20), _log(flops / width, 1 << 20)]
+    vector += [_log(genotype_parameters(genotype), 1 << 36), _log(len(nodes), MAX_NODES)]
+    return tuple(vector)
+
+
+def _shares_of_parameters(genotype: ModuleGenotype) -> list[float]:
+    found = {INPUT: genotype.width, **widths(genotype.graph, genotype.width)}
+    inputs = sources(genotype.graph)
+    each = [(node.type, node_parameters(node, found[inputs[node.id][0]])) for node in genotype.graph.nodes]
+    total = max(sum(count for _, count in each), 1)
+    return [sum(count for name, count in each if name == one) / total for one in TYPES]
+
+
+def _depths(genotype: ModuleGenotype) -> tuple[int, int]:
+    """Nodes with parameters on the longest and on the shortest way from ``in`` to ``out``."""
+    inputs = sources(genotype.graph)
+    longest, shortest = {INPUT: 0}, {INPUT: 0}
+    for node in order(genotype.graph):
+        own = node.type not in ("sum", "concat")
+        longest[node.id] = own + max(longest[one] for one in inputs[node.id])
+        shortest[node.id] = own + min(shortest[one] for one in inputs[node.id])
+    (last,) = inputs[OUTPUT]
+    return longest[last], shortest[last]
+
+
+def _share(nodes: Sequence[Node], name: str, value: str) -> float:
+    """How many of the nodes that have an attribute have this value of it."""
+    found = [getattr(node, name) for node in nodes if hasattr(node, name)]
+    return found.count(value) / max(len(found), 1)
+
+
+def _log(number: float, most: float) -> float:
+    return min(math.log1p(number) / math.log1p(most), 1.0)
+
+
+def _scaled(value: float, low: float, high: float, logarithmic: bool) -> float:
+    value = min(max(value, low), high)
+    if logarithmic:
+        return math.log(value / low) / math.log(high / low)
+    return (value - low) / (high - low)
+
+
+def genotype_distance(a: ModuleGenotype, b: ModuleGenotype) -> float:
+    """Gower's distance (eqs. 19 and 70): the mean over attributes, in [0, 1], and 1 more where the families differ.
+
+    An attribute differs by a share of its range, a category by 0 or 1, and by 1 where only one of them has it. Of
+    hybrids, and of whatever else is of no family, the vectors are compared.
+
+    Raises:
+        GenomeError: the graph of a hybrid cannot be built.
+    """
+    apart = float(a.archetype != b.archetype)
+    if a.archetype not in ARCHETYPES or b.archetype not in ARCHETYPES:
+        pairs = zip(genotype_vector(a), genotype_vector(b), strict=True)
+        return apart + math.fsum(abs(x - y) for x, y in pairs) / VECTOR_SIZE
+    left, right = (ARCHETYPES.get(one.archetype).attributes for one in (a, b))
+    parts = []
+    for name in left.keys() | right.keys():
+        if name not in left or name not in right or type(left[name]) is not type(right[name]):
+            parts.append(1.0)
+            continue
+        # Two families may give one attribute two ranges.
+        parts.extend(kind[name].difference(a.attributes[name], b.attributes[name]) / 2 for kind in (left, right))
+    # Exact, since sets of names have another order in each process.
+    return apart + math.fsum(parts) / max(len(left.keys() | right.keys()), 1)

@@ -1,0 +1,26 @@
+"""The procedure ``best_single``: which module of a zoo is best when it stands alone (specification 2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trainer import Bench
+from evodevo.module_zoo.procedures.search_settings import BestSingleOptions, candidates_of, zoo_of
+from evodevo.module_zoo.procedures.searching import Search
+from evodevo.settings import validate
+
+
+def train_best_single(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """Each module alone for a small share of the budget; the best one with the rest.
+
+    Facts, under ``search``: ``tried``; ``values`` on the architecture split; ``best``; ``steps`` of the search.
+
+    Raises:
+        UsageError: wrong options, no zoo, or too small a budget.
+    """
+    settings = validate(BestSingleOptions, dict(options), what="options of best_single")
+    ids = candidates_of(zoo_of(bench.arm), settings.each)
+    search = Search(bench, settings.share, settings.samples, trainings=len(ids))
+    return search.try_each({one: search.only(one) for one in ids}, {})

@@ -1,0 +1,137 @@
+"""The procedure ``darts``: a zoo whose mixture is learned, then cut down to its heaviest modules and trained anew.
+
+Liu, Simonyan and Yang 2019, first order: steps on the weights with training samples and steps on the architecture with
+samples of the architecture split take turns. Here the choice is between whole modules; no input changes it. Such
+searches like to end with nothing but skip connections or one kind of operation, so what it came to is reported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from evodevo.experiments.measure import places
+from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trainer import Bench
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.procedures.search_settings import DartsOptions
+from evodevo.module_zoo.procedures.searching import Search
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.settings import validate
+from evodevo.tasks.base import Batch
+
+ARCHITECTURE = "router.rows"
+"""Where the architecture's weights stand among the parameters of a zoo whose router is of that kind."""
+_TURN = "search/architecture"
+"""Stands in a batch on which the architecture learns."""
+SKIPPED = 0.05
+"""The modules have collapsed to a skip where they move f by less than this share of its length."""
+HEAVY = 0.9
+"""The mixture has collapsed to one module where that has more than this weight."""
+
+
+def train_darts(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """Search with the given share of the budget, keep the ``top_k`` heaviest modules, train them with the rest.
+
+    Facts, under ``search``: ``tried`` (1 network that holds all), ``logits`` and ``weights`` of all modules in the end,
+    ``chosen``, ``kinds`` that were chosen, ``moved`` (how far the modules move f, as a share of its length),
+    ``collapsed``: in words, empty where it is not; ``steps`` of the search.
+
+    Raises:
+        UsageError: wrong options, no zoo, or too small a budget.
+    """
+    settings = validate(DartsOptions, dict(options), what="options of darts")
+    search = Search(bench, settings.share, settings.samples, trainings=1)
+    network = search.build(continuous(search.structure))
+    weights, architecture = _parts(network)
+    size = bench.training.batch_size
+
+    def batch_at(step: int) -> Batch:
+        if step % 2 == 0:
+            return search.task.batch("train", bench.seed, step, size)
+        batch = dict(search.task.batch("architecture", bench.seed, step, size))
+        return {**batch, _TURN: np.ones(1, dtype=bool)}
+
+    def loss(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+        assert isinstance(model, ModuleZoo), "built above"
+        turn = _TURN in batch
+        # A parameter without a gradient is left alone by the optimiser, its moments and its decay included.
+        for parameter in weights:
+            parameter.requires_grad_(not turn)
+        for parameter in architecture:
+            parameter.requires_grad_(turn)
+        return model.answers_loss(model(batch), batch) if turn else model.loss(batch)
+
+    result = bench.train(
+        network,
+        training=search.settings(),
+        task=search.task,
+        batch_at=batch_at,
+        loss_function=loss,
+        factors={ARCHITECTURE: settings.factor},
+        watched=False,
+    )
+    for parameter in (*weights, *architecture):
+        parameter.requires_grad_(True)
+    if result.state != "finished":
+        return search.answer(network, result, {"tried": 1})
+    facts = bench.once("architecture", lambda: _found(search, network, settings.top_k))
+    return search.finish(search.only(*facts["chosen"]), {"tried": 1, **facts})
+
+
+def continuous(structure: ZooStructure) -> ZooStructure:
+    """The zoo in which all modules count, by softmax weights that no input changes."""
+    changes = {"kind": "architecture", "gate": "softmax", "top_k": None, "train_top_k": "off", "keys": "output"}
+    return structure.model_copy(update={"router": structure.router.model_copy(update=changes)})
+
+
+def collapse(kinds: Mapping[str, int], weights: Mapping[str, float], moved: float) -> str:
+    """In which of the known ways a search has come to nothing, in words; empty where in none."""
+    found = []
+    if moved < SKIPPED:
+        found.append("skip: the modules hardly change what they read")
+    if sum(kinds.values()) > 1 and len(kinds) == 1:
+        found.append(f"one kind: {next(iter(kinds))}")
+    heaviest = max(weights, key=lambda name: weights[name])
+    if len(weights) > 1 and weights[heaviest] > HEAVY:
+        found.append(f"one module: {heaviest}")
+    return "; ".join(found)
+
+
+def _parts(network: ModuleZoo) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """What learns of the weights, and of the architecture."""
+    named = [(name, one) for name, one in network.named_parameters() if one.requires_grad]
+    architecture = [one for name, one in named if name.startswith(ARCHITECTURE)]
+    return [one for name, one in named if not name.startswith(ARCHITECTURE)], architecture
+
+
+@torch.no_grad()
+def _found(search: Search, network: ModuleZoo, top_k: int) -> dict[str, Any]:
+    """What the search came to. Of equal weights the first modules are kept."""
+    bench, task = search.bench, search.task
+    chosen = places(task, "architecture", bench.training.batch_size)
+    batch = bench.precision.place(task.fetch("architecture", chosen))
+    assert isinstance(batch, dict), "the batch is a mapping"
+    network.eval()
+    passage = network.passage(batch)
+    f = passage.heard.fused.vector
+    residual = network.structure.router.residual
+    moved = ((passage.mixed - f if residual else passage.mixed).norm(dim=-1) / f.norm(dim=-1).clamp(min=1e-6)).mean()
+    logits = {one: float(value) for one, value in zip(passage.ids, passage.decision.logits[0, 0], strict=True)}
+    weights = {one: float(value) for one, value in zip(passage.ids, passage.decision.weights[0], strict=True)}
+    kept = sorted(logits, key=lambda name: -logits[name])[:top_k]
+    kind_of = {module.id: module.genotype.archetype for module in search.structure.modules}
+    kinds = dict(Counter(kind_of[one] for one in kept))
+    return {
+        "logits": logits,
+        "weights": weights,
+        "chosen": kept,
+        "kinds": kinds,
+        "moved": float(moved),
+        "collapsed": collapse(kinds, weights, float(moved)),
+    }

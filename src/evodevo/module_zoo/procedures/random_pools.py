@@ -1,0 +1,41 @@
+"""The procedure ``random_pools``: random search over pools of modules (specification 2.8).
+
+What every cleverer search has to beat (Li & Talwalkar 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trainer import Bench
+from evodevo.module_zoo.modules.zoo import random_zoo
+from evodevo.module_zoo.procedures.search_settings import RandomPoolsOptions
+from evodevo.module_zoo.procedures.searching import Search
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.randomness import generator
+from evodevo.settings import validate
+
+
+def train_random_pools(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    """Pools of random families with random attributes, each for an equal part of the search; the best with the rest.
+
+    Facts, under ``search``: ``tried``; ``values`` on the architecture split; ``best``; ``chosen``, the module ids of
+    the pool; ``steps`` of the search.
+
+    Raises:
+        UsageError: wrong options, no zoo, or too small a budget.
+    """
+    settings = validate(RandomPoolsOptions, dict(options), what="options of random_pools")
+    search = Search(bench, settings.share, settings.samples, trainings=settings.candidates)
+    count = settings.modules or len(search.structure.live)
+    pools = {
+        f"pool {number}": _pool(search.structure, count, bench.seed, number) for number in range(settings.candidates)
+    }
+    return search.try_each(pools, {})
+
+
+def _pool(structure: ZooStructure, count: int, seed: int, number: int) -> ZooStructure:
+    modules = random_zoo(structure.width, count, generator(seed, number, "random pool"))
+    return structure.model_copy(update={"modules": modules, "disabled": ()})

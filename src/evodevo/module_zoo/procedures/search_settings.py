@@ -1,0 +1,156 @@
+"""Options of the procedures that search a zoo and then train what they found, and their checks; no torch here."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeVar
+
+from pydantic import Field
+
+from evodevo.errors import UsageError
+from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
+from evodevo.experiments.trials import Arm
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.settings import Settings, validate
+from evodevo.training.settings import TrainingSettings
+
+
+class SearchOptions(Settings):
+    """What all searches have.
+
+    Attributes:
+        share: of the budget that the search uses up; what it found is trained from scratch with the rest.
+        samples: of the architecture split, by which a candidate is judged.
+    """
+
+    share: float = Field(default=0.5, gt=0, lt=1)
+    samples: int = Field(default=512, ge=1)
+
+
+class BestSingleOptions(SearchOptions):
+    """Of ``best_single``.
+
+    Attributes:
+        each: who is tried alone: the first module of each ``archetype``, or every ``module``.
+    """
+
+    share: float = Field(default=0.3, gt=0, lt=1)
+    each: Literal["archetype", "module"] = "archetype"
+
+
+class RandomPoolsOptions(SearchOptions):
+    """Of ``random_pools``.
+
+    Attributes:
+        candidates: pools that are drawn.
+        modules: in each; as many as the arm's zoo has if left out.
+    """
+
+    candidates: int = Field(default=8, ge=2, le=1024)
+    modules: int | None = Field(default=None, ge=1, le=256)
+
+
+class DartsOptions(SearchOptions):
+    """Of ``darts``.
+
+    Attributes:
+        top_k: modules that are left.
+        factor: of the learning rate of the architecture's weights: they have fewer steps to make up their mind in.
+    """
+
+    top_k: int = Field(default=3, ge=1, le=255)
+    factor: float = Field(default=10.0, gt=0, le=1000)
+
+
+class EnasOptions(SearchOptions):
+    """Of ``enas``.
+
+    Attributes:
+        size: modules of a sub-pool.
+        finalists: sub-pools that are drawn in the end and judged with the shared weights.
+        rate: how far the policy goes along an advantage of one standard deviation.
+        memory: of the moving averages of rewards and of their squares.
+    """
+
+    size: int = Field(default=3, ge=1, le=255)
+    finalists: int = Field(default=10, ge=1, le=1024)
+    rate: float = Field(default=0.1, gt=0, le=10)
+    memory: float = Field(default=0.9, ge=0, lt=1)
+
+
+O = TypeVar("O", bound=SearchOptions)  # noqa: E741
+
+
+def zoo_of(arm: Arm) -> ZooStructure:
+    """The structure that is searched.
+
+    Raises:
+        UsageError: the arm's network is no zoo, or has no module.
+    """
+    if not isinstance(arm.network, ModuleZooNetwork):
+        raise UsageError(f"the procedure {arm.procedure!r} searches a zoo; {arm.name} is a {arm.network.kind}.")
+    if not arm.network.structure.live:
+        raise UsageError(f"the procedure {arm.procedure!r} has nothing to search: {arm.name} has no live module.")
+    return arm.network.structure
+
+
+def candidates_of(structure: ZooStructure, each: Literal["archetype", "module"]) -> list[str]:
+    """Ids of the modules that ``best_single`` tries."""
+    found: dict[str, str] = {}
+    for module in structure.live:
+        found.setdefault(module.genotype.archetype if each == "archetype" else module.id, module.id)
+    return list(found.values())
+
+
+def check_best_single(settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    """See ``procedures.CHECKS``."""
+    options = _options(BestSingleOptions, settings, arm)
+    check_budget(training_settings(settings, arm), options.share, len(candidates_of(zoo_of(arm), options.each)))
+
+
+def check_random_pools(settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    """See ``procedures.CHECKS``."""
+    options = _options(RandomPoolsOptions, settings, arm)
+    zoo_of(arm)
+    check_budget(training_settings(settings, arm), options.share, options.candidates)
+
+
+def check_darts(settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    """See ``procedures.CHECKS``."""
+    options = _options(DartsOptions, settings, arm)
+    _check_choice("top_k", options.top_k, zoo_of(arm))
+    check_budget(training_settings(settings, arm), options.share, 1)
+
+
+def check_enas(settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    """See ``procedures.CHECKS``."""
+    options = _options(EnasOptions, settings, arm)
+    _check_choice("size", options.size, zoo_of(arm))
+    check_budget(training_settings(settings, arm), options.share, 1)
+
+
+def check_budget(training: TrainingSettings, share: float, trainings: int) -> None:
+    """Refuse a budget of which not even one step is left for each training of a search, and one for what it finds.
+
+    Raises:
+        UsageError: with the least budget that does.
+    """
+    steps, tokens = training.budget.steps, training.budget.tokens
+    amounts = [amount for amount in (steps, None if tokens is None else tokens // training.batch_size) if amount]
+    least = max(-(-trainings // share), 1 / (1 - share))
+    if amounts and min(amounts) < least:
+        raise UsageError(
+            f"{min(amounts)} steps are too few to try {trainings} networks with {share:g} of them and to train the "
+            f"best one with the rest; give at least {least:.0f}."
+        )
+
+
+def _options(kind: type[O], settings: NetworkEvaluationSettings, arm: Arm) -> O:
+    return validate(kind, procedure_options(settings, arm), what=f"options of {arm.procedure}")
+
+
+def _check_choice(name: str, value: int, structure: ZooStructure) -> None:
+    if value >= len(structure.live):
+        raise UsageError(
+            f"{name} is {value}, and the zoo has {len(structure.live)} live modules: nothing is left to choose."
+        )

@@ -1,0 +1,155 @@
+"""What every search over zoos shares: one budget for search and training, and a judge that sees neither validation
+nor test samples (specification 2.8, C22).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.experiments.checkpoint_selection import LOWER_IS_BETTER, settle, value_of
+from evodevo.experiments.measure import Measured
+from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trainer import Bench
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.procedures.search_settings import check_budget, zoo_of
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.build import build_network
+from evodevo.tasks.held_back import with_architecture_split
+from evodevo.training.loop import TrainingResult
+from evodevo.training.settings import Budget, TrainingSettings
+
+DEFAULT_METRIC = "auc"
+_LEAST_SHARE = 0.1
+"""Of a budget in seconds: what is left for the final training, however long judging took."""
+
+
+class Search:
+    """A search, and the training of what it finds, within the budget of the bench.
+
+    Args:
+        bench: of the procedure.
+        share: of the budget that the search may use.
+        samples: of the architecture split by which a network is judged.
+        trainings: stages of training before the last one.
+
+    Attributes:
+        task: with an architecture split; the search trains on its training samples.
+        structure: of the arm.
+
+    Raises:
+        UsageError: the arm is no zoo, or its budget is too small.
+    """
+
+    def __init__(self, bench: Bench, share: float, samples: int, trainings: int) -> None:
+        self.bench = bench
+        self.share = share
+        self.samples = samples
+        self.trainings = trainings
+        self.structure = zoo_of(bench.arm)
+        self.task = with_architecture_split(bench.task)
+        check_budget(bench.training, share, trainings)
+
+    def build(self, structure: ZooStructure, seed: int | None = None) -> ModuleZoo:
+        """A network over the task, initialised by the bench's seed if none is given."""
+        spec = self.bench.arm.network.model_copy(update={"structure": structure})
+        task = self.bench.task
+        network = build_network(spec, task.inputs, task.outputs, self.bench.seed if seed is None else seed)
+        assert isinstance(network, ModuleZoo), "checked by zoo_of"
+        return network.to(self.bench.precision.device)
+
+    def only(self, *ids: str) -> ZooStructure:
+        """The arm's zoo with these modules alone."""
+        kept = tuple(module for module in self.structure.modules if module.id in ids)
+        return self.structure.model_copy(update={"modules": kept, "disabled": ()})
+
+    def settings(self) -> TrainingSettings:
+        """Of one training of the search: its part of the search's share."""
+        budget, part = self.bench.training.budget, self.share / self.trainings
+        return self._with(
+            steps=None if budget.steps is None else max(1, int(budget.steps * part)),
+            tokens=None if budget.tokens is None else max(self.bench.training.batch_size, int(budget.tokens * part)),
+            seconds=None if budget.seconds is None else budget.seconds * part,
+            flops=None if budget.flops is None else budget.flops * part,
+        )
+
+    def judge(self, name: str, network: ModuleZoo) -> float | None:
+        """How good a network is on the architecture split, higher is better; None where that is no number.
+
+        Computed once, also over interruptions; the seconds that it took count against the budget.
+        """
+        answer = self.bench.once(name, lambda: self._judged(network))
+        value = answer["value"]
+        return None if value is None else float(value)
+
+    def finish(self, structure: ZooStructure, facts: Mapping[str, Any]) -> Trained:
+        """Train what was found from scratch with what is left of the budget."""
+        network = self.build(structure)
+        searched = self.bench.steps
+        result = self.bench.train(network, training=self._rest())
+        return self.answer(
+            network, result, {"chosen": [one.id for one in structure.modules], "steps": searched, **facts}
+        )
+
+    def answer(self, network: ModuleZoo, result: TrainingResult, facts: Mapping[str, Any]) -> Trained:
+        """What the procedure gives back; ``search`` in the facts of the evaluation."""
+        return Trained(network, result, extra={"search": dict(facts)})
+
+    def try_each(self, structures: Mapping[str, ZooStructure], options: Mapping[str, Any]) -> Trained:
+        """Train each for its part of the search, judge it, and train the best one with the rest; ties go to the first.
+
+        Args:
+            structures: name -> candidate.
+            options: facts beside those of the search.
+        """
+        values: dict[str, float | None] = {}
+        result: TrainingResult | None = None
+        network = self.build(next(iter(structures.values())))
+        for name, structure in structures.items():
+            network = self.build(structure)
+            result = self.bench.train(network, training=self.settings(), task=self.task, watched=False)
+            values[name] = self.judge(f"judged: {name}", network) if result.state == "finished" else None
+        known = {name: value for name, value in values.items() if value is not None}
+        facts = {"tried": len(structures), "values": values, **options}
+        if not known:
+            assert result is not None, "there is a candidate"
+            return self.answer(network, result, facts)
+        best = max(known, key=lambda name: known[name])
+        return self.finish(structures[best], {**facts, "best": best})
+
+    def _judged(self, network: ModuleZoo) -> dict[str, Any]:
+        begin = time.monotonic()
+        measured = self.bench.measure(network, "architecture", samples=self.samples, task=self.task)
+        value = fitness(measured, self._metric())
+        return {"value": value if math.isfinite(value) else None, "seconds": time.monotonic() - begin}
+
+    def _metric(self) -> str:
+        selection = self.bench.settings.select
+        return DEFAULT_METRIC if selection is None else selection.metric
+
+    def _rest(self) -> TrainingSettings:
+        budget, bench = self.bench.training.budget, self.bench
+        judging = math.fsum(
+            one["seconds"] for one in bench.facts.values() if isinstance(one, dict) and set(one) == {"value", "seconds"}
+        )
+        seconds = budget.seconds
+        if seconds is not None:
+            seconds = max(seconds - bench.used_seconds - judging, _LEAST_SHARE * seconds * (1 - self.share))
+        return self._with(
+            steps=None if budget.steps is None else budget.steps - bench.steps,
+            tokens=None if budget.tokens is None else budget.tokens - bench.samples,
+            seconds=seconds,
+            flops=None if budget.flops is None else budget.flops - bench.flops,
+        )
+
+    def _with(self, **limits: Any) -> TrainingSettings:
+        return self.bench.training.model_copy(update={"budget": Budget(**limits)})
+
+
+def fitness(measured: Measured, metric: str) -> float:
+    """The metric, or what takes its place where it is not defined; higher is better."""
+    settled, _ = settle(measured, metric)
+    value = value_of(measured, settled)
+    return -value if settled in LOWER_IS_BETTER else value

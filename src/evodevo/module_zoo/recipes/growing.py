@@ -1,0 +1,109 @@
+"""Zoos that grow while they train, and what a learned strategist must be compared with (specification 2.5, 2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import Arm, ArmPlan, Role
+from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.strategists.base import STRATEGISTS
+from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
+from evodevo.settings import merge
+
+GROW = "grow"
+"""The procedure."""
+FIXED = "fixed"
+"""Name of the arm, and of the strategist, that never changes the zoo: the reference of differences."""
+UNLEARNED = ("random", "heuristic")
+"""Who stands beside a learned strategist: without them nobody knows what the learning was good for."""
+NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0}}
+"""Options of the fixed arm: the same data split, no event, no probe."""
+
+
+def growing_arms(network: ModuleZooNetwork | HModelNetwork, strategists: Sequence[str]) -> tuple[ArmPlan, ...]:
+    """The same network under each of these strategists, and fixed.
+
+    Args:
+        network: a zoo or an H-Model, before it grows.
+        strategists: names; where one of them is learned, ``UNLEARNED`` are there, too.
+
+    Raises:
+        UsageError: an unknown strategist, or none.
+    """
+    for one in strategists:
+        if one not in STRATEGISTS:
+            raise unknown_name("strategist", one, STRATEGISTS.names())
+    if not strategists:
+        raise UsageError(f"a zoo that grows wants a strategist: {', '.join(STRATEGISTS.names())}.")
+    beside = UNLEARNED if any(is_learned(one) for one in strategists) else ()
+    wanted = [one for one in dict.fromkeys((*strategists, *beside)) if one != FIXED]
+    role: Role = "zoo" if isinstance(network, ModuleZooNetwork) else "h_model"
+    return (
+        *(
+            ArmPlan(name=arm_name(one), role=role, network=network, procedure=GROW, options={"strategist": one})
+            for one in wanted
+        ),
+        ArmPlan(name=FIXED, role=role, network=network, procedure=GROW, options=dict(NOTHING_HAPPENS)),
+    )
+
+
+def arm_name(strategist: str) -> str:
+    """``grown by ppo``."""
+    return f"grown by {strategist}"
+
+
+def is_learned(strategist: str) -> bool:
+    """Whether a strategist learns from rewards, so that edits of earlier runs are of use to it (C17)."""
+    return strategist not in (FIXED, *UNLEARNED)
+
+
+def strategist_of(evaluation: NetworkEvaluationSettings, arm: Arm | ArmPlan) -> str | None:
+    """Who decides in a training; None where nothing grows."""
+    if arm.procedure != GROW:
+        return None
+    options = merge(evaluation.options.get(GROW, {}), arm.options)
+    return str(options.get("strategist", GrowthSettings.model_fields["strategist"].default))
+
+
+def growing(settings: ExperimentSettings, strategists: Sequence[str]) -> ExperimentSettings:
+    """The experiment whose first arm, a zoo, grows, beside the one that does not; its other arms stay as they are.
+
+    All train to the end of their budget: a training that stops early because it has learned enough would end with fewer
+    events than others.
+    """
+    zoo, *others = settings.experiment.arms
+    assert isinstance(zoo.network, ModuleZooNetwork), "a recipe of zoos"
+    select = settings.evaluation.select
+    experiment = {
+        "title": "a zoo that grows while it trains, beside the one that does not",
+        "arms": (*growing_arms(zoo.network, strategists), *others),
+        "reference": FIXED,
+    }
+    patient = None if select is None else select.model_copy(update={"patience": None})
+    return settings.model_copy(
+        update={
+            "experiment": settings.experiment.model_copy(update=experiment),
+            "evaluation": settings.evaluation.model_copy(update={"select": patient}),
+        }
+    )
+
+
+def with_edit_memory(settings: ExperimentSettings, memories: Mapping[str, str], joined: str) -> ExperimentSettings:
+    """The learned arms begin with what earlier runs have learned.
+
+    Args:
+        settings: of the experiment.
+        memories: strategist -> digest of the edits of its own.
+        joined: digest of all edits, for strategists that have none of their own.
+    """
+    arms = tuple(
+        plan.model_copy(update={"options": {**plan.options, "edit_memory": memories.get(name, joined)}})
+        if (name := strategist_of(settings.evaluation, plan)) is not None and is_learned(name)
+        else plan
+        for plan in settings.experiment.arms
+    )
+    return settings.model_copy(update={"experiment": settings.experiment.model_copy(update={"arms": arms})})

@@ -1,0 +1,124 @@
+"""Whom the router of a zoo listens to: in the mean, by class, and by group of samples.
+
+Legend: B samples, N modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.tasks.base import Batch as Arrays
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.training.precision import Precision
+
+MOST_VALUES = 40
+"""A fact with more values than these is no table."""
+_DIGITS = 6
+_AT_ONCE = 256
+
+
+def zoo_routing(
+    network: ModuleZoo, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
+) -> dict[str, Any]:
+    """What the router did with these samples, as plain data; the network comes back in the mode in which it was.
+
+    Returns:
+        ``inputs`` and ``outputs`` by name; ``ids`` of the modules; per module ``weights`` (mean router weight),
+        ``executed`` (share of samples that it was run on) and ``contribution`` (None where unknown); ``effective``
+        (mean of 1 / sum of squared weights), ``support`` (mean number of modules with a weight), ``run`` (mean number
+        of modules that were run); ``by``: fact -> ``values``, ``counts``, and per module and value ``weights`` and
+        ``executed``, None where no sample has the value. Facts are groups of the task and answers that it wants.
+    """
+    parts = [task.fetch(split, chosen) for chosen in np.array_split(places, -(-len(places) // _AT_ONCE))]
+    was_training = network.training
+    network.eval()
+    routes = []
+    for part in parts:
+        placed = precision.place(part)
+        assert isinstance(placed, dict), "the batch is a mapping"
+        with precision.autocast():
+            routes.append(network.route(placed))
+    network.train(was_training)
+    ids = tuple(routes[0]["ids"])
+    weights = np.concatenate([np.asarray(one["weights"], np.float64) for one in routes])
+    executed = np.concatenate([np.asarray(one["executed"], np.bool_) for one in routes])
+    facts = {name: _one_hot(task.groups(split, places)[name], len(task.group_names[name])) for name in task.group_names}
+    names = {name: tuple(values) for name, values in task.group_names.items()}
+    for spec in task.outputs:
+        if spec.kind != "tokens" and spec.name not in facts:
+            facts[spec.name] = np.concatenate([_members(part, spec.name, spec.kind, spec.size) for part in parts])
+            names[spec.name] = spec.names or tuple(str(number) for number in range(spec.size))
+    contribution = network.statistics.contribution(ids).tolist()
+    return {
+        "inputs": [spec.name for spec in task.inputs],
+        "outputs": [spec.name for spec in task.outputs],
+        "contribution": [None if value != value else round(value, _DIGITS) for value in contribution],
+        **routing_table(ids, weights, executed, facts, names),
+    }
+
+
+def routing_table(
+    ids: Sequence[str],
+    weights: NDArray[np.float64],
+    executed: NDArray[np.bool_],
+    facts: Mapping[str, NDArray[np.bool_]],
+    names: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    """See ``zoo_routing``.
+
+    Args:
+        ids: N.
+        weights, executed: (B, N).
+        facts: name -> (B, values), true where the sample has the value; a sample may have several, or none.
+        names: name -> its values.
+    """
+    squares = np.square(weights).sum(1)
+    heard = squares > 0
+    return {
+        "ids": list(ids),
+        "weights": _rounded(weights.mean(0)),
+        "executed": _rounded(executed.mean(0)),
+        "effective": round(float((1 / squares[heard]).mean()) if heard.any() else 0.0, _DIGITS),
+        "support": round(float((weights > 0).sum(1).mean()), _DIGITS),
+        "run": round(float(executed.sum(1).mean()), _DIGITS),
+        "by": {
+            name: {
+                "values": list(names[name]),
+                "counts": members.sum(0).tolist(),
+                "weights": _means(weights, members),
+                "executed": _means(executed.astype(np.float64), members),
+            }
+            for name, members in facts.items()
+            if members.shape[1] <= MOST_VALUES and members.any(0).sum() > 1
+        },
+    }
+
+
+def _one_hot(values: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
+    """(B, count); no value where the number is below 0."""
+    return np.equal.outer(np.asarray(values), np.arange(count))
+
+
+def _members(batch: Arrays, name: str, kind: str, size: int) -> NDArray[np.bool_]:
+    """(B, size): which class, or which labels, a sample has; none where it has no target."""
+    target = np.asarray(batch[f"{name}/target"])
+    return _one_hot(target, size) if kind == "class" else np.equal(target, 1)
+
+
+def _means(numbers: NDArray[np.float64], members: NDArray[np.bool_]) -> list[list[float | None]]:
+    """Per module and value the mean over the samples that have it."""
+    counts = members.sum(0)
+    sums = numbers.T @ members
+    return [
+        [round(float(one / count), _DIGITS) if count else None for one, count in zip(row, counts, strict=True)]
+        for row in sums
+    ]
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    return [round(float(value), _DIGITS) for value in values]

@@ -1,0 +1,150 @@
+"""Two sides become one sequence F and one vector f (eqs. 39 to 43; decision C6).
+
+As printed, values come from the text alone, and the image only moves weights: with one token of text, F does not depend
+on the image at all, and f only through the number g. So ``asym_residual`` is the default.
+
+Legend: B samples, L positions of one side, S positions of F, d width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.module_zoo.senses.cross_attention import CrossAttention
+from evodevo.module_zoo.senses.model import Sense, side_by_side
+from evodevo.module_zoo.spec import FusionStructure
+from evodevo.networks.routing.pools import masked_mean
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What the modules of a zoo read.
+
+    Attributes:
+        tokens: F, (B, S, d).
+        mask: (B, S), true at real positions; None where all are.
+        vector: f, (B, d).
+    """
+
+    tokens: Tensor
+    mask: Tensor | None
+    vector: Tensor
+
+
+class Gate(nn.Module):
+    """g = sigmoid(w' [x; y]) (eq. 42): a number per sample, one per channel, or one half. Starts at one half."""
+
+    def __init__(self, width: int, kind: Literal["sample", "channel", "half"]) -> None:
+        super().__init__()
+        self.map = None if kind == "half" else nn.Linear(2 * width, 1 if kind == "sample" else width)
+        if self.map is not None:
+            nn.init.zeros_(self.map.weight)
+            nn.init.zeros_(self.map.bias)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Twice (..., d) -> (..., 1 or d)."""
+        if self.map is None:
+            return torch.full_like(x[..., :1], 0.5)
+        g: Tensor = self.map(torch.cat([x, y], -1)).sigmoid()
+        return g
+
+
+class Fusion(nn.Module):
+    """One of the kinds of ``FusionStructure``.
+
+    ``asym_residual``: F = norm(Z + attention(Z, Y)), f = g mean(F) + (1 - g) mean(Y), where Z asks and Y answers.
+    ``paper``: F = attention(Z, Y), f likewise.
+    ``symmetric``: F = both ways side by side, f = g mean(one half) + (1 - g) mean(the other).
+    ``concat``: F = Z and Y side by side, f likewise.
+    ``gmu``: F = g tanh(A Z) + (1 - g) tanh(B mean(Y)) with g at each position, f = mean(F) (Arevalo et al. 2017).
+    ``bilinear``: F = P (tanh(A Z) * tanh(B mean(Y))), low rank (Kim et al. 2017), f as in ``asym_residual``.
+
+    Args:
+        width: d.
+        structure: which kind, and its switches.
+        count: sides; a single one passes as it is, and there are no parameters.
+    """
+
+    def __init__(self, width: int, structure: FusionStructure, count: int = 2) -> None:
+        super().__init__()
+        self.structure = structure
+        self.attentions, self.norms, self.maps = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
+        self.gate: Gate | None = None
+        if count == 1:
+            return
+        kind = structure.kind
+        self.gate = Gate(width, structure.gate)
+        if kind in ("asym_residual", "paper", "symmetric"):
+            self.attentions.extend(CrossAttention(width, structure) for _ in range(1 + (kind == "symmetric")))
+        if kind in ("gmu", "bilinear"):
+            inner = width if kind == "gmu" else structure.rank
+            self.maps.extend(nn.Linear(width, inner) for _ in range(2))
+        if kind == "bilinear":
+            self.maps.append(nn.Linear(structure.rank, width))
+        if structure.norm:
+            self.norms.extend(nn.LayerNorm(width) for _ in range(1 + (kind in ("symmetric", "concat"))))
+
+    def forward(self, first: Sense, second: Sense | None = None) -> Fused:
+        """
+        Args:
+            first: images, which ask unless the structure says otherwise.
+            second: texts; None where there is one side, which passes as it is.
+
+        Raises:
+            ValueError: a second side, and the fusion was made for one.
+        """
+        if second is None:
+            return Fused(first.tokens, first.mask, masked_mean(first.tokens, first.mask))
+        if self.gate is None:
+            raise ValueError("this fusion was made for one side; make it with count=2.")
+        asking, answering = (first, second) if self.structure.query == "image" else (second, first)
+        fused = self._fuse(asking, answering, self.gate)
+        if not self.structure.concat_query:
+            return fused
+        return Fused(*side_by_side((fused.tokens, asking.tokens), (fused.mask, asking.mask)), fused.vector)
+
+    def _fuse(self, asking: Sense, answering: Sense, gate: Gate) -> Fused:
+        kind = self.structure.kind
+        summary = masked_mean(asking.tokens, asking.mask), masked_mean(answering.tokens, answering.mask)
+        if kind == "gmu":
+            tokens = self._normed(self._unit(asking.tokens, summary[1], gate), 0)
+            return Fused(tokens, asking.mask, masked_mean(tokens, asking.mask))
+        g = gate(*summary)
+        if kind in ("symmetric", "concat"):
+            one = self._normed(self._attended(asking, answering, 0), 0)
+            other = self._normed(self._attended(answering, asking, 1), 1)
+            means = masked_mean(one, asking.mask), masked_mean(other, answering.mask)
+            tokens, mask = side_by_side((one, other), (asking.mask, answering.mask))
+            return Fused(tokens, mask, g * means[0] + (1 - g) * means[1])
+        if kind == "bilinear":
+            tokens = self._product(asking.tokens, summary[1])
+        else:
+            tokens = self._attended(asking, answering, 0)
+        tokens = self._normed(tokens, 0)
+        return Fused(tokens, asking.mask, g * masked_mean(tokens, asking.mask) + (1 - g) * summary[1])
+
+    def _attended(self, asking: Sense, answering: Sense, number: int) -> Tensor:
+        """What one side is after it has asked; as it is where there is no attention."""
+        if not self.attentions:
+            return asking.tokens
+        source = answering if self.structure.values == "other" else asking
+        heard: Tensor = self.attentions[number](asking.tokens, source.tokens, source.mask)
+        return heard if self.structure.kind == "paper" else asking.tokens + heard
+
+    def _normed(self, tokens: Tensor, number: int) -> Tensor:
+        normed: Tensor = self.norms[number](tokens) if self.norms else tokens
+        return normed
+
+    def _unit(self, tokens: Tensor, other: Tensor, gate: Gate) -> Tensor:
+        g = gate(tokens, other.unsqueeze(1).expand_as(tokens))
+        x, y = self.maps[0](tokens).tanh(), self.maps[1](other).tanh()
+        mixed: Tensor = g * x + (1 - g) * y.unsqueeze(1)
+        return mixed
+
+    def _product(self, tokens: Tensor, other: Tensor) -> Tensor:
+        product: Tensor = self.maps[2](self.maps[0](tokens).tanh() * self.maps[1](other).tanh().unsqueeze(1))
+        return product

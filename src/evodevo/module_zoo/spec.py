@@ -1,0 +1,272 @@
+"""A multimodal network with a zoo of modules as plain data (Architect Thyself; specification 2.0 to 2.4).
+
+Numbers in brackets are equations of the paper; C1 to C30 are decisions of the specification, which are the defaults.
+The printed forms stay as options, and ``paper`` sets everything that section 4.1 of the paper states.
+
+Legend: B samples, L positions of the fused sequence, d width, N modules, H heads, K modules that a sample may use.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.settings import Settings
+
+Gate = Literal["softmax", "sparsemax", "entmax15", "entmax", "relu", "gumbel"]
+
+
+class ExtractorStructure(Settings):
+    """How one input becomes tokens (eqs. 1, 28, 33).
+
+    Attributes:
+        kind: ``built_in`` (embedding or patches, learned positions, a small transformer); ``hugging_face`` (a text or
+            vision tower at ``path``, a folder or a name in the local cache). Inputs of features (B, L, size) are read
+            as they are, whatever the kind.
+        blocks: transformer blocks of the built-in one.
+        path: of the tower.
+        digest: SHA-256 of its safetensors file; checked where given, filled in by the run that first reads it.
+        train: parameters of the tower that learn: ``none``, the ``last`` layers, ``all``. Built-in ones always do.
+        last: how many.
+        learning_rate: of the tower, as a factor of the network's.
+        normalise: false reads pixels as they are stored, from 0 to 255 (Table 3, block B).
+        positions: false takes the position embeddings away (Table 3, block B).
+        patches: ``frozen`` leaves the built-in patch embedding at its random start (Table 3, block B).
+        self_attention: false makes the built-in blocks token-wise (Table 3, block C).
+    """
+
+    kind: Literal["built_in", "hugging_face"] = "built_in"
+    blocks: int = Field(default=2, ge=0, le=24)
+    path: str | None = Field(default=None, max_length=4096)
+    digest: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    train: Literal["none", "last", "all"] = "none"
+    last: int = Field(default=1, ge=1, le=128)
+    learning_rate: float = Field(default=1.0, gt=0, le=10)
+    normalise: bool = True
+    positions: bool = True
+    patches: Literal["trained", "frozen"] = "trained"
+    self_attention: bool = True
+
+    @model_validator(mode="after")
+    def _a_tower_has_a_path(self) -> Self:
+        if self.kind == "hugging_face" and self.path is None:
+            raise ValueError("an extractor of kind hugging_face needs the path of a model")
+        return self
+
+
+class StatisticsStructure(Settings):
+    """What stands for a whole modality: s = W [mean; vec(U' Sigma U)] (eqs. 29 to 31, 34 to 36).
+
+    Attributes:
+        kind: ``mean_covariance``, ``mean``, or ``cls`` (the first token).
+        rank: k of U, whose columns are kept orthonormal; q = k (k + 1) / 2 numbers.
+        root: signed square root and layer norm on the covariance.
+    """
+
+    kind: Literal["mean_covariance", "mean", "cls"] = "mean_covariance"
+    rank: int = Field(default=16, ge=1, le=256)
+    root: bool = False
+
+
+class FusionStructure(Settings):
+    """How two modalities become one sequence F and one vector f (eqs. 39 to 43; C6).
+
+    Attributes:
+        kind: ``asym_residual`` F = norm(Z_v + attention(Z_v, Z_t, Z_t)); ``paper`` as printed, where values come from
+            the text alone; ``symmetric`` (both ways, side by side); ``concat`` (both sequences side by side);
+            ``gmu`` (gated multimodal unit); ``bilinear`` (low rank).
+        query: whose tokens ask. ``text`` swaps the roles.
+        values: whose tokens are keys and values: the ``other`` modality's, or its ``own`` (Table 3, block C).
+        heads: H_f.
+        projection: output map after the heads; false as printed (eq. 41).
+        gate: g of eq. 42: one number per sample, one per channel, or one half.
+        temperature: learned, or 1.
+        norm: layer norm on what was fused; false takes it away (Table 3, block B).
+        relative_positions: learned bias by (patch, token) position (C27).
+        concat_query: F also holds the query's own tokens side by side (the base of Table 3, blocks B and C).
+        rank: of ``bilinear``.
+    """
+
+    kind: Literal["asym_residual", "paper", "symmetric", "concat", "gmu", "bilinear"] = "asym_residual"
+    query: Literal["image", "text"] = "image"
+    values: Literal["other", "own"] = "other"
+    heads: int = Field(default=4, ge=1, le=64)
+    projection: bool = True
+    gate: Literal["sample", "channel", "half"] = "sample"
+    temperature: Literal["learned", "one"] = "learned"
+    norm: bool = True
+    relative_positions: bool = False
+    concat_query: bool = False
+    rank: int = Field(default=32, ge=1, le=4096)
+
+
+class ZooRouterStructure(Settings):
+    """Whose outputs count, per sample (eqs. 8 to 10, 53 to 61; C1 to C5, C24).
+
+    Attributes:
+        kind: ``graph_attention``; ``mean`` (no choice); ``mlp_gate`` (a small network on f alone);
+            ``architecture`` (learned weights that no input changes, as in DARTS).
+        heads: H_r.
+        gate: from logits to weights, while training and afterwards. ``entmax`` learns its alpha; ``relu`` weights are
+            divided by their sum.
+        synergy: what a module gains from others: ``off``; ``similar`` as printed; ``complement`` its negative;
+            ``bilinear`` with a learned form.
+        synergy_self: j = m counts in the sum (as printed, C2).
+        synergy_activation: q_int.
+        contribution: lambda_c, how much the standardised contribution counts (eq. 10); 0 switches it off.
+        temperature: learned, or 1.
+        head_mix: ``average``, or ``learned`` (one number per head, on logits).
+        values: ``concat`` mixes in each head and puts the heads side by side; ``paper`` averages them (eq. 60).
+        residual: z_r is added to f.
+        norm: layer norm on module outputs before keys and values.
+        identity: W_q, W_k, W_v are the identity (Table 3, "Module Interconnection Weights Removed").
+        top_k: K, how many modules count for a sample in evaluation (eq. 61); None for all that the gate lets through.
+        train_top_k: the same while training: ``off``, or with a straight-through gradient, noisy or not.
+        keys: what keys are made from: module ``output`` (as printed; every module runs); ``genotype`` and
+            ``predictor`` decide first and call only the chosen modules. ``predictor`` learns the weights of ``output``
+            from f, and calls K + 1 in evaluation.
+        predictor_hidden: units of the predictor and of ``mlp_gate``; d if left out.
+    """
+
+    kind: Literal["graph_attention", "mean", "mlp_gate", "architecture"] = "graph_attention"
+    heads: int = Field(default=4, ge=1, le=64)
+    gate: Gate = "sparsemax"
+    synergy: Literal["off", "similar", "complement", "bilinear"] = "similar"
+    synergy_self: bool = False
+    synergy_activation: Literal["identity", "relu", "tanh"] = "identity"
+    contribution: float = Field(default=0.1, ge=0, le=100)
+    temperature: Literal["learned", "one"] = "learned"
+    head_mix: Literal["average", "learned"] = "average"
+    values: Literal["concat", "paper"] = "concat"
+    residual: bool = True
+    norm: bool = True
+    identity: bool = False
+    top_k: int | None = Field(default=4, ge=1, le=1024)
+    train_top_k: Literal["off", "straight_through", "gumbel"] = "off"
+    keys: Literal["output", "genotype", "predictor"] = "output"
+    predictor_hidden: int | None = Field(default=None, ge=1, le=65536)
+
+
+class ContributionStructure(Settings):
+    """How the contribution C_m of a module is kept (eqs. 11, 66 to 69, 90).
+
+    C_m <- (1 - rate) C_m + rate (usage u_m / max u + impact max(0, d_m) / max max(0, d)), where u is the mean router
+    weight of a step and d what the loss gains by the module, as the last probe measured it; without a probe, or where
+    nobody gains, the second term is 0 for all.
+
+    Attributes:
+        rate: rho.
+        usage, impact: w_beta and w_l.
+    """
+
+    rate: float = Field(default=0.1, gt=0, le=1)
+    usage: float = Field(default=0.5, ge=0)
+    impact: float = Field(default=0.5, ge=0)
+
+
+class ZooLosses(Settings):
+    """Weights of what is added to the task's loss (eq. 89; C7, C8, C11). 0 switches a term off.
+
+    Attributes:
+        align: InfoNCE between the statistics of matched pairs (eq. 38).
+        align_both: text to image and image to text; false as printed.
+        align_temperature: start of the learned temperature, which stays in [0.01, 1].
+        load: squared distance of the mean softmax of the logits from uniform (eq. 63).
+        budget: ((n_eff - K) / N)^2, n_eff = 1 / sum alpha^2 (eq. 64, C8); off where there is no K.
+        entropy: of the softmax of the logits, subtracted (eqs. 62, 85, C7).
+        entropy_until: share of the training after which that weight is 0; it falls linearly.
+        orthogonality: cos^2 between the outputs of two modules, mean over pairs (eq. 86).
+        orthogonality_per_sample: mean over samples of cos^2; false takes batch means first, as printed.
+        complexity: gated parameters as a share of the pool's (eq. 87, C11).
+        replay: cross-entropy on replayed samples after an edit (eq. 88); without edits there are none.
+        z: mean squared log-sum-exp of the logits.
+        predictor: KL from the weights of ``output`` keys to the predictor's.
+    """
+
+    align: float = Field(default=0.1, ge=0)
+    align_both: bool = True
+    align_temperature: float = Field(default=0.07, ge=0.01, le=1)
+    load: float = Field(default=0.01, ge=0)
+    budget: float = Field(default=0.01, ge=0)
+    entropy: float = Field(default=0.01, ge=0)
+    entropy_until: float = Field(default=0.3, gt=0, le=1)
+    orthogonality: float = Field(default=0.01, ge=0)
+    orthogonality_per_sample: bool = True
+    complexity: float = Field(default=0.01, ge=0)
+    replay: float = Field(default=0.5, ge=0)
+    z: float = Field(default=1e-3, ge=0)
+    predictor: float = Field(default=1.0, ge=0)
+
+
+class ZooStructure(Settings):
+    """The whole network but for inputs and outputs, which are the task's.
+
+    Attributes:
+        width: d.
+        without: what is not read though the task has it: ``image``, ``text`` (Table 3, block B).
+        extractors: input -> how it is read; inputs that are not named are read by the built-in extractor.
+        extractor: of those.
+        statistics: what stands for a modality as a whole.
+        fusion: of image and text; a single modality passes as it is.
+        modules: the zoo.
+        disabled: ids of modules that are there but neither run nor count.
+        mode: modules read the fused ``sequence``, or f cut into ``chunks`` pseudo-tokens (``vector``, C4).
+        chunks: of ``vector``; divides the width.
+        pool: from a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
+        router: whose outputs count.
+        contribution: how contributions are kept.
+        losses: what is added to the task's loss.
+        dropout: on the embeddings of each modality (4.1).
+        missing: a learned token stands for an input that a sample lacks; false refuses such samples.
+        modality_dropout: share of training samples that lose one of their modalities.
+    """
+
+    width: int = Field(default=64, ge=4, le=65536)
+    without: tuple[Literal["image", "text"], ...] = ()
+    extractors: dict[str, ExtractorStructure] = Field(default_factory=dict)
+    extractor: ExtractorStructure = ExtractorStructure()
+    statistics: StatisticsStructure = StatisticsStructure()
+    fusion: FusionStructure = FusionStructure()
+    modules: tuple[ZooModule, ...] = Field(default=(), max_length=256)
+    disabled: tuple[str, ...] = ()
+    mode: Literal["sequence", "vector"] = "sequence"
+    chunks: int = Field(default=8, ge=1, le=1024)
+    pool: Literal["mean", "attention"] = "mean"
+    router: ZooRouterStructure = ZooRouterStructure()
+    contribution: ContributionStructure = ContributionStructure()
+    losses: ZooLosses = ZooLosses()
+    dropout: float = Field(default=0.1, ge=0, lt=1)
+    missing: bool = True
+    modality_dropout: float = Field(default=0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        ids = [module.id for module in self.modules]
+        twice = next((one for number, one in enumerate(ids) if one in ids[:number]), None)
+        if twice is not None:
+            raise ValueError(f"two modules have the id {twice!r}")
+        for module in self.modules:
+            if module.genotype.width != self.width:
+                raise ValueError(
+                    f"the module {module.id!r} is made for width {module.genotype.width}, the zoo has {self.width}"
+                )
+        unknown = next((one for one in self.disabled if one not in ids), None)
+        if unknown is not None:
+            raise ValueError(f"disabled names {unknown!r}, which is no module; there are {', '.join(ids)}")
+        for name, heads in (("fusion", self.fusion.heads), ("router", self.router.heads)):
+            if self.width % heads:
+                raise ValueError(f"{name}.heads is {heads}, which does not divide the width {self.width}")
+        if self.mode == "vector" and self.width % self.chunks:
+            raise ValueError(f"chunks is {self.chunks}, which does not divide the width {self.width}")
+        return self
+
+    def extractor_of(self, name: str) -> ExtractorStructure:
+        """How an input is read."""
+        return self.extractors.get(name, self.extractor)
+
+    @property
+    def live(self) -> tuple[ZooModule, ...]:
+        """The modules that run and count, in order."""
+        return tuple(module for module in self.modules if module.id not in self.disabled)

@@ -1,0 +1,269 @@
+"""The words of the driver: what an agent sees, what it proposes, and what a class of agents is.
+
+Sources: µNet (2205.10937), µ4Net (2302.02721); specification ``munet.md`` parts 1 and 2.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from evodevo import canonical
+from evodevo.errors import StoreDamagedError
+from evodevo.multitask.genome import Path
+from evodevo.multitask.hyperparameters import Version
+from evodevo.multitask.paths.families import can_read
+from evodevo.multitask.search.mutation import matches
+from evodevo.multitask.search.population import Population
+from evodevo.multitask.search.versions import Rules
+from evodevo.multitask.settings import AgentSettings, CycleSettings
+from evodevo.registry import Registry, table
+from evodevo.settings import validate
+from evodevo.storage.base import IndividualRow
+from evodevo.storage.systems.base import AgentRow, ComponentRow
+
+SPACE = "path"
+IMPORT = "Import"
+"""Class of the agents that hand in networks which were trained elsewhere."""
+
+Draw = Callable[..., np.random.Generator]
+"""``draw(purpose, ...)``: a generator keyed by system, agent, cycle and child, besides the purpose."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A path that was trained and kept, with what later decisions need of it.
+
+    Attributes:
+        id: its individual.
+        path: the genome.
+        components: all that it is made of, in order.
+        quality: best validation accuracy; None of a root, which answers no task.
+        flops: of one sample.
+    """
+
+    id: str
+    path: Path
+    components: tuple[ComponentRow, ...]
+    quality: float | None
+    flops: float
+
+    @property
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """(component, parameters) of each."""
+        return tuple((one.id, one.parameters) for one in self.components)
+
+    @property
+    def parameters(self) -> int:
+        """Of all its components."""
+        return sum(one.parameters for one in self.components)
+
+    def component(self, role: str) -> ComponentRow | None:
+        """What it has in a role."""
+        return next((one for one in self.components if one.role == role), None)
+
+
+@dataclass(frozen=True)
+class View:
+    """What a cycle sees of its system: publications up to ``seq``, whatever happens meanwhile.
+
+    Attributes:
+        seq: of the last publication in it.
+        offers: agent's name -> its published path, in the order of publication.
+        agents: agent's name -> its row, of those that offer something.
+        locks: component -> agents whose publication uses it.
+    """
+
+    seq: int
+    offers: Mapping[str, Known]
+    agents: Mapping[str, AgentRow]
+    locks: Mapping[str, frozenset[str]]
+
+    def others(self, agent: str) -> frozenset[str]:
+        """Components that the publications of other agents use: for this one they are frozen."""
+        return frozenset(component for component, users in self.locks.items() if users - {agent})
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a generation's children depend on, besides their draws.
+
+    Attributes:
+        agent: who asks.
+        settings: its own.
+        cycle: settings of its cycles.
+        view: what it sees.
+        population: its living paths, best first, with their offspring.
+        known: individual -> path, of the population and of what is in view.
+        tried: individual -> how often it was a parent of this agent, in all its cycles.
+        root: parameters and FLOPs of the system's root: the bases of scores.
+        resolve: an (agent's name, number) of a sub-path -> what is known of it.
+        history: children of this agent, in all its cycles: the agents whose paths each ran through, and whether it was
+            kept.
+        ancestors: an individual -> those that it descends from and that are among ``known``, nearest first.
+    """
+
+    agent: AgentRow
+    settings: AgentSettings
+    cycle: CycleSettings
+    view: View
+    population: Population
+    known: Mapping[str, Known]
+    tried: Counter[str]
+    root: tuple[float, float]
+    resolve: Callable[[str, int], Known]
+    history: Callable[[], Sequence[tuple[tuple[str, ...], bool]]]
+    ancestors: Callable[[str], Sequence[Known]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a component of a child comes from.
+
+    Attributes:
+        role: its place.
+        source: the component whose weights it begins with, or that it is; None begins anew.
+        train: whether it is a new component, trained for this child; else the source itself, frozen.
+        parameters: how many numbers it has.
+        how: "shared", "cloned", "adapted" or "new", for people.
+    """
+
+    role: str
+    source: str | None
+    train: bool
+    parameters: int
+    how: str = ""
+
+
+@dataclass(frozen=True)
+class Child:
+    """A path as it is proposed, before it has a number.
+
+    Attributes:
+        kind, structure, hparams, mu: of the path.
+        parts: of it, in order; those that are trained become new components.
+        parent: the individual from which it inherits; None where from none.
+        accepted: whether the parent counts this child among its offspring.
+        bar: the score that it has to exceed; None = any.
+        flops: of one sample.
+        factor: by which its accuracy is discounted.
+        accounted: parameters that it answers for.
+        subpaths: individuals inside it, the main path first.
+        story: why it is as it is: draws and decisions, JSON.
+        payload: what its evaluator needs besides, JSON.
+        entry: the evaluator.
+        always: it is kept whatever its accuracy: a root that answers no task.
+    """
+
+    kind: str
+    structure: Mapping[str, Any]
+    hparams: Mapping[str, Any]
+    mu: Mapping[str, float]
+    parts: tuple[Part, ...]
+    parent: str | None
+    accepted: bool
+    bar: float | None
+    flops: float
+    factor: float
+    accounted: float
+    subpaths: tuple[Known, ...] = ()
+    story: Mapping[str, Any] = field(default_factory=dict)
+    payload: Mapping[str, Any] = field(default_factory=dict)
+    entry: str = "path"
+    always: bool = False
+
+
+class AgentClass(ABC):
+    """One way to solve tasks: a row of ``AGENTS``. It keeps no state; a system calls it by name.
+
+    Attributes:
+        name: of the row, the first half of its agents' names.
+        stage: classes of a lower stage do all their rounds first.
+        priced: whether size and work count in scores; else the score is the accuracy.
+    """
+
+    name: str
+    stage: int = 0
+    priced: bool = True
+
+    @abstractmethod
+    def reads(self, agent: AgentRow) -> bool:
+        """Whether agents of this class may build on what an agent publishes (itself and roots included)."""
+
+    @abstractmethod
+    def missing(self, agent: AgentRow, view: View) -> str | None:
+        """What the agent needs and does not see yet, for a person; None where it can begin."""
+
+    def check(self, settings: AgentSettings) -> None:
+        """Refuse what an agent of this class cannot work with.
+
+        Raises:
+            UsageError: it says what.
+        """
+        return
+
+    def published(self, version: Version) -> Rules | None:
+        """The rules of a published version of this class; None where there are none, and no option ``version``."""
+        return None
+
+    @abstractmethod
+    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+        """The children of one generation. ``draw(place, purpose, …)`` and ``draw("generation", …)`` are all its chance.
+
+        Args:
+            situation: what they depend on.
+            count: of children.
+            draw: generators by purpose; the same purposes give the same numbers.
+        """
+
+
+def readable(view: View, kind: AgentClass, settings: AgentSettings) -> View:
+    """What agents of a class may build on: offers that it reads, of paths that can read the samples of the task, by
+    agents that the settings do not leave out."""
+    offers = {
+        name: one
+        for name, one in view.offers.items()
+        if kind.reads(view.agents[name])
+        and matches(name, settings.builds_on)
+        and can_read(one.path, settings.modalities)
+    }
+    return replace(view, offers=offers, agents={name: view.agents[name] for name in offers})
+
+
+AGENTS: Registry[AgentClass] = table("class of agents", "evodevo.agents")
+for _name, _row in {"Vit": "VIT", "VitB": "VIT_B", "VitT3": "VIT_T3", "VitTiny": "VIT_TINY"}.items():
+    AGENTS.add(_name, f"evodevo.multitask.agents.singlepath:{_row}")
+    AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.multipath:MULTI_{_row}")
+for _name, _row in {"Text": "TEXT", "TextTiny": "TEXT_TINY"}.items():
+    AGENTS.add(_name, f"evodevo.multitask.agents.text:{_row}")
+    AGENTS.add(f"Multi{_name}", f"evodevo.multitask.agents.text:MULTI_{_row}")
+AGENTS.add(IMPORT, "evodevo.multitask.agents.network:IMPORTS")
+AGENTS.add("Net", "evodevo.multitask.agents.network:NET")
+AGENTS.add("MultiNet", "evodevo.multitask.agents.network:MULTI_NET")
+
+
+def envelope(path: Path) -> dict[str, Any]:
+    """The genome of a path as the store keeps it."""
+    return {"space": SPACE, "version": 1, "genes": path.model_dump(mode="json")}
+
+
+def path_of(row: IndividualRow) -> Path:
+    """The path that an individual is.
+
+    Raises:
+        StoreDamagedError: its genome is none.
+    """
+    genome = row.genome_envelope
+    if genome.get("space") != SPACE or genome.get("version") != 1:
+        raise StoreDamagedError(f"individual {row.id} holds no path that this evodevo understands.")
+    return validate(Path, genome["genes"], what=f"individual {row.id}")
+
+
+def genome_hash(genome: Mapping[str, Any]) -> str:
+    """Of an envelope."""
+    return canonical.digest(dict(genome))

@@ -1,0 +1,246 @@
+"""Agents that combine a task's path with frozen paths of others, through trained connectors and a router.
+
+µ4Net (2302.02721), section 2; specification ``munet.md`` part 3. They build on the singlepath agents of one class; no
+agent builds on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import Field
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.multitask.agent import IMPORT, AgentClass, Child, Draw, Known, Part, Situation, View
+from evodevo.multitask.genome import Path, SubPath, agent_name
+from evodevo.multitask.hyperparameters import (
+    DATA,
+    Hyperparameter,
+    Hyperparameters,
+    Version,
+    multipath_hyperparameters,
+)
+from evodevo.multitask.paths.families import FAMILIES, PathFamily, structure_of
+from evodevo.multitask.paths.multipath_spec import (
+    MultipathStructure,
+    multipath_flops,
+    multipath_parameters,
+    multipath_shapes,
+)
+from evodevo.multitask.search.child import SharedData, shared_data
+from evodevo.multitask.search.components import Place
+from evodevo.multitask.search.parents import Selection, select_parents
+from evodevo.multitask.search.sampler import Evidence, component_similarity, records
+from evodevo.multitask.search.supports import MultipathSettings, draw_main, plan_multipath_child
+from evodevo.multitask.search.versions import Rules, multipath_rules
+from evodevo.multitask.settings import AgentSettings
+from evodevo.settings import Settings, validate
+from evodevo.storage.systems.base import AgentRow
+
+KIND = "multipath"
+
+
+class MultipathOptions(Settings):
+    """Of an agent of a class of multipath models.
+
+    Attributes:
+        version: whose lists of values are tuned.
+        most_paths: the main path and its supports together, at most.
+        hyperparameters: key -> another list: ``{"values": […], "default": …, "tuned": true}``.
+        structure: how paths are joined; every ablation of the paper is a value here.
+        child: how children are made, and supports drawn.
+    """
+
+    version: Version = "paper"
+    most_paths: int = Field(default=3, ge=2, le=64)
+    hyperparameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    structure: MultipathStructure = Field(default=MultipathStructure())
+    child: MultipathSettings = Field(default=MultipathSettings())
+
+
+class MultipathAgents(AgentClass):
+    """Agents that build on the paths of one singlepath class.
+
+    Args:
+        name: of the class.
+        single: name of that other class.
+        family: row of ``FAMILIES``: the kind of its paths.
+    """
+
+    stage = 1
+    priced = False
+
+    def __init__(self, name: str, single: str, family: str = "vision_path") -> None:
+        self.name, self.single, self._kind = name, single, family
+
+    @property
+    def family(self) -> PathFamily:
+        """Of the paths that it builds on."""
+        return FAMILIES.get(self._kind)
+
+    def reads(self, agent: AgentRow) -> bool:
+        """Agents of the singlepath class, its roots, and imports of networks: the latter two may be supports."""
+        return agent.kind in (self.single, IMPORT)
+
+    def missing(self, agent: AgentRow, view: View) -> str | None:
+        """The task's own path, and another one."""
+        main = agent_name(self.single, agent.task)
+        if main not in view.offers:
+            return f"{agent.name} builds on {main}, which offers no path yet; let that one run first."
+        if not any(self.reads(one) for name, one in view.agents.items() if name != main):
+            return f"{agent.name} needs a path of another agent of class {self.single} as a support; there is none."
+        return None
+
+    def published(self, version: Version) -> Rules:
+        """See ``AgentClass``."""
+        return multipath_rules(version)
+
+    def check(self, settings: AgentSettings) -> None:
+        """Refuse roots, and options that make no model."""
+        options = _options(settings)
+        if settings.root:
+            raise UsageError(f"an agent of class {self.name} makes no roots.")
+        multipath_shapes(options.structure, settings.classes, [1])
+        self._space(options)
+
+    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+        """A generation; see ``AgentClass.breed``."""
+        options = _options(situation.settings)
+        space = self._space(options)
+        rule = situation.cycle.parents.model_copy(update={"fallback": "none"})
+        chosen, _ = select_parents(situation.population, [], [draw(place, "parent") for place in range(count)], rule)
+        shared = None
+        if situation.cycle.child.data == "generation":
+            best = _best(situation)
+            mutation = options.child.mutation
+            shared = shared_data(space, best.path if best else None, draw("generation", "data"), mutation)
+        evidence = self._evidence(situation, options)
+        return [
+            self._child(situation, selection, options, space, shared, evidence, draw, place)
+            for place, selection in enumerate(chosen)
+        ]
+
+    # Inside
+
+    def _child(
+        self,
+        situation: Situation,
+        selection: Selection,
+        options: MultipathOptions,
+        space: Hyperparameters,
+        shared: SharedData | None,
+        evidence: Evidence,
+        draw: Draw,
+        place: int,
+    ) -> Child:
+        classes = situation.settings.classes
+        main_agent = agent_name(self.single, situation.agent.task)
+        offers = {_subpath(one): one for one in situation.view.offers.values()}
+        main = draw_main([one for one in offers if one.agent == main_agent], draw(place, "main"))
+        parent = None if selection.parent is None else situation.known[selection.parent]
+        best = _best(situation)
+
+        def known(one: SubPath) -> Known:
+            return offers[one] if one in offers else situation.resolve(one.agent, one.number)
+
+        def widths(paths: Sequence[SubPath]) -> list[int]:
+            return [structure_of(known(one).path).width for one in paths[1:]]
+
+        def places(paths: tuple[SubPath, ...]) -> list[Place]:
+            return _places(options.structure, classes, widths(paths))
+
+        plan = plan_multipath_child(
+            None if parent is None else parent.path,
+            [] if parent is None else _filled(parent, widths(parent.path.paths)),
+            main=main,
+            pool=[one for one in offers if one.agent != main_agent],
+            needs=places,
+            space=space,
+            settings=options.child,
+            rng=draw(place, "child"),
+            best=None if best is None else best.path,
+            shared=shared,
+            evidence=evidence,
+        )
+        inside = widths(plan.paths)
+        sizes = multipath_parameters(options.structure, classes, inside)
+        parts = tuple(Part(one.role, one.source, True, sizes[one.role], one.fate) for one in plan.components)
+        score = {one.id: one.score for one in situation.population}.get(selection.parent or "")
+        flops = multipath_flops(options.structure, classes, inside) + sum(
+            _flops(known(one).path, 0 if number else classes) for number, one in enumerate(plan.paths)
+        )
+        return Child(
+            KIND,
+            options.structure.model_dump(mode="json"),
+            plan.hparams,
+            plan.mu,
+            parts,
+            selection.parent,
+            selection.parent is not None,
+            score,
+            float(flops),
+            1.0,
+            float(sum(one.parameters for one in parts)),
+            tuple(known(one) for one in plan.paths),
+            story={
+                "selection": asdict(selection),
+                "plan": plan.to_json(),
+                "population": [asdict(one) for one in situation.population],
+            },
+        )
+
+    def _space(self, options: MultipathOptions) -> Hyperparameters:
+        space = multipath_hyperparameters(options.version, most_paths=options.most_paths)
+        if not self.family.augments:  # nothing that chance could change, and so nothing that it keeps from being kept
+            space = Hyperparameters(rows=tuple(row for row in space.rows if not row.key.startswith(DATA)))
+        for key, row in options.hyperparameters.items():
+            space = space.with_row(validate(Hyperparameter, {"key": key, **row}, what=f"hyperparameter {key}"))
+        return space
+
+    def _evidence(self, situation: Situation, options: MultipathOptions) -> Evidence:
+        if options.child.supports.sampler.kind == "uniform":
+            return Evidence()
+        main = situation.view.offers[agent_name(self.single, situation.agent.task)]
+        near = {
+            name: component_similarity(dict(main.sizes), dict(one.sizes))
+            for name, one in situation.view.offers.items()
+            if one.id != main.id
+        }
+        return Evidence(records(situation.history()), near)
+
+
+def _flops(path: Path, classes: int) -> float:
+    family = FAMILIES.get(path.kind)
+    return family.flops(family.structure_of(path).changed(classes=classes))
+
+
+def _subpath(known: Known) -> SubPath:
+    return SubPath(agent=known.path.agent, number=known.path.number)
+
+
+def _best(situation: Situation) -> Known | None:
+    return situation.known[situation.population[0].id] if situation.population else None
+
+
+def _places(structure: MultipathStructure, classes: int, widths: Sequence[int]) -> list[Place]:
+    shapes = multipath_shapes(structure, classes, widths)
+    return [Place(role, canonical.dumps(dict(one))) for role, one in shapes.items()]
+
+
+def _filled(parent: Known, widths: Sequence[int]) -> list[Place]:
+    structure = validate(MultipathStructure, parent.path.structure, what=f"path {parent.path.id}")
+    shapes = multipath_shapes(structure, parent.path.classes, widths)
+    return [Place(one.role, canonical.dumps(dict(shapes[one.role])), one.id) for one in parent.components]
+
+
+def _options(settings: AgentSettings) -> MultipathOptions:
+    return validate(MultipathOptions, settings.options, what="options of the agent")
+
+
+MULTI_VIT = MultipathAgents("MultiVit", "Vit")
+MULTI_VIT_B = MultipathAgents("MultiVitB", "VitB")
+MULTI_VIT_T3 = MultipathAgents("MultiVitT3", "VitT3")
+MULTI_VIT_TINY = MultipathAgents("MultiVitTiny", "VitTiny")

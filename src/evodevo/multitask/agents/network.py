@@ -1,0 +1,187 @@
+"""Networks that were trained elsewhere, as agents: one that hands an import in, and others that build on imports.
+
+DESIGN.md, *any part with any driver*: what ``evolve`` found or ``grow`` grew, or an H-Model, is a path like others. Its
+parts are shared frozen or copied by mutation; what a task adds are a norm and a head (specification ``munet.md`` 1.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import Field
+
+from evodevo.errors import UsageError
+from evodevo.multitask.agent import IMPORT, AgentClass, Child, Draw, Part, Situation, View
+from evodevo.multitask.agents.multipath import MultipathAgents
+from evodevo.multitask.agents.singlepath import Singlepath, price_of
+from evodevo.multitask.hyperparameters import DATA
+from evodevo.multitask.paths.network.family import NETWORK
+from evodevo.multitask.paths.network.spec import KIND, NetworkStructure
+from evodevo.multitask.settings import AgentSettings
+from evodevo.settings import Settings, merge, validate
+from evodevo.storage.systems.base import AgentRow
+
+ENTRY = "path_import"
+_SIZE = "ti3"
+"""Whose lists of the optimizer's and the data's values are tuned."""
+
+
+class ImportedPart(Settings):
+    """A component of an import: its blob, which is in the store, and how many numbers of it could learn."""
+
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$")
+    parameters: int = Field(ge=0)
+
+
+class Origin(Settings):
+    """Where an import comes from, for people; nothing depends on it.
+
+    Attributes:
+        run, recipe: that made it.
+        individual: of that run.
+        genome: hash of its genome.
+        weights: digest of its checkpoint.
+    """
+
+    run: str = ""
+    recipe: str = ""
+    individual: str = ""
+    genome: str = ""
+    weights: str = ""
+
+
+class ImportOptions(Settings):
+    """Of an agent that hands an import in.
+
+    Attributes:
+        structure: of the path, without a head.
+        components: role -> what is handed in.
+        origin: where they come from.
+    """
+
+    structure: dict[str, Any]
+    components: dict[str, ImportedPart]
+    origin: Origin = Origin()
+
+
+class ImportAgents(AgentClass):
+    """Agents each of which makes one path of a network that was trained elsewhere, and then rests.
+
+    Args:
+        name: of the class.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def reads(self, agent: AgentRow) -> bool:
+        """Nobody."""
+        return False
+
+    def missing(self, agent: AgentRow, view: View) -> str | None:
+        """Nothing."""
+        return None
+
+    def check(self, settings: AgentSettings) -> None:
+        """Refuse what is no import."""
+        if not settings.root or settings.classes:
+            raise UsageError(f"an agent of class {self.name} makes one path without a head; see: evodevo extend import")
+        _imported(settings)
+
+    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+        """The import; see ``AgentClass.breed``."""
+        options, structure = _imported(situation.settings)
+        parts = tuple(Part(one.role, None, True, one.parameters, "new") for one in structure.parts)
+        price = price_of(parts, NETWORK.flops(structure), situation)
+        imported = {role: one.model_dump() for role, one in options.components.items()}
+        return [
+            Child(
+                KIND,
+                structure.model_dump(mode="json"),
+                {},
+                {},
+                parts,
+                None,
+                False,
+                None,
+                price.flops,
+                price.factor,
+                price.accounted,
+                story={"root": "import", "origin": options.origin.model_dump()},
+                payload={"root": "import", "imported": imported},
+                entry=ENTRY,
+                always=True,
+            )
+        ]
+
+
+class NetAgents(Singlepath):
+    """Singlepath agents whose paths begin with imports.
+
+    Args:
+        name: of the class.
+        size: whose lists of optimizer's and data's values are tuned.
+    """
+
+    def __init__(self, name: str, size: str) -> None:
+        super().__init__(name, "", size, KIND)
+
+    def reads(self, agent: AgentRow) -> bool:
+        """Agents of the same class, and imports."""
+        return agent.kind in (self.name, IMPORT)
+
+    def missing(self, agent: AgentRow, view: View) -> str | None:
+        """An import that can read the task."""
+        if view.offers:
+            return None
+        return (
+            f"{agent.name} needs a network that can read its samples, and this system has none. Next:"
+            " evodevo extend import"
+        )
+
+    def check(self, settings: AgentSettings) -> None:
+        """Refuse roots: an import is made otherwise."""
+        if settings.root:
+            raise UsageError(f"an agent of class {self.name} makes no roots; they are imported: evodevo extend import")
+        super().check(settings)
+
+    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+        """A generation; see ``AgentClass.breed``. Where there is no image, nothing that changes images is tuned."""
+        return super().breed(_without_images(situation), count, draw)
+
+
+class MultiNetAgents(MultipathAgents):
+    """Agents that join paths of ``NetAgents``."""
+
+    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+        """A generation; see ``AgentClass.breed``. Where there is no image, nothing that changes images is tuned."""
+        return super().breed(_without_images(situation), count, draw)
+
+
+def _without_images(situation: Situation) -> Situation:
+    settings = situation.settings
+    if "image" in settings.modalities:
+        return situation
+    still = {
+        key: {"values": [row.default], "default": row.default, "tuned": False}
+        for key, row in NETWORK.hyperparameters(_SIZE, "paper").by_key.items()
+        if key.startswith(DATA)
+    }
+    options = {**settings.options, "hyperparameters": merge(still, settings.options.get("hyperparameters", {}))}
+    return replace(situation, settings=settings.model_copy(update={"options": options}))
+
+
+def _imported(settings: AgentSettings) -> tuple[ImportOptions, NetworkStructure]:
+    options = validate(ImportOptions, settings.options, what="options of an import")
+    structure = NETWORK.structure(options.structure, "structure of an import")
+    sizes = {role: one.parameters for role, one in options.components.items()}
+    if structure.classes or sizes != NETWORK.parameters(structure):
+        raise UsageError("the components of an import are the parts of its network, without a head.")
+    return options, structure
+
+
+IMPORTS = ImportAgents(IMPORT)
+NET = NetAgents("Net", _SIZE)
+MULTI_NET = MultiNetAgents("MultiNet", "Net", KIND)

@@ -1,0 +1,271 @@
+"""Agents that solve a task with one path of the system: share what others froze, train the rest.
+
+µNet (2205.10937), µ4Net (2302.02721); specification ``munet.md`` part 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import Field
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.multitask.agent import AgentClass, Child, Draw, Known, Part, Situation, View
+from evodevo.multitask.genome import Value
+from evodevo.multitask.hyperparameters import ADAPTER_WIDTH, NUM_LAYERS, Hyperparameter, Hyperparameters, Version
+from evodevo.multitask.paths.blocks_spec import ADAPTER
+from evodevo.multitask.paths.families import FAMILIES, PathFamily, PathStructure, structure_of
+from evodevo.multitask.search.accounts import accounted_parameters
+from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
+from evodevo.multitask.search.components import Place
+from evodevo.multitask.search.parents import Selection, Stranger, select_parents
+from evodevo.multitask.search.population import Member
+from evodevo.multitask.search.score import Cost, bar, cost
+from evodevo.multitask.search.versions import Rules, singlepath_rules
+from evodevo.multitask.settings import AgentSettings
+from evodevo.settings import Settings, validate
+from evodevo.storage.systems.base import AgentRow
+
+
+class SinglepathOptions(Settings):
+    """Of an agent of a singlepath class.
+
+    Attributes:
+        version: whose lists of values are tuned.
+        hyperparameters: key -> another list: ``{"values": […], "default": …, "tuned": true}``.
+        structure: of a root: what differs from the preset of its class.
+        root: how a root comes about: ``random_init``, ``pretrain`` on the agent's task, or from a ``checkpoint``.
+        checkpoint: folder of a Hugging Face ViT, of such a root.
+    """
+
+    version: Version = "paper"
+    hyperparameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    structure: dict[str, Any] = Field(default_factory=dict)
+    root: Literal["random_init", "pretrain", "checkpoint"] | None = None
+    checkpoint: str | None = None
+
+
+class Singlepath(AgentClass):
+    """Agents of paths of one family and size.
+
+    Args:
+        name: of the class.
+        preset: row of the family's presets: structure of a root.
+        size: what is tuned, as the family calls it.
+        family: row of ``spaces.path_families.FAMILIES``: the kind of its paths.
+    """
+
+    def __init__(self, name: str, preset: str, size: str, family: str = "vision_path") -> None:
+        self.name, self._preset, self._size, self._kind = name, preset, size, family
+
+    @property
+    def family(self) -> PathFamily:
+        """Of its paths."""
+        return FAMILIES.get(self._kind)
+
+    def reads(self, agent: AgentRow) -> bool:
+        """Agents of the same class; its roots are of it, too."""
+        return agent.kind == self.name
+
+    def missing(self, agent: AgentRow, view: View) -> str | None:
+        """A path to begin with."""
+        if any(self.reads(one) for one in view.agents.values()):
+            return None
+        return f"{agent.name} needs a root of class {self.name}, and the system has none; add one first."
+
+    def published(self, version: Version) -> Rules:
+        """See ``AgentClass``; before µ4Net they depend on the size."""
+        return singlepath_rules(version, self._size)
+
+    def check(self, settings: AgentSettings) -> None:
+        """Refuse options that make no path."""
+        options = _options(settings)
+        space = self._space(options)
+        if settings.root != (options.root is not None):
+            raise UsageError("a root says how it comes about (root = random_init, pretrain or checkpoint).")
+        if (options.root == "checkpoint") != (options.checkpoint is not None):
+            raise UsageError("a root from a checkpoint, and no other, names its folder ('checkpoint').")
+        if settings.root:
+            made = self._structure(options, self._root_values(options, space), settings.classes)
+            self.family.check_root(made, str(options.root))
+        if not settings.classes and options.root in (None, "pretrain"):
+            raise UsageError("a task of this class tells at least 1 class apart; 'classes' says how many.")
+
+    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+        """A generation; see ``AgentClass.breed``."""
+        options = _options(situation.settings)
+        space = self._space(options)
+        if situation.settings.root:
+            return [self._root(situation, options, space)]
+        strangers = [
+            Stranger(one.id, tried=situation.tried[one.id] > 0, offspring=situation.tried[one.id])
+            for name, one in reversed(list(situation.view.offers.items()))
+            if name != situation.agent.name
+        ]
+        generators = [draw(place, "parent") for place in range(count)]
+        chosen, _ = select_parents(situation.population, strangers, generators, situation.cycle.parents)
+        shared = self._shared(situation, space, draw)
+        return [
+            self._child(situation, selection, space, shared, draw(place, "child"))
+            for place, selection in enumerate(chosen)
+        ]
+
+    # Inside
+
+    def _child(
+        self, situation: Situation, selection: Selection, space: Hyperparameters, shared: SharedData | None, rng: Any
+    ) -> Child:
+        assert selection.parent is not None, "these agents always fall back on somebody"
+        parent, agent = situation.known[selection.parent], situation.agent.name
+        others, family = situation.view.others(agent), self.family
+        base = structure_of(parent.path)
+
+        def needs(values: Mapping[str, Value], adapters: frozenset[int]) -> list[Place]:
+            return places(child_structure(family, base, values, adapters, situation.settings.classes, space))
+
+        plan = plan_child(
+            parent.path,
+            filled(parent),
+            own=selection.own,
+            needs=needs,
+            locked=others.__contains__,
+            space=space,
+            settings=situation.cycle.child,
+            rng=rng,
+            ancestors=[filled(one) for one in situation.ancestors(parent.id)],
+            shared=shared,
+            mutates=selection.mutates,
+        )
+        classes = situation.settings.classes
+        structure = child_structure(family, base, plan.hparams, frozenset(plan.adapters), classes, space)
+        parts = parts_of(plan, family.parameters(structure))
+        price = price_of(parts, family.flops(structure), situation)
+        score = {one.id: one.score for one in situation.population}.get(parent.id)
+        return Child(
+            self._kind,
+            structure.model_dump(mode="json"),
+            plan.hparams,
+            plan.mu,
+            parts,
+            parent.id,
+            selection.own and (selection.how == "population" or situation.cycle.parents.counted == "own"),
+            bar(score, counts=selection.own),
+            price.flops,
+            price.factor,
+            price.accounted,
+            story={"selection": asdict(selection), "plan": plan.to_json(), "population": _told(situation.population)},
+        )
+
+    def _root(self, situation: Situation, options: SinglepathOptions, space: Hyperparameters) -> Child:
+        values = self._root_values(options, space)
+        structure = self._structure(options, values, situation.settings.classes)
+        sizes = self.family.parameters(structure)
+        parts = tuple(Part(role, None, True, sizes[role], "new") for role in structure.roles)
+        price = price_of(parts, self.family.flops(structure), situation)
+        trained = options.root == "pretrain"
+        return Child(
+            self._kind,
+            structure.model_dump(mode="json"),
+            values,
+            space.default_mu(),
+            parts,
+            None,
+            False,
+            None,
+            price.flops,
+            price.factor,
+            price.accounted,
+            story={"root": options.root},
+            payload={} if trained else {"root": options.root, "checkpoint": options.checkpoint},
+            entry="path" if trained else "path_root",
+            always=not trained,
+        )
+
+    def _shared(self, situation: Situation, space: Hyperparameters, draw: Draw) -> SharedData | None:
+        child = situation.cycle.child
+        if child.data == "child":
+            return None
+        best = situation.known[situation.population[0].id].path if situation.population else None
+        return shared_data(space, best, draw("generation", "data"), child.mutation)
+
+    def _space(self, options: SinglepathOptions) -> Hyperparameters:
+        space = self.family.hyperparameters(self._size, options.version)
+        for key, row in options.hyperparameters.items():
+            space = space.with_row(validate(Hyperparameter, {"key": key, **row}, what=f"hyperparameter {key}"))
+        return space
+
+    def _root_values(self, options: SinglepathOptions, space: Hyperparameters) -> dict[str, Value]:
+        values = space.defaults()
+        if options.checkpoint is not None:
+            found = self.family.checkpoint(options.checkpoint).model_dump(mode="json")
+            layers = found[self.family.fields[NUM_LAYERS]]
+            space.by_key[NUM_LAYERS].index(layers)  # a checkpoint may be too deep for the class
+            values[NUM_LAYERS] = layers
+        return values
+
+    def _structure(self, options: SinglepathOptions, values: Mapping[str, Value], classes: int) -> PathStructure:
+        family = self.family
+        base = family.presets[self._preset] if options.checkpoint is None else family.checkpoint(options.checkpoint)
+        plain = {**base.model_dump(mode="json"), **options.structure}
+        checked = family.structure(plain, f"structure of a root of {self.name}")
+        return checked.changed(**_said(family, values), classes=classes)
+
+
+def child_structure(
+    family: PathFamily,
+    base: PathStructure,
+    values: Mapping[str, Value],
+    adapters: frozenset[int],
+    classes: int,
+    space: Hyperparameters,
+) -> PathStructure:
+    """The structure of a child: its parent's, with what its own values, adapters and task say."""
+    width, tuned = int(values.get(ADAPTER_WIDTH, 32)), ADAPTER_WIDTH in space.by_key
+    roles = [f"{ADAPTER}{number}" for number in sorted(adapters)]
+    inner = {role: width if tuned else base.adapters.get(role, width) for role in roles}
+    return base.changed(**_said(family, values), classes=classes, adapters=inner)
+
+
+def places(structure: PathStructure) -> list[Place]:
+    """The places of a path, to be filled."""
+    return [Place(role, canonical.dumps(structure.signature(role))) for role in structure.roles]
+
+
+def filled(known: Known) -> list[Place]:
+    """The places of a path with what fills them."""
+    structure = structure_of(known.path)
+    return [Place(one.role, canonical.dumps(structure.signature(one.role)), one.id) for one in known.components]
+
+
+def parts_of(plan: ChildPlan, sizes: Mapping[str, int]) -> tuple[Part, ...]:
+    """The components of a planned child; ``sizes``: role -> parameters."""
+    return tuple(Part(one.role, one.source, one.trained, sizes[one.role], one.fate) for one in plan.components)
+
+
+def price_of(parts: Sequence[Part], flops: float, situation: Situation) -> Cost:
+    """What a child answers for: shared components in part, its own ones whole; ``flops`` of a sample."""
+    shared = [(one.source, one.parameters) for one in parts if not one.train and one.source is not None]
+    accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
+    accounted += sum(one.parameters for one in parts if one.train)
+    return cost(accounted, flops, situation.cycle.score, situation.root)
+
+
+def _said(family: PathFamily, values: Mapping[str, Value]) -> dict[str, Value]:
+    return {field: values[key] for key, field in family.fields.items() if key in values}
+
+
+def _options(settings: AgentSettings) -> SinglepathOptions:
+    return validate(SinglepathOptions, settings.options, what="options of the agent")
+
+
+def _told(population: Sequence[Member]) -> list[dict[str, Any]]:
+    return [asdict(one) for one in population]
+
+
+VIT = Singlepath("Vit", "L", "l")
+VIT_B = Singlepath("VitB", "B", "b")
+VIT_T3 = Singlepath("VitT3", "Ti3", "ti3")
+VIT_TINY = Singlepath("VitTiny", "tiny", "tiny")

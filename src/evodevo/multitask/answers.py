@@ -1,0 +1,103 @@
+"""What an evaluator of paths says, checked: it is data from outside, and a wrong answer fails that child alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.multitask.search.score import Rule, kept_evaluation
+
+HEX = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A component that training made: its blob is in the pool."""
+
+    digest: str
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a child.
+
+    Attributes:
+        reason: why it failed, one word; None where it did not.
+        detail: of that, for a person.
+        evals: validation accuracies in the order of training; None where one is not a number.
+        quality: the best of them; None where there is none.
+        improved: whether its trained components are kept.
+        components: role -> what was trained; empty where it is discarded.
+        facts: all else that it said, JSON.
+        seconds: that it took.
+    """
+
+    reason: str | None = None
+    detail: str = ""
+    evals: tuple[float | None, ...] = ()
+    quality: float | None = None
+    improved: bool = False
+    components: Mapping[str, Trained] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def read_answer(
+    payload: bytes, trained: Mapping[str, int], quality_bar: float | None, *, always: bool, rule: Rule = "above"
+) -> Answer:
+    """The answer of an evaluator.
+
+    Args:
+        payload: what it returned.
+        trained: roles that it was to train, with their parameters.
+        quality_bar: that it was to exceed.
+        always: it is kept whatever its accuracy.
+        rule: whether accuracies exceed the bar, or reach it.
+
+    Raises:
+        UsageError: it contradicts what was asked, or itself.
+    """
+    said = canonical.loads(payload, what="the answer of an evaluator", max_bytes=48 * 2**20)
+    if not isinstance(said, dict):
+        raise UsageError("an evaluator of paths answers with a JSON object.")
+    seconds = _number(said.get("seconds", 0.0), "seconds") or 0.0
+    known = ("reason", "detail", "evals", "quality", "improved", "components", "seconds")
+    facts = {key: value for key, value in said.items() if key not in known}
+    if said.get("reason") is not None:
+        return Answer(str(said["reason"]), str(said.get("detail", "")), facts=facts, seconds=seconds)
+    evals = tuple(_number(one, "evals") for one in said.get("evals", []))
+    finite = [one for one in evals if one is not None]
+    best = max(finite, default=None)
+    quality = _number(said.get("quality", best), "quality")
+    if quality != best:
+        raise UsageError(f"it says that the best of {evals} is {quality}.")
+    improved = bool(said.get("improved"))
+    if improved != (always or kept_evaluation(evals, quality_bar, rule=rule) is not None):
+        raise UsageError(f"it says improved = {improved}; its accuracies {evals} and the bar {quality_bar} do not.")
+    components = {
+        role: Trained(_digest(one["digest"]), int(one["parameters"]))
+        for role, one in (said.get("components") or {}).items()
+    }
+    if improved and {role: one.parameters for role, one in components.items()} != dict(trained):
+        sizes = {role: one.parameters for role, one in sorted(components.items())}
+        raise UsageError(f"it trained {sizes}; asked for were {dict(sorted(trained.items()))}.")
+    return Answer(None, "", evals, quality, improved, components if improved else {}, facts, seconds)
+
+
+def _number(value: Any, what: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UsageError(f"{what} holds {value!r}, no number.")
+    return float(value) if math.isfinite(value) else None
+
+
+def _digest(value: Any) -> str:
+    if not (isinstance(value, str) and len(value) == 64 and set(value) <= HEX):
+        raise UsageError(f"{value!r} is no digest of a blob.")
+    return value

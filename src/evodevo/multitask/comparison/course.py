@@ -1,0 +1,273 @@
+"""The systems of a recipe: made where they are missing, gone on with where they are not.
+
+Their names follow from the recipe, its settings, and what each is for: whoever was killed finds them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evodevo.execution.base import Executor
+from evodevo.multitask.agent import Known
+from evodevo.multitask.fork import fork
+from evodevo.multitask.genome import agent_name
+from evodevo.multitask.measure import Measured, measure, measured
+from evodevo.multitask.recipes.settings import MultitaskRecipeSettings, TaskPlan
+from evodevo.multitask.recorded import deciding
+from evodevo.multitask.runner import Listener
+from evodevo.multitask.schedule import past
+from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.system import ROOT_TASK, System
+from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.storage import Store
+from evodevo.storage.systems.base import AgentRow
+from evodevo.tasks.multitask.task import MultitaskTask
+from evodevo.tasks.text.token_cache import default_folder
+
+PRETRAIN = "pretrain"
+
+
+class InterruptedRecipe(Exception):
+    """Somebody stopped it; the same call goes on."""
+
+
+@dataclass
+class RecipeSession:
+    """A recipe under way.
+
+    Attributes:
+        recipe, size: which.
+        label: how the names of its systems begin.
+        stopped: whether somebody asked for an end.
+    """
+
+    recipe: str
+    size: str
+    label: str
+    stopped: bool = False
+    system: System | None = None
+
+    def stop(self) -> None:
+        """End soon; children that are under way are done again when it goes on."""
+        self.stopped = True
+        if self.system is not None:
+            self.system.stop()
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What agents have cost.
+
+    Attributes:
+        children: that have a result.
+        failed: of them.
+        samples: seen in training.
+        seconds: of workers.
+    """
+
+    children: int
+    failed: int
+    samples: int
+    seconds: float
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.children + other.children,
+            self.failed + other.failed,
+            self.samples + other.samples,
+            self.seconds + other.seconds,
+        )
+
+
+NOTHING = Spent(0, 0, 0, 0.0)
+
+
+class Course:
+    """Makes the systems of a recipe, and lets their agents run.
+
+    Args:
+        store: where they are.
+        settings: of the recipe.
+        session: asked whether to go on.
+        executor: makes the workers, when they are needed for the first time.
+        cache: folder of prepared data; None is the user's.
+        listener: told what happens.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: MultitaskRecipeSettings,
+        session: RecipeSession,
+        executor: Callable[[], Executor],
+        cache: str | None,
+        listener: Listener | None,
+    ) -> None:
+        self.store, self.settings, self.session = store, settings, session
+        self.cache = cache or str(default_folder())
+        self.kind = settings.system.agent.kind
+        self._executor = executor
+        self._listener = listener or (lambda kind, facts: None)
+        self._facts: dict[str, tuple[AgentSettings, dict[str, int]]] = {}
+
+    @property
+    def executor(self) -> Executor:
+        """The workers."""
+        return self._executor()
+
+    @property
+    def training(self) -> PathTrainingSettings:
+        """Of every child but a root."""
+        return self.settings.evaluation.training
+
+    # Tasks
+
+    def facts(self, plan: TaskPlan) -> AgentSettings:
+        """A task as its agents record it.
+
+        Raises:
+            DataError, NotFoundError, UsageError: its data cannot be used.
+        """
+        return self._task(plan)[0]
+
+    def samples(self, plan: TaskPlan) -> dict[str, int]:
+        """Samples of a task, by split."""
+        return self._task(plan)[1]
+
+    def child_samples(self, plan: TaskPlan) -> int:
+        """Training samples that one child sees."""
+        count = self.samples(plan)
+        course = self.training.plan(count["train"], count["validation"], plan.source.batch)
+        return course.batch * course.between * self.training.validations
+
+    def _task(self, plan: TaskPlan) -> tuple[AgentSettings, dict[str, int]]:
+        if plan.name not in self._facts:
+            task = MultitaskTask.open(plan.source, Path(self.cache))
+            facts = AgentSettings(
+                classes=task.classes,
+                task=plan.source.model_dump(mode="json"),
+                task_key=task.key,
+                class_names=task.outputs[0].names,
+                modalities=tuple(dict.fromkeys(one.modality for one in task.inputs)),
+                options={"hyperparameters": self.settings.system.agent.hyperparameters},
+            )
+            self._facts[plan.name] = facts, task.describe()["samples"]
+        return self._facts[plan.name]
+
+    # Systems
+
+    def name(self, *parts: str | int) -> str:
+        """Of a system of this recipe."""
+        return ".".join([self.session.label, *map(str, parts)])
+
+    def find(self, *parts: str | int) -> System | None:
+        """A system of this recipe, where it was made already."""
+        wanted = self.name(*parts)
+        found = next((one for one in self.store.systems.systems() if one.name == wanted), None)
+        return None if found is None else self._heard(found.name)
+
+    def rooted(self, seed: int) -> System:
+        """The system of a root alone, trained on its data."""
+        made = self.find("root", seed)
+        if made is None:
+            System.create(self.store, self.name("root", seed), seed=seed, settings=self.system_settings)
+            made = self._heard(self.name("root", seed))
+        root = self.root_agent(made)
+        if root is None:
+            made.add_root(self.kind, PRETRAIN, self.root_settings)
+            root = self.root_agent(made)
+            assert root is not None
+        self.run(made, [root], 1)
+        return made
+
+    @property
+    def system_settings(self) -> SystemSettings:
+        """Of every system."""
+        return SystemSettings(
+            cycle=self.settings.study.cycle,
+            work=self.settings.evaluation.work,
+            training=self.training.model_dump(mode="json"),
+            packages=self.settings.execution.packages,
+        )
+
+    @property
+    def root_settings(self) -> AgentSettings:
+        """Of the root's agent."""
+        facts, agent = self.facts(self.settings.system.root), self.settings.system.agent
+        options = {**facts.options, "structure": agent.structure}
+        looks = {"validations": self.settings.evaluation.root_validations}
+        return facts.model_copy(update={"options": options, "training": looks})
+
+    def root_agent(self, system: System) -> AgentRow | None:
+        """The root of a system."""
+        name = agent_name(self.kind, f"{ROOT_TASK}/{PRETRAIN}")
+        return next((one for one in system.agents() if one.name == name), None)
+
+    def fork(self, system: System, *parts: str | int) -> System:
+        """A copy of a system, to be gone on with."""
+        self.check()
+        return self._heard(fork(system, self.name(*parts)).row.name)
+
+    def agent(self, system: System, kind: str, task: str, settings: AgentSettings) -> AgentRow:
+        """An agent of a system; added where it is not there."""
+        name = agent_name(kind, task)
+        found = next((one for one in system.agents() if one.name == name), None)
+        return found or system.add_agent(kind, task, settings)
+
+    # Running
+
+    def check(self) -> None:
+        """
+        Raises:
+            InterruptedRecipe: somebody stopped it.
+        """
+        if self.session.stopped:
+            raise InterruptedRecipe
+
+    def run(self, system: System, agents: Sequence[AgentRow], cycles: int) -> None:
+        """Let agents run until each has ended so many cycles."""
+        self.check()
+        before = past(self.store, system.row.id)
+        if all(before.finished(agent) >= cycles for agent in agents):
+            return
+        self.session.system = system
+        state = system.run(agents, cycles, self.executor, cache=self.cache).state
+        if state == "interrupted":
+            raise InterruptedRecipe
+
+    def measured(self, system: System, known: Known) -> Measured:
+        """What a path answers to its task's test split; looked at once."""
+        found = measured(system, known)
+        if found is None:
+            self.check()
+            measure(system, known, self.executor, cache=self.cache)
+            found = measured(system, known)
+            assert found is not None
+        return found
+
+    def spent(self, system: System, agents: Sequence[AgentRow], *, since: int = 0) -> Spent:
+        """What agents have cost from a cycle on."""
+        whole = NOTHING
+        for agent in agents:
+            rows = [one for one in self.store.individuals(agent.id) if one.generation >= since]
+            results = self.store.systems.evaluations_of([one.id for one in rows])
+            for row in rows:
+                result = deciding(results[row.id])
+                if result is not None:
+                    seen = int(result.extra.get("answer", {}).get("samples", 0))
+                    whole += Spent(1, int(result.state == "failed"), seen, result.seconds)
+        return whole
+
+    def tell(self, kind: str, **facts: object) -> None:
+        """Tell the listener."""
+        self._listener(kind, dict(facts))
+
+    def _heard(self, name: str) -> System:
+        def hear(kind: str, facts: dict[str, object]) -> None:
+            if self.session.stopped and self.session.system is not None:
+                self.session.system.stop()  # a wish from before the run began counts, too
+            self._listener(kind, {"system": name, **facts})
+
+        return System.open(self.store, name, listener=hear)

@@ -1,0 +1,64 @@
+"""Accuracy after each cycle of a recipe's agents, on validation and, looked at once, on test (µ4Net, Fig. 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from evodevo.multitask.comparison.course import Course
+from evodevo.multitask.diagrams.system.cycles import Arm
+from evodevo.multitask.system import System
+from evodevo.storage.systems.base import AgentRow
+
+
+@dataclass(frozen=True)
+class Looks:
+    """One agent: accuracies in [0, 1] of what it published, one for each of its cycles."""
+
+    validation: tuple[float, ...]
+    test: tuple[float, ...]
+
+
+UNSEEN = Looks((), ())
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One row of a recipe.
+
+    Attributes:
+        name: of the row.
+        copies: of each copy its agents' looks.
+    """
+
+    name: str
+    copies: Sequence[Sequence[Looks]]
+
+    def arm(self, split: str) -> Arm:
+        """The mean over an arm's agents, one course for each copy."""
+        return Arm(self.name, [_mean([getattr(one, split) for one in agents]) for agents in self.copies])
+
+    def to_json(self) -> dict[str, object]:
+        """Split -> copy -> cycle -> mean over agents."""
+        return {split: [list(one) for one in self.arm(split).courses] for split in ("validation", "test")}
+
+
+def looks(course: Course, system: System, agent: AgentRow, *, since: int = 0) -> Looks:
+    """What an agent published at each cycle from one on; each path is measured on the test split once, and nothing that
+    selects reads that.
+
+    Raises:
+        InterruptedRecipe: somebody stopped it.
+    """
+    paths = [
+        system.library.one(one.path_id)
+        for one in course.store.systems.publications(system.row.id)
+        if one.agent_id == agent.id and one.path_id is not None and one.cycle is not None and one.cycle >= since
+    ]
+    tests = tuple(course.measured(system, one).accuracy for one in paths)
+    return Looks(tuple(one.quality or 0.0 for one in paths), tests)
+
+
+def _mean(courses: Sequence[Sequence[float]]) -> list[float]:
+    return [fmean(values) for values in zip(*courses, strict=False)]  # an agent whose cycle came to nothing is behind

@@ -1,0 +1,138 @@
+"""How long a recipe of multitask systems will take: two short trainings of its root, and arithmetic."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import EvaluationsFailedError
+from evodevo.execution.base import Event, Executor, Job, Progress
+from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.comparison.course import Course
+from evodevo.multitask.system import System
+from evodevo.storage import Store
+
+STEPS = 24
+"""Of the longer training; the shorter one makes a single step. Their difference is what steps cost."""
+LOOKING = 1 / 3
+"""What a sample that is only looked at costs, of one that is learned."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is still to be done.
+
+    Attributes:
+        children: trainings.
+        samples: that they see.
+        rate: samples per second of one worker that trains all of a path.
+        overhead: seconds of a child beside its samples.
+        workers: children at a time, no more than there are cores.
+        seconds: wall time, at most: frozen components and cached representations make it shorter.
+    """
+
+    children: int
+    samples: int
+    rate: float
+    overhead: float
+    workers: int
+    seconds: float
+
+    def to_json(self) -> dict[str, float]:
+        """The fields by name."""
+        return asdict(self)
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        span = f"{self.seconds / 3600:.1f} h" if self.seconds >= 5400 else f"{max(self.seconds, 30) / 60:.1f} min"
+        return (
+            f"{self.children:,} children see {self.samples:,} samples; at {self.rate:,.0f} samples/s on each of"
+            f" {self.workers} workers that is about {span} at most"
+        )
+
+
+@dataclass(frozen=True)
+class Load:
+    """Children that are alike.
+
+    Attributes:
+        children: how many.
+        samples: that each learns.
+        looked: that each looks at in validation.
+    """
+
+    children: int
+    samples: int
+    looked: int
+
+
+def forecast(course: Course, loads: Sequence[Load]) -> Forecast:
+    """Measure on this machine, with the recipe's own workers, and add up.
+
+    Raises:
+        EvaluationsFailedError: not even a single step could be trained.
+    """
+    payload = _root_payload(course)
+    batch = int(payload["task_settings"]["batch"] or 0) or _batch(course)
+    steps = max(STEPS, 2048 // batch)
+    with tempfile.TemporaryDirectory() as folder:
+        payload |= {"blobs": folder, "cache": course.cache}
+        _timed(course.executor, payload, batch, 1)  # prepares data and warms workers
+        short = _timed(course.executor, payload, batch, 1)
+        long = _timed(course.executor, payload, batch, 1 + steps)
+    each = max((long - short) / (steps * batch), 1e-7)
+    workers = max(1, min(course.settings.execution.workers, len(os.sched_getaffinity(0))))
+    work = sum(load.children * (short + each * (load.samples + LOOKING * load.looked)) for load in loads)
+    return Forecast(
+        sum(load.children for load in loads),
+        sum(load.children * load.samples for load in loads),
+        1 / each,
+        short,
+        workers,
+        work / workers,
+    )
+
+
+def _batch(course: Course) -> int:
+    count = course.samples(course.settings.system.root)
+    return course.training.plan(count["train"], count["validation"]).batch
+
+
+def _root_payload(course: Course) -> dict[str, Any]:
+    """What a worker is told of a root like the recipe's."""
+    caught: list[dict[str, Any]] = []
+
+    class Catching(SerialExecutor):
+        def _evaluate(self, job: Job) -> list[Event]:
+            caught.append(canonical.loads(job.payload, max_bytes=1 << 26))
+            system.stop()
+            return []
+
+    with Store.memory() as rehearsal, Catching() as executor:
+        system = System.create(rehearsal, "forecast", settings=course.system_settings)
+        root = system.add_root(course.kind, "pretrain", course.root_settings)
+        system.run([root], 1, executor, cache=course.cache)
+    return caught[0]
+
+
+def _timed(executor: Executor, payload: dict[str, Any], batch: int, steps: int) -> float:
+    """Seconds of a training of so many steps."""
+    training = {**payload["training"], "validations": 1, "most_between": steps * batch, "validation_cap": 64}
+    source = {**payload["task_settings"], "batch": batch}
+    name = f"forecast/{steps}"
+    data = canonical.dumps({**payload, "training": training, "task_settings": source}).encode()
+    executor.submit(Job(name, "path", data))
+    while True:
+        for event in executor.poll(1.0):
+            if isinstance(event, Progress) or event.id != name:
+                continue
+            answer = {} if event.payload is None else canonical.loads(event.payload, max_bytes=1 << 26)
+            if event.payload is None or answer.get("reason") is not None:
+                detail = answer.get("detail") or event.detail[-500:]
+                raise EvaluationsFailedError(f"no root of this recipe could be trained: {detail}")
+            return float(event.seconds)

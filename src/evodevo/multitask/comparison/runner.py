@@ -1,0 +1,103 @@
+"""Run a recipe of multitask systems by its name: make its systems, go on with them, or read what they found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.execution.base import Executor
+from evodevo.multitask.comparison import characters as multitask_characters
+from evodevo.multitask.comparison import characters_text as multitask_characters_words
+from evodevo.multitask.comparison import multipath as multitask_multipath
+from evodevo.multitask.comparison import multipath_text as multitask_multipath_words
+from evodevo.multitask.comparison.course import Course, InterruptedRecipe, RecipeSession
+from evodevo.multitask.comparison.results import RecipeResult
+from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings, MultitaskRecipeSettings
+from evodevo.multitask.runner import Listener
+from evodevo.registry import enable_packages
+from evodevo.runs.drive import create_executor
+from evodevo.runs.recipe import resolve
+from evodevo.settings import merge
+from evodevo.storage import Store
+
+PRELOAD = ("paths",)
+
+
+def run_recipe(
+    name: str,
+    *,
+    size: str = "quick",
+    store: str | Path = "runs",
+    workers: int | None = None,
+    overrides: dict[str, Any] | None = None,
+    listener: Listener | None = None,
+    on_start: Callable[[RecipeSession], None] | None = None,
+    cache_folder: Path | None = None,
+    executor: Executor | None = None,
+) -> RecipeResult:
+    """Run a recipe to its end; the same call goes on with what was stopped or killed, and reads what is finished.
+
+    Args:
+        name: ``multitask.characters`` or ``multitask.multipath``.
+        size: quick or full.
+        store: its folder.
+        workers: children at a time; results do not depend on it.
+        overrides: nested settings that replace the recipe's, and ``data``, a folder of the tasks. Other settings have
+            other systems.
+        listener: told what happens: type and JSON-able facts; ``plan`` says how long it takes, before it begins.
+        on_start: given the session before it begins, to call its ``stop`` from a signal handler.
+        cache_folder: of prepared data and representations.
+        executor: instead of workers of its own; the caller closes it.
+
+    Raises:
+        UsageError, DataError, NotFoundError: settings or data cannot be used.
+        RunOwnedError: another process runs it in this store.
+        EvaluationsFailedError: an agent came to nothing.
+    """
+    changes = dict(overrides or {})
+    if workers is not None:
+        changes = merge(changes, {"execution": {"workers": workers}})
+    settings = resolve(name, size=size, driver="extend", overrides=changes)
+    if not isinstance(settings, CharactersSettings | MultipathRecipeSettings):
+        raise UsageError(f"the recipe {name!r} makes no multitask systems.")
+    enable_packages(settings.execution.packages)
+    session = RecipeSession(name, size, label(name, size, settings))
+    own: list[Executor] = []
+
+    def of_workers() -> Executor:  # whoever only reads starts none
+        if executor is not None:
+            return executor
+        if not own:
+            own.append(create_executor(settings.execution, PRELOAD))
+        return own[0]
+
+    try:
+        with Store.open(store) as opened:
+            cache = None if cache_folder is None else str(cache_folder)
+            course = Course(opened, settings, session, of_workers, cache, listener)
+            if on_start is not None:
+                on_start(session)
+            return _drive(course, settings, session)
+    except InterruptedRecipe:
+        told = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
+        return RecipeResult(name, size, session.label, "interrupted", told)
+    finally:
+        for one in own:
+            one.close()
+
+
+def label(name: str, size: str, settings: MultitaskRecipeSettings) -> str:
+    """How the names of a recipe's systems begin: other settings, other systems; workers are no part of them."""
+    decisive = settings.model_dump(mode="json", exclude={"execution"})
+    return f"{name}.{size}.{canonical.digest(decisive)[:8]}"
+
+
+def _drive(
+    course: Course, settings: CharactersSettings | MultipathRecipeSettings, session: RecipeSession
+) -> RecipeResult:
+    if isinstance(settings, CharactersSettings):
+        return multitask_characters_words.result(session, settings, multitask_characters.drive(course, settings))
+    return multitask_multipath_words.result(session, settings, multitask_multipath.drive(course, settings))

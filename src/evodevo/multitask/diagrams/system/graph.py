@@ -1,0 +1,260 @@
+"""A multitask system as a graph (µ4Net, 2302.02721, Fig. 2): tasks at the bottom, one box for each component in the
+colour of the task that it was last trained on, one coloured line for each task's path, heads with their validation
+accuracy, and multipath models on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from evodevo.multitask.diagrams.system.frame import Joined, PartMark, SystemFrame, mark_of, percent
+from evodevo.multitask.diagrams.system.layout import (
+    NODE_HEIGHT,
+    Line,
+    Measures,
+    Plan,
+    Point,
+    columns_of,
+    plan,
+    role_rows,
+)
+from evodevo.report.charts.captions import LINE, MARGIN, draw_headline, headline_height, wrapped
+from evodevo.report.charts.numbers import show
+from evodevo.report.palette import TASK_COLOURS, task_role
+from evodevo.report.svg import Drawing, empty, number, one_line, polyline, shorten, text_width
+
+_DASHES = ("", "7 3", "2 2", "10 3 2 3")
+_BOLD_AT_MOST = 2
+"""Of so many multipath models all their paths are drawn strong; of more, only where they join."""
+_NAME_SPACE, _ROLE_SPACE = 120.0, 124.0
+_UPPER = 50.0
+
+
+def system_graph(
+    frame: SystemFrame, *, within: Sequence[SystemFrame] = (), task: str = "", title: str = "", subtitle: str = ""
+) -> str:
+    """The graph of a system at one moment.
+
+    Args:
+        frame: what is drawn.
+        within: frames with which it shares its columns and rows, so that they can be leafed through.
+        task: only its path and its multipath model are drawn strong; empty draws all alike.
+        title, subtitle: above.
+    """
+    if not frame.routes:
+        return empty("The system offers no path yet.")
+    frames = [*within] if any(one is frame for one in within) else [frame, *within]
+    names = columns_of(frames)
+    pitch = min(max(1120 / len(names), 30.0), 92.0)
+    rows = role_rows([one.parts[part].role for part in route.parts] for one in frames for route in one.routes)
+    gap = 16.0 if len(rows) > 14 else 30.0 if len(names) <= 12 else 36.0 if len(names) <= 40 else 46.0
+    upper = _UPPER * 2 if any(one.joined for one in frames) else 0.0
+    head = headline_height(title, subtitle)
+    sizes = Measures(pitch, gap, MARGIN + _ROLE_SPACE, head + 18 + upper)
+    layout = plan(frame, frames, sizes)
+    return _Graph(frame, layout, sizes, task, head + 14).draw(title, subtitle)
+
+
+class _Graph:
+    """One drawing; ``y`` is the height of its uppermost row's upper edge."""
+
+    def __init__(self, frame: SystemFrame, layout: Plan, sizes: Measures, task: str, y: float) -> None:
+        self.frame, self.plan, self.sizes, self.task = frame, layout, sizes, task
+        self.level = {"router": y + NODE_HEIGHT / 2, "connectors": y + NODE_HEIGHT / 2 + _UPPER}
+        self.bold = {one.path for one in frame.joined if one.task == task} if task else set()
+        if not task and len(frame.joined) <= _BOLD_AT_MOST:
+            self.bold = {one.path for one in frame.joined}
+        self.flat = sizes.pitch >= 72
+        self.thick = 4.2 if len(layout.lines) <= 12 else 2.2 if len(layout.lines) <= 40 else 1.6
+        self.heads = {one.parts[-1]: one for one in frame.routes if one.parts and not one.root}
+
+    def draw(self, title: str, subtitle: str) -> str:
+        frame, layout = self.frame, self.plan
+        names = {name: self._name(name) for name in layout.columns}
+        room = 34.0 if self.flat else 14 + min(max(text_width(one, 10.5) for one in names.values()), _NAME_SPACE)
+        width = max(layout.width + MARGIN, 480)
+        facts = wrapped(self._facts(), width - 2 * MARGIN, 10.5)
+        height = layout.foot + room + LINE * len(facts) + 14
+        answered = [one for one in frame.routes if not one.root]
+        said = ", ".join(f"{one.task} {percent(one.accuracy)} %" for one in answered[:40])
+        words = f"{title or frame.system}: {len(answered)} tasks, {len(frame.parts)} components"
+        self.drawing = Drawing(width, height, f"{words}. Validation accuracy: {said}")
+        draw_headline(self.drawing, title, subtitle)
+        self._rows()
+        for line in layout.lines:
+            self._line(line)
+        for model in frame.joined:
+            self._streams(model)
+        for part in layout.nodes:
+            self._node(frame.parts[part])
+        for model in frame.joined:
+            self._ends(model)
+        for name, x in layout.columns.items():
+            self._foot(name, names[name], x)
+        for place, text in enumerate(facts):
+            self.drawing.text(MARGIN, layout.foot + room + 4 + LINE * (place + 0.5), text, "fill-muted", 10.5)
+        return self.drawing.svg()
+
+    # Parts of it
+
+    def _rows(self) -> None:
+        rows = {**self.plan.rows, **(self.level if self.frame.joined else {})}
+        for words, y in rows.items():
+            self.drawing.line(MARGIN + _ROLE_SPACE, y, self.drawing.width - MARGIN, y, "stroke-faint")
+            shown = shorten(one_line(words, 200), _ROLE_SPACE - 14, 10.5)
+            self.drawing.text(MARGIN + _ROLE_SPACE - 10, y + 4, shown, "fill-muted", 10.5, "end", title=words)
+
+    def _line(self, line: Line) -> None:
+        route, look = line.route, self._look(line.column)
+        if route is None:
+            words = f"{line.key}\nno longer offered; a multipath model runs through it"
+        else:
+            score = "" if route.accuracy is None else f"\nvalidation {percent(route.accuracy)} %"
+            score += "" if route.test is None else f", test {percent(route.test)} %"
+            words = f"{self._name(line.column)}\n{route.path}{score}"
+        if self.task and line.column != self.task:
+            look["stroke_opacity"] = "0.25"
+        with self.drawing.group("route", words, data_task=one_line(line.column)):
+            self.drawing.path(
+                curve(self.plan.stops[line.key]),
+                f"hollow stroke-{self._role(line.column)}",
+                "",
+                stroke_linejoin="round",
+                **look,
+            )
+
+    def _look(self, column: str) -> dict[str, str | float]:
+        place = self.frame.number(column) - 1
+        if place < 0:
+            return {"stroke_width": 1.2}
+        dash = _DASHES[place // TASK_COLOURS % len(_DASHES)]
+        return {"stroke_width": self.thick, **({"stroke_dasharray": dash} if dash else {})}
+
+    def _streams(self, model: Joined) -> None:
+        """The paths of a multipath model as lines of ink, and from their ends to connectors and router."""
+        bold, faded = model.path in self.bold, bool(self.task) and model.task != self.task
+        look: dict[str, str | float] = {
+            "stroke_width": 1.7 if bold else 1.0,
+            "stroke_opacity": "0.2" if faded else "0.95" if bold else "0.6",
+        }
+        end = (self.plan.ends[model.path], self.level["router"] + NODE_HEIGHT / 2)
+        for place, stream in enumerate(model.streams):
+            stops = self.plan.stops[stream.path]
+            head = self.sizes.top + NODE_HEIGHT
+            whole = place == 0 or stream.root
+            inside = stops if whole else tuple(one for one in stops if one[1] > head + 1) or stops[:1]
+            weight = "" if stream.weight is None else f"\nmean weight {stream.weight:.3f}"
+            words = f"{'main path' if place == 0 else 'support'} of {model.path}\n{stream.path}{weight}"
+            with self.drawing.group("stream", words, data_model=one_line(model.path)):
+                points = list(inside if bold else inside[-1:])
+                last = self.plan.nodes[stream.parts[-1]]
+                if len(stops) > len(inside):  # past its own head, not behind it
+                    x = last.x + last.width / 2 + 4
+                    points += [(x, head), (x, head - NODE_HEIGHT)]
+                if stream.connector in self.plan.ends:
+                    x, y = self.plan.ends[stream.connector or ""], self.level["connectors"]
+                    points += [(x, y + NODE_HEIGHT / 2), (x, y - NODE_HEIGHT / 2)]
+                self.drawing.path(curve([*points, end]), "hollow stroke-ink", "", **look)
+
+    def _node(self, part: PartMark) -> None:
+        node = self.plan.nodes[part.id]
+        head = self.heads.get(part.id)
+        label = mark_of(self.frame, part) if head is None else percent(head.accuracy)
+        users = [self._name(line.column) for line in self.plan.lines if line.key in node.lanes and line.route]
+        self._box(part, node.x, node.y, node.width, label, square=head is not None, users=users)
+
+    def _ends(self, model: Joined) -> None:
+        """The boxes of a multipath model: connectors with their mean weights, the router with the model's accuracy."""
+        for place, stream in enumerate(model.streams):
+            if stream.connector in self.plan.ends:
+                label = f"c{place}" if stream.weight is None else f"{stream.weight:.2f}"
+                part = self.frame.parts[stream.connector or ""]
+                self._box(
+                    part, self.plan.ends[part.id], self.level["connectors"], self.sizes.box, label, users=(model.task,)
+                )
+        role, x, y = self._role(model.task), self.plan.ends[model.path], self.level["router"]
+        test = "" if model.test is None else f", test {percent(model.test)} %"
+        kind = "router" if model.router else "sum, no router"
+        words = f"{model.path}\nmultipath model of {model.task}: validation {percent(model.accuracy)} %{test}\n{kind}"
+        with self.drawing.group("node multipath", words, data_model=one_line(model.path)):
+            self._shape(x, y, self.sizes.box, f"fill-{role} stroke-ink", True)
+            self._label(x, y, percent(model.accuracy), self.sizes.box)
+
+    def _box(
+        self,
+        part: PartMark,
+        x: float,
+        y: float,
+        width: float,
+        label: str,
+        *,
+        square: bool = False,
+        users: Sequence[str],
+    ) -> None:
+        role = "memoryless" if part.root else task_role(self.frame.number(part.task) - 1)
+        passed = ", ".join(users[:12]) + (f" and {len(users) - 12} more" if len(users) > 12 else "")
+        words = f"{part.role}  {part.id}\n{show(part.parameters, 'parameters')} parameters\n"
+        words += f"trained last for {part.task if part.root else self._name(part.task)}\n"
+        words += f"passed by {passed or 'multipath models only'}"
+        with self.drawing.group("node", words, data_part=one_line(part.id)):
+            self._shape(x, y, width, f"fill-{role} stroke-{role}", square)
+            self._label(x, y, label, width)
+
+    def _shape(self, x: float, y: float, width: float, classes: str, square: bool) -> None:
+        place = (x - width / 2, y - NODE_HEIGHT / 2, width, NODE_HEIGHT)
+        radius = 2.0 if square else NODE_HEIGHT / 2
+        self.drawing.rect(*place, "fill-paper", rx=radius)
+        self.drawing.rect(*place, classes, rx=radius, fill_opacity="0.22", stroke_width=1.8)
+
+    def _label(self, x: float, y: float, text: str, width: float) -> None:
+        size = 9.0 if width >= 30 else 8.0
+        if text_width(text, size) <= width:
+            self.drawing.text(x, y + 3.3, text, "fill-ink strong", size, "middle")
+
+    def _foot(self, name: str, words: str, x: float) -> None:
+        role, y = self._role(name), self.plan.foot
+        with self.drawing.group("foot", words, data_task=one_line(name)):
+            self.drawing.element("circle", f"fill-{role}", cx=x, cy=y, r=4)
+            if self.flat:
+                mark, _, rest = words.partition(" ")
+                self.drawing.text(x, y + 17, mark, f"fill-{role} strong", 11, "middle")
+                self.drawing.text(x, y + 30, shorten(rest, self.sizes.pitch - 4, 10.5), "fill-ink", 10.5, "middle")
+            else:
+                shown = shorten(words, _NAME_SPACE, 10.5)
+                self.drawing.text(x + 3.5, y + 9, shown, "fill-ink", 10.5, "end", turned=True)
+
+    def _facts(self) -> list[str]:
+        frame = self.frame
+        facts = [
+            f"{len(frame.parts)} components, {show(frame.parameters, 'parameters')} distinct parameters",
+            "number and colour of a box: the task that it was last trained on",
+            "grey R: from a root",
+            "coloured line: the path of one task",
+            "square box: a head, with its validation accuracy in %",
+        ]
+        if frame.joined:
+            facts.append("lines without a colour: multipath models, from their paths through connectors to the router")
+        if frame.withdrawn:
+            facts.append("withdrawn: " + ", ".join(frame.withdrawn[:20]))
+        return [one_line(fact, 300) for fact in facts]
+
+    def _role(self, column: str) -> str:
+        place = self.frame.number(column)
+        return task_role(place - 1) if place else "memoryless"
+
+    def _name(self, column: str) -> str:
+        place = self.frame.number(column)
+        return f"{place} {column}" if place else "R " + column.rpartition("~")[2]
+
+
+def curve(points: Sequence[Point]) -> str:
+    """A line upwards through points, in bows where it changes its lane."""
+    data = polyline([*points[:1]])
+    for (x, y), (to_x, to_y) in pairwise(points):
+        if abs(x - to_x) < 0.05:
+            data += f"L{number(to_x)},{number(to_y)}"
+        else:
+            middle = number((y + to_y) / 2)
+            data += f"C{number(x)},{middle} {number(to_x)},{middle} {number(to_x)},{number(to_y)}"
+    return data

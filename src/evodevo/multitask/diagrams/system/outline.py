@@ -1,0 +1,67 @@
+"""A system in text: one line for a task, one letter or number for who trained each component last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from evodevo.multitask.diagrams.system.frame import Joined, Route, SystemFrame, mark_of, percent
+from evodevo.report.charts.numbers import show
+from evodevo.report.svg import one_line
+
+
+def outline(frame: SystemFrame, task: str | None = None) -> str:
+    """Lines for a terminal: what the drawing shows, without a drawing; of one task where one is named."""
+    offers = [one for one in frame.routes if not one.root]
+    counts = f"{len(offers)} tasks answered, {len(frame.joined)} multipath models, {len(frame.parts)} components"
+    lines = [
+        f"{frame.system} at publication {frame.seq}" + (f" ({frame.label})" if frame.label else ""),
+        f"{counts}, {show(frame.parameters, 'parameters')} parameters",
+    ]
+    for one in sorted(frame.routes, key=lambda one: (not one.root, frame.number(one.task))):
+        if task in (None, one.task):
+            lines += ["", *_route(frame, one)]
+    for model in frame.joined:
+        if task in (None, model.task):
+            lines += ["", *model_outline(frame, model).splitlines()]
+    if frame.withdrawn:
+        lines += ["", "withdrawn: " + ", ".join(frame.withdrawn)]
+    if offers:
+        lines += ["", "components=N were trained last for task N; =R: for a root."]
+    return "\n".join(_clean(line) for line in lines)
+
+
+def model_outline(frame: SystemFrame, model: Joined) -> str:
+    """One multipath model."""
+    mark = "no router" if model.router is None else f"router={mark_of(frame, frame.parts[model.router])}"
+    lines = [f"{frame.number(model.task)} {model.task}, multipath: {model.path}, {_score(model)}, {mark}"]
+    for place, one in enumerate(model.streams):
+        weight = "" if one.weight is None else f", mean weight {one.weight:.3f}"
+        kept = "" if one.offered else ", no longer offered"
+        lines.append(f"    {'support' if place else 'main'} {one.path}{weight}{kept}")
+    return "\n".join(_clean(line) for line in lines)
+
+
+def parts_in_words(frame: SystemFrame, parts: Sequence[str]) -> str:
+    """``embedding cls=R, encoderblock_0 head=2``: neighbours of one maker share a mark."""
+    marks = [(frame.parts[one].role, mark_of(frame, frame.parts[one])) for one in parts if one in frame.parts]
+    found = []
+    for mark, group in groupby(marks, key=lambda pair: pair[1]):
+        found.append(f"{' '.join(role for role, _ in group)}={mark}")
+    return ", ".join(found)
+
+
+def _route(frame: SystemFrame, one: Route) -> list[str]:
+    mark = "R" if one.root else str(frame.number(one.task))
+    score = "root" if one.root and one.accuracy is None else _score(one)
+    return [f"{mark} {one.task}: {one.path}, {score}", f"    {parts_in_words(frame, one.parts)}"]
+
+
+def _score(one: Route | Joined) -> str:
+    test = "" if one.test is None else f", test {percent(one.test)} %"
+    return f"validation {percent(one.accuracy)} %{test}"
+
+
+def _clean(line: str) -> str:
+    indent = len(line) - len(line.lstrip(" "))
+    return " " * indent + one_line(line, 4000)

@@ -1,0 +1,193 @@
+"""What a worker does with one path of a multitask system: build it, train what is its own, measure, keep.
+
+Specification ``munet.md`` 2.7 and 2.8. Only components that the request lets learn are trained, and they are new blobs
+afterwards: nothing that anybody else uses is ever written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path as Folder
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evodevo import canonical
+from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.execution.base import Report
+from evodevo.multitask.evaluate_settings import PathRequest, failed, read_request
+from evodevo.multitask.exact_answers import exact_answers
+from evodevo.multitask.paths.kinds import KINDS, ROOTS, BuiltPath, Reader
+from evodevo.multitask.paths.weights import count_parameters, save_state
+from evodevo.multitask.training.training import PathResult, train_path
+from evodevo.multitask.training.values import data_values, optimizer_values
+from evodevo.search.problem import DAMAGED, DISK_FULL
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.base import Split
+from evodevo.tasks.multitask.batches import BatchPlan, training_places
+from evodevo.tasks.multitask.task import MultitaskTask
+from evodevo.training.precision import Precision, decide
+
+_MEASURED = 256
+
+
+def evaluate_path(payload: bytes, report: Report) -> bytes:
+    """Train a child: ``PathRequest`` -> reason, detail, evals, quality, improved, components, and facts.
+
+    Live messages: {"step", "steps"} after each look at the validation split.
+    """
+    return _answered(payload, lambda request: _train(request, report))
+
+
+def evaluate_root(payload: bytes, report: Report) -> bytes:
+    """Make a root that answers no task: all its components, at random or from a checkpoint."""
+    return _answered(payload, _make_root)
+
+
+def measure_path(payload: bytes, report: Report) -> bytes:
+    """The exact accuracy of a path on all of a split, and what ``exact_answers`` says besides; nothing is trained."""
+    return _answered(payload, _measure)
+
+
+def open_path(request: PathRequest) -> tuple[BuiltPath, MultitaskTask, Precision]:
+    """A path with its weights and its task.
+
+    Raises:
+        UsageError: the task has other classes than the path answers.
+        DataError: data that cannot be used, or a component that does not fit.
+        NotFoundError, StoreDamagedError, UnsafeFileError: a component is gone or damaged.
+    """
+    cache = None if request.cache is None else Folder(request.cache)
+    task = MultitaskTask.open(request.task_settings, cache, request.task_key)
+    if request.path.classes != task.classes:
+        raise UsageError(
+            f"the path {request.path.id} answers {request.path.classes} classes; the task {request.task!r} has"
+            f" {task.classes}."
+        )
+    precision = decide(request.training.device, request.training.precision)
+    built = KINDS.get(request.path.kind)(request, FolderPool(Folder(request.blobs)), task, precision)
+    return built, task, precision
+
+
+def _answered(payload: bytes, work: Callable[[PathRequest], dict[str, Any]]) -> bytes:
+    begin = time.perf_counter()
+    try:
+        answer = work(read_request(payload))
+    except DiskFullError as error:
+        answer = failed(DISK_FULL, str(error))
+    except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
+        answer = failed(DAMAGED, str(error))
+    return canonical.dumps({**answer, "seconds": time.perf_counter() - begin}).encode()
+
+
+def _train(request: PathRequest, report: Report) -> dict[str, Any]:
+    built, task, precision = open_path(request)
+    plan = request.training.plan(task.count("train"), task.count("validation"), request.task_settings.batch)
+    learners = {role: built.components[role] for role in request.trained}
+    result = train_path(
+        built.model,
+        learners,
+        _Data(built, task, request, plan, precision),
+        plan,
+        request.training,
+        optimizer_values(request.path.hparams),
+        bar=request.bar,
+        precision=precision,
+        factors=built.factors,
+        tell=lambda step, steps: report({"step": step, "steps": steps}),
+    )
+    facts: dict[str, Any] = {
+        "flops": built.flops,
+        "parameters": built.parameters,
+        "trainable": sum(map(count_parameters, learners.values())),
+        "steps": result.steps,
+        "samples": result.samples,
+        "losses": list(result.losses),
+        "state": result.state,
+        "kept": result.kept,
+        "batch": plan.batch,
+        "validation_samples": plan.validation_samples,
+        "explanation": _explained(request, result),
+    }
+    if not result.evals or (result.state == "diverged" and result.kept is None):
+        return failed("diverged", facts["explanation"], **facts)
+    pool = FolderPool(Folder(request.blobs))
+    components = {
+        role: {"digest": save_state(pool, state), "parameters": count_parameters(learners[role])}
+        for role, state in result.weights.items()
+    }
+    return {
+        "reason": None,
+        "detail": "",
+        "evals": list(result.evals),
+        "quality": result.quality,
+        "improved": result.kept is not None,
+        "components": components,
+        **facts,
+    }
+
+
+def _explained(request: PathRequest, result: PathResult) -> str:
+    """Why the child is kept or not, for people."""
+    looks = ", ".join(f"{value:.4f}" for value in result.evals) or "none"
+    bar = "no bar" if request.bar is None else f"a bar of {request.bar:.4f}"
+    ended = f"; diverged after {result.steps} steps" if result.state == "diverged" else ""
+    fate = "kept none" if result.kept is None else f"kept look {result.kept + 1}"
+    return f"accuracies {looks} against {bar}: {fate}{ended}"
+
+
+def _make_root(request: PathRequest) -> dict[str, Any]:
+    if request.root is None:
+        raise UsageError("a root says how it comes about.")
+    pool = FolderPool(Folder(request.blobs))
+    parts = ROOTS.get(request.path.kind)(request, pool)
+    return {
+        "reason": None,
+        "detail": "",
+        "evals": [],
+        "quality": None,
+        "improved": True,
+        "components": {
+            role: {"digest": save_state(pool, part.state_dict()), "parameters": count_parameters(part)}
+            for role, part in parts.items()
+        },
+        "explanation": f"a root: {request.root}",
+    }
+
+
+def _measure(request: PathRequest) -> dict[str, Any]:
+    built, task, precision = open_path(request)
+    read = built.reader(task, request.split, data_values({}), request.seed)
+    labels = torch.from_numpy(task.labels(request.split)).to(precision.device)
+
+    def batches() -> Iterator[tuple[Any, Tensor]]:
+        for start in range(0, len(labels), _MEASURED):
+            places = np.arange(start, min(start + _MEASURED, len(labels)))
+            yield read(places, None), labels[places]
+
+    return {"reason": None, "detail": "", **exact_answers(built.model, batches(), precision), "split": request.split}
+
+
+class _Data:
+    """Samples of a task as ``train_path`` wants them."""
+
+    def __init__(
+        self, built: BuiltPath, task: MultitaskTask, request: PathRequest, plan: BatchPlan, precision: Precision
+    ) -> None:
+        self._seed, self._plan, self._count = request.seed, plan, task.count("train")
+        values = data_values(request.path.hparams)
+        splits: tuple[Split, ...] = ("train", "validation")
+        self._read: dict[Split, Reader] = {split: built.reader(task, split, values, request.seed) for split in splits}
+        self._labels = {split: torch.from_numpy(task.labels(split)).to(precision.device) for split in splits}
+
+    def training(self, step: int) -> tuple[Any, Tensor]:
+        places = training_places(self._count, self._seed, step, self._plan.batch)
+        return self._read["train"](places, step), self._labels["train"][places]
+
+    def validation(self, batch: int) -> tuple[Any, Tensor]:
+        size = self._plan.validation_batch
+        places = np.arange(batch * size, (batch + 1) * size)
+        return self._read["validation"](places, None), self._labels["validation"][places]

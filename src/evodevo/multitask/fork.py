@@ -1,0 +1,101 @@
+"""Copies of a system, so that several continuations can be compared that begin alike.
+
+A copy repeats all cycles of the first system, with their recorded results in place of training: its agents have other
+runs, and its components are the same blobs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
+from evodevo.execution.base import Event, Job, Result
+from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.recorded import KEPT, deciding
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
+from evodevo.settings import validate
+from evodevo.storage.systems.base import path_id
+
+
+def fork(system: System, name: str) -> System:
+    """A system that begins where another one stands; called again, it goes on with a copy that was interrupted.
+
+    Args:
+        system: what is copied: all cycles that ended, and who was withdrawn.
+        name: of the copy, in the same store. A copy that has gone on since is returned as it is.
+
+    Raises:
+        UsageError: another system has this name.
+        StoreDamagedError: this evodevo would have made other children; the copy has none of them.
+    """
+    store = system.store
+    found = next((one for one in store.systems.systems() if one.name == name), None)
+    if found is None:
+        store.systems.create_system(name, system.row.seed, system.row.settings)
+        copy = System.open(store, name)
+    else:
+        copy = System(store, found)
+    if (copy.row.seed, copy.row.settings) != (system.row.seed, system.row.settings):
+        raise UsageError(f"there is a system {name!r} already, and it is no copy of {system.row.name!r}.")
+    there = {one.name for one in copy.agents()}
+    for agent in system.agents():
+        if agent.name not in there:
+            settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+            copy.add_agent(agent.kind, agent.task, settings)
+    wanted, done = system.recorded(), copy.recorded()
+    if done[: len(wanted)] != wanted:
+        with _Recorded(system) as executor:
+            copy.replay(system, executor)
+    return copy
+
+
+class _Recorded(SerialExecutor):
+    """Answers jobs with what another system recorded for the same children.
+
+    Args:
+        system: the other one.
+    """
+
+    def __init__(self, system: System) -> None:
+        super().__init__()
+        self._system = system
+        self._agents = {one.name: one.id for one in system.agents()}
+
+    def _knows(self, entry: str) -> bool:
+        return True
+
+    def _evaluate(self, job: Job) -> list[Event]:
+        asked: dict[str, Any] = canonical.loads(job.payload, what="an evaluation", max_bytes=1 << 26)
+        genes = asked["path"]
+        individual = path_id(self._agents.get(genes["agent"], ""), genes["number"])
+        systems = self._system.store.systems
+        row = systems.individuals([individual]).get(individual)
+        result = None if row is None else deciding(systems.evaluations_of([individual])[individual])
+        if row is None or result is None:
+            raise NotFoundError(f"system {self._system.row.name!r} has no result of path {job.id}.")
+        if (row.genome_envelope["genes"], row.seed) != (genes, asked["seed"]):
+            # Of another version: to record its results for other children would be a lie.
+            raise StoreDamagedError(
+                f"path {genes['agent']}/{genes['number']} of system {self._system.row.name!r} was made by other rules"
+                " than this evodevo's; begin anew in another store."
+            )
+        trained = {role for role, one in asked["components"].items() if one["train"]}
+        made = {
+            one.role: {"digest": one.digest, "parameters": one.parameters}
+            for one in systems.components_of([individual])[individual]
+            if one.role in trained
+        }
+        numbers = [one.value for name, one in result.scores.items() if name == "quality"]
+        answer = {
+            **result.extra.get("answer", {}),
+            "reason": result.reason if result.state == "failed" else None,
+            "detail": result.detail,
+            "evals": result.extra["evals"],
+            "quality": numbers[0] if numbers else None,
+            "improved": result.extra["fate"] == KEPT,
+            "components": made,
+            "seconds": result.seconds,
+        }
+        return [Result(job.id, "done", canonical.dumps(answer).encode())]

@@ -1,0 +1,148 @@
+"""What the rows of an agent say about its population: nothing is kept in memory that they do not tell.
+
+So a killed agent goes on exactly where it was: its state is a function of what was committed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evodevo.multitask.agent import AgentClass, Known, View
+from evodevo.multitask.library import Library
+from evodevo.multitask.recorded import KEPT, deciding
+from evodevo.multitask.search.accounts import accounted_parameters
+from evodevo.multitask.search.population import Member, Population, ordered, with_generation
+from evodevo.multitask.search.score import ScoreSettings, cost, score
+from evodevo.multitask.settings import CycleSettings
+from evodevo.storage import Store
+from evodevo.storage.base import EvaluationRow, IndividualRow
+from evodevo.storage.systems.base import AgentRow, CycleRow, PathRow
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A child of a cycle: its rows, and its result where there is one."""
+
+    path: PathRow
+    row: IndividualRow
+    result: EvaluationRow | None
+    attempts: int
+
+    @property
+    def id(self) -> str:
+        """Its individual."""
+        return self.row.id
+
+
+def asked(store: Store, cycle: CycleRow) -> list[Asked]:
+    """The children of a cycle so far, in the order of their places."""
+    paths = store.systems.paths(cycle.agent_id, cycle.number)
+    rows = store.systems.individuals([one.id for one in paths])
+    results = store.systems.evaluations_of([one.id for one in paths])
+    found = [
+        Asked(one, rows[one.id], deciding(results[one.id]), max((r.attempt for r in results[one.id]), default=0))
+        for one in paths
+    ]
+    return sorted(found, key=lambda one: one.row.slot)
+
+
+def with_result(store: Store, child: Asked) -> Asked:
+    """A child with the result that it has by now."""
+    results = store.systems.evaluations_of([child.id])[child.id]
+    return replace(child, result=deciding(results), attempts=max((one.attempt for one in results), default=0))
+
+
+def offspring(store: Store, agent_id: str, *, before_cycle: int) -> tuple[Counter[str], Counter[str]]:
+    """How often each path was a parent in an agent's earlier cycles: where that counts as offspring, and in all."""
+    counted: Counter[str] = Counter()
+    every: Counter[str] = Counter()
+    for row in store.individuals(agent_id):
+        parent = row.details.get("parent")
+        if parent is not None and row.generation < before_cycle:
+            every[parent] += 1
+            counted[parent] += bool(row.details.get("accepted"))
+    return counted, every
+
+
+def history(store: Store, agent_id: str) -> list[tuple[tuple[str, ...], bool]]:
+    """The supports' agents of each of an agent's multipath children that has a result, and whether it was kept."""
+    rows = store.individuals(agent_id)
+    results = store.systems.evaluations_of([one.id for one in rows])
+    found = []
+    for row in sorted(rows, key=lambda one: int(one.birth)):
+        result = deciding(results[row.id])
+        if result is not None and result.state == "done":
+            supports = row.genome_envelope["genes"]["paths"][1:]
+            found.append((tuple(one["agent"] for one in supports), result.extra["fate"] == KEPT))
+    return found
+
+
+def kept_before(store: Store, agent: AgentRow, cycle: CycleRow) -> list[str]:
+    """Individuals with which a cycle begins: the agent's last published path, and those that it retained."""
+    earlier = [one for one in store.systems.cycles(agent_id=agent.id) if one.number < cycle.number]
+    kept = list(earlier[-1].retained) if earlier else []
+    published = store.systems.visible(agent.system_id, cycle.view).get(agent.name)
+    if published is not None and published.path_id is not None:
+        kept.insert(0, published.path_id)
+    return list(dict.fromkeys(kept))
+
+
+def member(known: Known, agent: str, view: View, settings: ScoreSettings, root: tuple[float, float]) -> Member | None:
+    """A kept path with its score at a view; None where it has no quality."""
+    accounted = accounted_parameters(known.sizes, view.locks, agent)
+    value = score(known.quality, cost(accounted, known.flops, settings, root).factor)
+    return None if value is None else Member(known.id, known.path.number, value)
+
+
+def population(
+    start: Sequence[Member],
+    children: Sequence[Asked],
+    members: Callable[[str], Member | None],
+    settings: CycleSettings,
+    earlier: Counter[str],
+    generator: Callable[[int], np.random.Generator],
+) -> Population:
+    """The living paths after the whole generations among the children, told in order.
+
+    Args:
+        start: those with which the cycle began.
+        children: in the order of their places.
+        members: a kept child with its score; None where it has no accuracy.
+        settings: of the cycle.
+        earlier: offspring before the cycle.
+        generator: of a generation's pruning.
+    """
+    counts, size = earlier.copy(), settings.generation_size
+    living = ordered(start, settings.population.ties)
+    for generation in range(len(children) // size):
+        told = children[generation * size : (generation + 1) * size]
+        if any(one.result is None for one in told):
+            break
+        counts.update(one.row.details["parent"] for one in told if one.row.details["accepted"])
+        kept = [one.id for one in told if one.result is not None and one.result.extra["fate"] == KEPT]
+        improved = [found for one in kept if (found := members(one)) is not None]
+        living = with_generation(with_counts(living, counts), improved, settings.population, generator(generation))
+    return with_counts(living, counts)
+
+
+def with_counts(living: Sequence[Member], counted: Counter[str]) -> Population:
+    """The population with its offspring so far."""
+    return tuple(replace(one, offspring=counted[one.id]) for one in living)
+
+
+def root_size(store: Store, library: Library, kind: AgentClass, system_id: str, view: int) -> tuple[float, float]:
+    """Parameters and FLOPs of the first root that a class may read, the bases of its scores.
+
+    A root that was withdrawn since stays the base: scores do not change because of it. (0, 0) before any: no discount.
+    """
+    agents = {one.id: one for one in library.agents().values()}
+    for one in store.systems.publications(system_id, until=view):
+        agent = agents[one.agent_id]
+        if one.path_id is not None and agent.settings.get("root") and kind.reads(agent):
+            known = library.one(one.path_id)
+            return float(known.parameters), known.flops
+    return 0.0, 0.0

@@ -1,0 +1,122 @@
+"""How good a published path is on data that played no part in its choice. Nothing that selects ever reads it.
+
+Specification ``munet.md`` part 6, point 17: on request, once for each path, outside the search.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evodevo import canonical
+from evodevo.errors import EvaluationsFailedError, StoreDamagedError
+from evodevo.execution.base import Executor, Job, Progress
+from evodevo.multitask.agent import Known
+from evodevo.multitask.recorded import ACCURACY
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
+from evodevo.search.problem import DAMAGED
+from evodevo.settings import validate
+from evodevo.storage import Evaluation, Score
+
+ENTRY = "path_test"
+FACTS = ("samples", "right", "answers", "weights")
+"""What is kept of a measurement besides the accuracy; see ``evaluation.path_answers``."""
+
+
+def measure(
+    system: System,
+    known: Known,
+    executor: Executor,
+    *,
+    split: Literal["test", "validation"] = "test",
+    cache: str | None = None,
+) -> float:
+    """The exact accuracy of a kept path on all of a split; measured once, and read from the store from then on.
+
+    Args:
+        system: whose path it is.
+        known: the path; it answers a task.
+        executor: where it is measured.
+        split: of the task's data.
+        cache: folder of the workers' caches.
+
+    Raises:
+        EvaluationsFailedError: it could not be measured.
+        RunOwnedError: another process holds the agent.
+    """
+    store = system.store
+    before = measured(system, known, split=split)
+    if before is not None:
+        return before.accuracy
+    agent = system.agent(known.path.agent)
+    settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+    payload = {
+        "path": known.path.model_dump(mode="json"),
+        "components": {part.role: {"digest": part.digest} for part in known.components},
+        "supports": [
+            {"path": sub.path.model_dump(mode="json"), "components": {p.role: p.digest for p in sub.components}}
+            for sub in (system.library.by_number(one.agent, one.number) for one in known.path.paths)
+        ],
+        "task": agent.task,
+        "task_settings": settings.task,
+        "task_key": settings.task_key,
+        "training": settings.training,
+        "split": split,
+        "blobs": str(store.blobs_folder),
+        "cache": cache,
+    }
+    answer = _ask(executor, f"{known.id}/{split}", payload, system)
+    lease = store.acquire(agent.id)
+    try:
+        attempt = store.start_evaluation(lease, known.id, split, 0)
+        scores = {ACCURACY: Score(float(answer["accuracy"]))}
+        facts = {key: answer[key] for key in FACTS if key in answer}
+        store.finish_evaluation(lease, Evaluation(known.id, split, 0, attempt, scores=scores, extra=facts))
+    finally:
+        store.release(lease)
+    return float(answer["accuracy"])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a path answered to all of a split.
+
+    Attributes:
+        accuracy: over all samples.
+        right: which samples it answered rightly, packed as ``evaluation.right_answers`` does; None of an old record.
+        answers: SHA-256 of all its answers: equal where two paths answer alike.
+        weights: of a multipath model: how much each path counted, mean over samples, the main one first.
+    """
+
+    accuracy: float
+    right: str | None
+    answers: str | None
+    weights: tuple[float, ...] | None
+
+
+def measured(system: System, known: Known, *, split: Literal["test", "validation"] = "test") -> Measured | None:
+    """What ``measure`` found and recorded; None where it has not measured this path on this split."""
+    for one in system.store.systems.evaluations_of([known.id])[known.id]:
+        if one.fidelity == split and one.state == "done" and (value := one.scores[ACCURACY].value) is not None:
+            weights = one.extra.get("weights")
+            shares = None if weights is None else tuple(map(float, weights))
+            return Measured(value, one.extra.get("right"), one.extra.get("answers"), shares)
+    return None
+
+
+def _ask(executor: Executor, name: str, payload: dict[str, Any], system: System) -> dict[str, Any]:
+    work = system.settings.work
+    executor.submit(Job(name, ENTRY, canonical.dumps(payload).encode(), work.seconds, work.memory_bytes))
+    while True:
+        for event in executor.poll(1.0):
+            if isinstance(event, Progress) or event.id != name:
+                continue
+            if event.payload is None:
+                raise EvaluationsFailedError(f"{name} could not be measured: {event.reason}: {event.detail[-500:]}")
+            answer: dict[str, Any] = canonical.loads(event.payload, what="the answer of an evaluator")
+            if answer.get("reason") == DAMAGED:
+                raise StoreDamagedError(f"{name} cannot be measured: {answer['detail']}")
+            if answer.get("reason") is not None:
+                raise EvaluationsFailedError(f"{name} could not be measured: {answer['reason']}: {answer['detail']}")
+            return answer

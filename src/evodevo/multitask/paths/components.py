@@ -1,0 +1,45 @@
+"""One component of a path, as its source says: a blob as it is, one that is resized, or a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from evodevo.errors import DataError
+from evodevo.multitask.evaluate_settings import ComponentSource
+from evodevo.multitask.paths.weights import load_state
+from evodevo.storage.blobs import BlobPool
+
+State = dict[str, Tensor]
+
+
+def component_of(
+    role: str,
+    source: ComponentSource,
+    pool: BlobPool,
+    *,
+    make: Callable[[bool], nn.Module],
+    restore: Callable[[State], nn.Module],
+    resize: Callable[[State], State],
+) -> nn.Module:
+    """A component, on the CPU.
+
+    Args:
+        role: of it.
+        source: where it comes from.
+        pool: where blobs are.
+        make: a new one; told whether it shall change no answer at first.
+        restore: one with weights that were stored.
+        resize: weights of a position embedding for another size of samples -> those for this path's.
+
+    Raises:
+        StoreDamagedError: its blob is gone or damaged.
+        DataError: it is of another structure, or should have weights and names none.
+    """
+    if source.digest is None:
+        if source.how not in ("new", "insert", ""):
+            raise DataError(f"the component for {role!r} shall be a {source.how!r}, and no weights are named.")
+        return make(source.how == "insert")
+    state = load_state(pool, source.digest, role, source.source)
+    return restore(resize(state) if source.how == "resize" else state)

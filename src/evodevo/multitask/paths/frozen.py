@@ -1,0 +1,77 @@
+"""A finished path inside a multipath model: it only answers, whatever its surroundings learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.networks.base import Representation
+
+Inputs = Tensor | Mapping[int, Tensor] | Mapping[str, Tensor]
+"""What a batch holds: one tensor that all paths read, or one for each size or name."""
+
+
+class FrozenPath(nn.Module):
+    """A module in evaluation, without gradients; its parameters are set to need none, for good.
+
+    The module is held, not copied: one instance may serve any number of multipath models.
+
+    Args:
+        module: maps what it reads to logits (B, C), or headless to a representation (B, h).
+        reads: which entry of the batch is this path's, for example its image size; None reads the batch as it is.
+        represent: ask ``module.represent`` instead of the module; of a ``Representation`` the pooled part counts.
+
+    Raises:
+        UsageError: a module that cannot represent.
+    """
+
+    def __init__(self, module: nn.Module, *, reads: int | str | None = None, represent: bool = False) -> None:
+        super().__init__()
+        self.module = module.requires_grad_(False)
+        self.reads = reads
+        self._represent = represent
+        if represent and not callable(getattr(module, "represent", None)):
+            raise UsageError(f"{type(module).__name__} has no represent(): it cannot support a multipath model.")
+        self.train(False)
+
+    def train(self, mode: bool = True) -> Self:
+        """Stays in evaluation: what is published behaves as it did when it was measured."""
+        # Asked twice for every look at a batch, and a path has hundreds of modules: only what somebody else moved is
+        # put back.
+        return super().train(False) if self.training or self.module.training else self
+
+    def entry(self, inputs: Inputs) -> Inputs:
+        """What of a batch this path reads.
+
+        Raises:
+            UsageError: the batch has no such entry.
+        """
+        if self.reads is None or isinstance(inputs, Tensor):
+            return inputs
+        found = dict(inputs.items()).get(self.reads)
+        if found is None:
+            raise UsageError(f"a path reads {self.reads!r}; the batch has {', '.join(map(repr, inputs)) or 'nothing'}.")
+        return found
+
+    @torch.no_grad()
+    def forward(self, inputs: Inputs, places: Tensor | None = None) -> Tensor:
+        """(B, C) logits or (B, h) representation; of the samples at these places (n,) only, where they are given."""
+        read = self.entry(inputs)
+        if places is not None:
+            read = _rows(read, places)
+        ask = cast(Callable[[Inputs], object], self.module.represent if self._represent else self.module)
+        answer = ask(read)
+        value = answer.pooled if isinstance(answer, Representation) else answer
+        if not isinstance(value, Tensor) or value.ndim != 2:
+            raise UsageError("a path inside a multipath model answers one row of numbers for each sample.")
+        return value.detach()
+
+
+def _rows(read: Inputs, places: Tensor) -> Inputs:
+    if isinstance(read, Tensor):
+        return read.index_select(0, places.to(read.device))
+    return {name: value.index_select(0, places.to(value.device)) for name, value in read.items()}  # type: ignore[return-value,unused-ignore]

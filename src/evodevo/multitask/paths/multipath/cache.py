@@ -1,0 +1,99 @@
+"""What frozen paths make of samples, kept on disk (µ4Net section 3.2.2's caching; specification 3.7).
+
+A path never changes, so its answer to a sample that is prepared the same way every time is worth keeping: what is left
+of training a multipath model is two or three dense layers. See ``models.path_rows`` for the files.
+
+``tasks.feature_cache`` keeps sequences of whole splits that are made at once; here rows are made when they are asked
+for, by many workers, and old ones make room.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.multitask.paths.multipath.rows import FORMAT, CachedRows, CacheSettings
+
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+def rows_key(
+    path: str,
+    components: Mapping[str, str],
+    structure: Mapping[str, Any],
+    answer: Literal["logits", "representation"],
+    samples: str,
+    preparation: Mapping[str, Any],
+) -> str:
+    """64 hexadecimal digits over everything that decides about rows.
+
+    Args:
+        path: the path's full id, "agent/number".
+        components: role -> digest of its weights.
+        structure: of the path, with what it reads.
+        answer: what is kept: a main path's logits, or what a support represents.
+        samples: the set: its digest and its split.
+        preparation: from a stored sample to what the path reads; it must do the same every time.
+    """
+    facts: dict[str, Any] = {"format": FORMAT, "torch": version("torch"), "path": path, "answer": answer}
+    facts |= {"components": dict(components), "structure": dict(structure)}
+    return canonical.digest(facts | {"samples": samples, "preparation": dict(preparation)})
+
+
+class PathCache:
+    """A folder of rows.
+
+    Args:
+        folder: may be shared by many processes and systems; is made when the first block is.
+        settings: of this process; others may use the same folder with other ones.
+    """
+
+    def __init__(self, folder: Path, settings: CacheSettings | None = None) -> None:
+        self.folder = folder / "paths"
+        self.settings = settings or CacheSettings()
+
+    def rows(self, key: str, count: int, width: int) -> CachedRows:
+        """One path's rows of one set.
+
+        Args:
+            key: see ``rows_key``.
+            count: N.
+            width: W.
+        """
+        if not _KEY.fullmatch(key) or count < 1 or width < 1:
+            raise UsageError(f"rows want a key of 64 hexadecimal digits, samples and numbers; got {key[:80]!r}.")
+        place = self.folder / key[:2] / f"{key}-{self.settings.kept}-{width}"
+        return CachedRows(place, count, width, self.settings, self.make_room)
+
+    def bytes_used(self) -> int:
+        """Of all blocks."""
+        return sum(size for _, size, _ in self._files())
+
+    def make_room(self) -> None:
+        """Throw out what has been unused for longest, until the limit holds; open maps stay readable."""
+        limit = self.settings.limit_bytes
+        if limit is None:
+            return
+        files = sorted(self._files())
+        used = sum(size for _, size, _ in files)
+        for _, size, path in files:
+            if used <= limit:
+                return
+            path.unlink(missing_ok=True)
+            used -= size
+
+    def _files(self) -> list[tuple[float, int, Path]]:
+        """(last use, bytes, path); what another process removes meanwhile is left out."""
+        found = []
+        for path in self.folder.glob("*/*/*.rows"):
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            found.append((status.st_mtime, status.st_size, path))
+        return found

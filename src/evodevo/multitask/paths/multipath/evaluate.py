@@ -1,0 +1,109 @@
+"""Multipath models at work: frozen paths from the pool, connectors and router that learn, representations on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path as Folder
+from typing import Any
+
+from torch import nn
+
+from evodevo.errors import DataError, UsageError
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.paths.kinds import FROZEN, BuiltPath, FrozenPart, Places, Reader, Samples, on_device
+from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
+from evodevo.multitask.paths.multipath.model import Multipath, build_component
+from evodevo.multitask.paths.multipath.reader import open_reader
+from evodevo.multitask.paths.multipath_spec import multipath_flops, structure_of
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.training.values import DataValues
+from evodevo.storage.blobs import BlobPool
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.text.token_cache import default_folder
+from evodevo.training.precision import Precision
+
+
+class BuiltMultipath(BuiltPath):
+    """See ``BuiltPath``.
+
+    Args:
+        model: on its device.
+        request: whose paths these are.
+        parts: the paths, the main one first.
+        precision: where it computes.
+    """
+
+    def __init__(self, model: Multipath, request: PathRequest, parts: list[FrozenPart], precision: Precision) -> None:
+        self.model: Multipath = model
+        self.components = model.components()
+        self.factors = model.learning_rates()
+        own = multipath_flops(model.structure, model.classes, model.widths)
+        self.flops = float(own + sum(part.flops for part in parts))
+        self._request, self._parts, self._precision = request, parts, precision
+
+    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
+        entries = {str(part.path.reads): part for part in self._parts}  # paths that read alike share an entry
+
+        def fetch(places: Places, step: int | None = None) -> dict[str, Any]:
+            samples = Samples(task, split, places, values, seed, step)
+            return {name: on_device(part.read(samples), self._precision.device) for name, part in entries.items()}
+
+        folder = default_folder() if self._request.cache is None else Folder(self._request.cache)
+        cache = PathCache(folder) if self._request.training.representations else None
+        kept = open_reader(self.model, fetch, cache, self._keys(task, split), task.count(split), augmented=False)
+
+        def read(places: Places, step: int | None) -> Any:
+            # What chance changes is never kept.
+            return kept(places) if step is None or values.identity else fetch(places, step)
+
+        return read
+
+    def _keys(self, task: SampleTask, split: Split) -> dict[str, str]:
+        return {
+            name: rows_key(
+                sub.path.id,
+                sub.components,
+                part.structure,
+                "logits" if number == 0 else "representation",
+                f"{task.digest}/{split}",
+                part.preparation,
+            )
+            for number, (name, sub, part) in enumerate(
+                zip(self.model.names, self._request.supports, self._parts, strict=True)
+            )
+        }
+
+
+def build_multipath(request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltMultipath:
+    """The model of a request.
+
+    Raises:
+        UsageError: its first path answers another task's classes.
+        NotFoundError, StoreDamagedError: a component is gone or damaged.
+        DataError: a component of another structure.
+    """
+    structure = structure_of(request.path)
+    if not request.supports or request.supports[0].path.classes != request.path.classes:
+        raise UsageError(f"the main path of {request.path.id} does not answer its {request.path.classes} classes.")
+    parts = [
+        FROZEN.get(sub.path.kind)(sub.path, sub.components, pool, number == 0)
+        for number, sub in enumerate(request.supports)
+    ]
+    widths = [part.width for part in parts[1:]]
+    components: dict[str, nn.Module] = {}
+    for role, source in request.components.items():
+        components[role] = build_component(structure, role, request.path.classes, widths)
+        if source.digest is not None:
+            state = load_state(pool, source.digest, role, source.source)
+            try:
+                components[role].load_state_dict(state)
+            except RuntimeError as error:
+                raise DataError(f"the component {source.digest[:12]} does not fit as {role!r}: {error}") from None
+    model = Multipath(
+        parts[0].path,
+        [part.path for part in parts[1:]],
+        request.path.classes,
+        widths,
+        structure,
+        components=components,
+    )
+    return BuiltMultipath(model.to(precision.device), request, parts, precision)

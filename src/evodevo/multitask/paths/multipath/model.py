@@ -1,0 +1,239 @@
+"""Frozen paths joined by trained connectors and a router for each sample (µ4Net section 2.1; specification part 3).
+
+Legend: B samples, P paths with the main one, C classes, h_k width of support k, counted from 1.
+
+The main path answers the task and is always heard; r_0 are its logits. Support k represents a sample as x_k, and its
+connector maps that to r_k = W_k x_k + d_k. The answer is sum_p w_p r_p; see ``routing.decoupled`` for how it learns.
+Untrained it is w* r_0: other numbers than the main path's, the same order of classes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.multitask.paths.frozen import FrozenPath, Inputs
+from evodevo.multitask.paths.multipath.decoupled import aggregated
+from evodevo.multitask.paths.multipath.router import PathRouter, zero_linear
+from evodevo.multitask.paths.multipath_spec import (
+    MAIN,
+    ROUTER,
+    MultipathStructure,
+    connector,
+    inherited,
+    multipath_shapes,
+    support,
+)
+
+
+@dataclass(frozen=True)
+class Routed:
+    """An answer and how it came about.
+
+    Attributes:
+        logits: (B, C).
+        weights: (B, P); all 1 without a router.
+        ran: (B, P), true where a path was run for a sample.
+    """
+
+    logits: Tensor
+    weights: Tensor
+    ran: Tensor
+
+
+class Multipath(nn.Module):
+    """A multipath model.
+
+    Args:
+        main: the task's own path, with its head; a module that answers logits (B, C).
+        supports: headless paths, each answers (B, h_k). A plain module reads the batch as it is; see ``FrozenPath``.
+        classes: C.
+        widths: h_k of each support.
+        structure: how they are joined.
+        components: trained parts by role; what is missing has its first values, which are drawn from nothing.
+
+    Raises:
+        UsageError: settings, components or numbers of paths that do not go together.
+    """
+
+    def __init__(
+        self,
+        main: nn.Module,
+        supports: Sequence[nn.Module],
+        classes: int,
+        widths: Sequence[int],
+        structure: MultipathStructure | None = None,
+        *,
+        components: Mapping[str, nn.Module] | None = None,
+    ) -> None:
+        super().__init__()
+        if len(supports) != len(widths):
+            raise UsageError(f"{len(supports)} supports need as many widths; got {len(widths)}.")
+        self.structure = structure or MultipathStructure()
+        self.classes = classes
+        self.widths = tuple(widths)
+        self.paths = nn.ModuleDict({MAIN: _frozen(main)})
+        self.paths.update({support(number): _frozen(one) for number, one in enumerate(supports, start=1)})
+        self.shapes = multipath_shapes(self.structure, classes, widths)
+        given = dict(components or {})
+        for role in self.shapes:
+            part = given.pop(role, None) or build_component(self.structure, role, classes, widths)
+            if {name: tuple(value.shape) for name, value in part.state_dict().items()} != {**self.shapes[role]}:
+                raise UsageError(f"the component {role!r} has other shapes than this multipath model needs.")
+            self.add_module(role, part)
+        if given:
+            raise unknown_name("component of this multipath model", next(iter(given)), self.shapes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the representations: ``main``, ``support_1``, …"""
+        return tuple(self.paths)
+
+    def components(self) -> dict[str, nn.Module]:
+        """Role -> module of everything that is trained and saved."""
+        return {role: self.get_submodule(role) for role in self.shapes}
+
+    def learning_rates(self) -> dict[str, float]:
+        """Beginning of a parameter's name -> factor of its learning rate, where ``rate_by`` is ``group``."""
+        grouped = self.structure.rate_by == "group" and ROUTER in self.shapes
+        return {ROUTER: self.structure.rate} if grouped else {}
+
+    def learn(self, roles: Iterable[str]) -> list[nn.Parameter]:
+        """Let these components learn and no others; returns their parameters.
+
+        Raises:
+            UsageError: a role that the model does not have.
+        """
+        chosen = set(roles)
+        if unknown := sorted(chosen - self.shapes.keys()):
+            raise unknown_name("component of this multipath model", unknown[0], self.shapes)
+        parts = self.components()
+        for role, part in parts.items():
+            part.requires_grad_(role in chosen)
+        return [parameter for role in parts if role in chosen for parameter in parts[role].parameters()]
+
+    def inherit(self, parent: Multipath, replaced: Sequence[int] = ()) -> dict[str, bool]:
+        """Copy what a parent has learned (see ``spaces.multipath.inherited``); role -> whether it was.
+
+        Args:
+            parent: not changed.
+            replaced: numbers of supports that are other paths than the parent's.
+        """
+        kept = inherited(parent.shapes, self.shapes, replaced)
+        for role, module in self.components().items():
+            if kept[role]:
+                module.load_state_dict(copy.deepcopy(parent.get_submodule(role).state_dict()))
+        return kept
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Logits (B, C); see ``route``."""
+        return self.route(inputs).logits
+
+    def route(self, inputs: Inputs) -> Routed:
+        """The answer, and which paths it took.
+
+        While it answers (``eval``), a support is run only for the samples that give it at least ``skip_below``; its
+        part is 0 for the others, and weights stay as they are. While it learns, everything runs.
+
+        Args:
+            inputs: a tensor that all paths read, {size or name: tensor}, or what ``represent_paths`` gave (from a
+                cache): then no path is run.
+        """
+        known = _represented(inputs, self.names)
+        main = known[MAIN] if known else self._path(MAIN)(inputs)
+        everyone = torch.ones(main.shape[0], len(self.paths), dtype=torch.bool, device=main.device)
+        if len(self.paths) == 1:
+            return Routed(main, torch.ones_like(everyone, dtype=main.dtype), everyone)
+        weights = self._weights(main)
+        bar = 0.0 if self.training else self.structure.skip_below
+        ran = torch.cat([everyone[:, :1], weights[:, 1:] >= bar], 1) if bar else everyone
+        parts = [main.to(self._connector(1).weight.dtype)]
+        for number in range(1, len(self.paths)):
+            places = ran[:, number].nonzero().flatten() if bar else None
+            parts.append(self._part(number, inputs, known, places, parts[0]))
+        average = self._router.average if ROUTER in self.shapes else None
+        logits = aggregated(torch.stack(parts, 1), weights, self.structure.aggregation, average)
+        if self.training and torch.is_grad_enabled() and ROUTER in self.shapes:
+            self._router.observe(weights)
+        return Routed(logits, weights, ran)
+
+    def represent_path(self, name: str, inputs: Inputs) -> Tensor:
+        """What one path of ``names`` makes of a batch: logits of the main one (B, C), else (B, h_k)."""
+        if name not in self.paths:
+            raise unknown_name("path of this multipath model", name, self.names)
+        value: Tensor = self._path(name)(inputs)
+        return value
+
+    def represent_paths(self, inputs: Inputs) -> dict[str, Tensor]:
+        """What all paths make of a batch; a pure function of the samples, so it may be kept."""
+        return {name: self.represent_path(name, inputs) for name in self.names}
+
+    @property
+    def _router(self) -> PathRouter:
+        router = self.get_submodule(ROUTER)
+        assert isinstance(router, PathRouter)
+        return router
+
+    def _path(self, name: str) -> FrozenPath:
+        path = self.paths[name]
+        assert isinstance(path, FrozenPath)
+        return path
+
+    def _connector(self, number: int) -> nn.Linear:
+        joint = self.get_submodule(connector(number))
+        assert isinstance(joint, nn.Linear)
+        return joint
+
+    def _weights(self, main: Tensor) -> Tensor:
+        if ROUTER not in self.shapes:
+            return torch.ones(main.shape[0], len(self.paths), dtype=main.dtype, device=main.device)
+        weights: Tensor = self._router(main)
+        return weights
+
+    def _part(
+        self, number: int, inputs: Inputs, known: Mapping[str, Tensor], places: Tensor | None, like: Tensor
+    ) -> Tensor:
+        """r_k (B, C), 0 at samples that are left out."""
+        joint = self._connector(number)
+        if places is not None and not len(places):
+            return torch.zeros_like(like)
+        if known:
+            x = known[support(number)] if places is None else known[support(number)].index_select(0, places)
+        else:
+            x = self._path(support(number))(inputs, places)
+        part: Tensor = joint(x.to(joint.weight.dtype)).to(like.dtype)  # autocast may have narrowed it
+        return part if places is None else torch.zeros_like(like).index_copy(0, places, part)
+
+
+def build_component(structure: MultipathStructure, role: str, classes: int, widths: Sequence[int]) -> nn.Module:
+    """A component with its first values: connectors are 0, the router prefers the main path.
+
+    Raises:
+        UsageError: a role that such a model does not have.
+    """
+    shapes = multipath_shapes(structure, classes, widths)
+    if role not in shapes:
+        raise unknown_name("component of this multipath model", role, shapes)
+    if role == ROUTER:
+        return PathRouter(structure, classes, len(widths) + 1)
+    return zero_linear(shapes[role]["weight"][1], classes)
+
+
+def _frozen(module: nn.Module) -> FrozenPath:
+    return module if isinstance(module, FrozenPath) else FrozenPath(module)
+
+
+def _represented(inputs: Inputs, names: Sequence[str]) -> dict[str, Tensor]:
+    """Representations by name where the inputs are some, else nothing."""
+    if isinstance(inputs, Tensor) or MAIN not in set(inputs):
+        return {}
+    found = {str(name): value for name, value in inputs.items()}
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise UsageError(f"representations of all paths are needed; there is none of {', '.join(missing)}.")
+    return found

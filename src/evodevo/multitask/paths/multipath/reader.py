@@ -1,0 +1,111 @@
+"""From numbers of samples to what a multipath model reads: kept representations, or batches that it looks at itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evodevo.errors import UsageError
+from evodevo.multitask.paths.frozen import Inputs
+from evodevo.multitask.paths.multipath.cache import PathCache
+from evodevo.multitask.paths.multipath.model import Multipath
+from evodevo.multitask.paths.multipath.rows import CachedRows, Places, Rows
+from evodevo.multitask.paths.multipath_spec import MAIN
+
+CHUNK = 256
+"""Samples that a path looks at at once to fill a cache; always as many, since that may move a last bit."""
+
+
+class MultipathReader:
+    """Reads samples of one set for one model.
+
+    Args:
+        model: whose paths are asked where nothing is kept.
+        fetch: samples, prepared as the model's paths read them, for their numbers (n,).
+        rows: what is kept for each of the model's paths; None looks at every sample anew.
+
+    Raises:
+        UsageError: a path without rows, or rows of other samples or widths.
+    """
+
+    def __init__(
+        self, model: Multipath, fetch: Callable[[Places], Inputs], rows: Mapping[str, CachedRows] | None = None
+    ) -> None:
+        self.model = model
+        self.fetch = fetch
+        self.rows = None if rows is None else dict(rows)
+        if rows is None:
+            return
+        if {name: one.width for name, one in rows.items()} != widths_of(model):
+            raise UsageError("rows are kept for every path of the model, as wide as what it represents.")
+        if len({one.count for one in rows.values()}) > 1:
+            raise UsageError("rows of all paths are of the same samples.")
+
+    def __call__(self, places: Places) -> Inputs:
+        """What the model reads for these samples (n,), on its device."""
+        if self.rows is None:
+            return self.fetch(places)
+        for block in self.rows[MAIN].blocks_of(places):
+            lacking = [name for name, rows in self.rows.items() if not rows.has(block)]
+            if lacking:
+                self._fill(block, lacking)
+        like = next(self.model.parameters(), torch.empty(0))
+        return {name: torch.from_numpy(rows.take(places)).to(like.device) for name, rows in self.rows.items()}
+
+    def _fill(self, block: int, names: list[str]) -> None:
+        """Ask these paths about all samples of a block, each of which is prepared once."""
+        assert self.rows is not None
+        parts: dict[str, list[Rows]] = {name: [] for name in names}
+        samples = self.rows[MAIN].samples_of(block)
+        for begin in range(0, len(samples), CHUNK):
+            inputs = self.fetch(samples[begin : begin + CHUNK])
+            for name in names:
+                parts[name].append(_numbers(self.model.represent_path(name, inputs)))
+        for name in names:
+            self.rows[name].put(block, np.concatenate(parts[name]))
+
+
+def widths_of(model: Multipath) -> dict[str, int]:
+    """Name of a path -> numbers of what it represents; logits of the main one."""
+    return dict(zip(model.names, (model.classes, *model.widths), strict=True))
+
+
+def open_reader(
+    model: Multipath,
+    fetch: Callable[[Places], Inputs],
+    cache: PathCache | None,
+    keys: Mapping[str, str],
+    count: int,
+    *,
+    augmented: bool,
+) -> MultipathReader:
+    """A reader with a cache where one may be used.
+
+    Args:
+        model: see ``MultipathReader``.
+        fetch: see ``MultipathReader``.
+        cache: None keeps nothing.
+        keys: name of a path -> ``path_cache.rows_key``.
+        count: samples of the set.
+        augmented: samples are prepared differently from time to time, so that nothing about them may be kept: the
+            cache is neither read nor written.
+
+    Raises:
+        UsageError: a path without a key.
+    """
+    if cache is None or augmented:
+        return MultipathReader(model, fetch)
+    widths = widths_of(model)
+    if set(keys) != set(widths):
+        raise UsageError(f"a cache needs a key for each of {', '.join(widths)}; got {', '.join(keys) or 'none'}.")
+    rows = {name: cache.rows(keys[name], count, width) for name, width in widths.items()}
+    return MultipathReader(model, fetch, rows)
+
+
+def _numbers(values: Tensor) -> Rows:
+    wide = values.float() if values.dtype == torch.bfloat16 else values  # numpy knows no bfloat16
+    numbers: Rows = wide.cpu().numpy()
+    return numbers

@@ -1,0 +1,172 @@
+"""A trained network of a store as a path to be: its description, and the blobs of its checkpoint as components.
+
+Nothing is trained, converted or copied: a component is a blob of the checkpoint, by its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evodevo import canonical
+from evodevo.backbone.evaluate import load_backbone
+from evodevo.errors import DataError, DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.execution.base import Report
+from evodevo.experiments.evaluate import load_network, reopen_task
+from evodevo.module_zoo.senses.spec import read_inputs
+from evodevo.multitask.evaluate_settings import failed
+from evodevo.multitask.paths.network.model import NetworkPath, part_of, unread_parts
+from evodevo.multitask.paths.network.spec import NetworkInput, NetworkPart, NetworkStructure, role_of
+from evodevo.multitask.paths.weights import count_parameters, load_state
+from evodevo.networks.base import Batch, Network
+from evodevo.networks.spec import NetworkEnvelope
+from evodevo.search.problem import DAMAGED, DISK_FULL
+from evodevo.settings import validate
+from evodevo.storage.blobs import BlobPool, FolderPool
+from evodevo.tasks.base import InputSpec
+from evodevo.tasks.modalities import modality_of
+from evodevo.tasks.text.tokenizers import ByteTokenizer, Tokenizer, from_bytes
+from evodevo.training import checkpoints
+
+TEXT = "text"
+"""What the one input of a language model is called."""
+_ROWS = 2
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A network as a path to be.
+
+    Attributes:
+        structure: headless.
+        digests: role -> blob of its component; small parts of a checkpoint share one.
+    """
+
+    structure: NetworkStructure
+    digests: Mapping[str, str]
+
+    @property
+    def modalities(self) -> tuple[str, ...]:
+        """What it can look at."""
+        return tuple(one.asks for one in self.structure.read)
+
+
+def read_import(pool: BlobPool, weights: str, cache_folder: Path | None = None) -> Imported:
+    """A checkpoint as a path to be.
+
+    Args:
+        pool: where its blobs are.
+        weights: digest of the checkpoint of a network of samples, or of a language model.
+        cache_folder: of prepared data, which know a text's tokenizer.
+
+    Raises:
+        UnsafeFileError, StoreDamagedError, NotFoundError: a checkpoint that cannot be read.
+        UsageError: a network that no other task can have read.
+        DataError: the data are gone that know its tokenizer; or put together again it answers otherwise.
+    """
+    given = checkpoints.load(pool, weights).manifest.input
+    network, described, kind = _backbone(pool, weights) if "space" in given else _network(pool, weights, cache_folder)
+    return _taken_apart(pool, weights, network, described, kind)
+
+
+def evaluate_import(payload: bytes, report: Report) -> bytes:
+    """Hand in the components of an import, after each blob was read and found whole: no training.
+
+    Args:
+        payload: ``imported``: role -> ``digest`` and ``parameters``; ``blobs``: folder of the pool.
+        report: told nothing.
+    """
+    asked = canonical.loads(payload, what="an import", max_bytes=1 << 26)
+    pool = FolderPool(Path(asked["blobs"]))
+    try:
+        for role, one in asked["imported"].items():
+            load_state(pool, one["digest"], role)
+    except DiskFullError as error:
+        return canonical.dumps(failed(DISK_FULL, str(error))).encode()
+    except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
+        return canonical.dumps(failed(DAMAGED, str(error))).encode()
+    answer: dict[str, Any] = {"reason": None, "detail": "", "evals": [], "quality": None, "improved": True}
+    return canonical.dumps({**answer, "components": asked["imported"], "explanation": "an import"}).encode()
+
+
+def _network(pool: BlobPool, weights: str, cache_folder: Path | None) -> tuple[nn.Module, dict[str, Any], str]:
+    kept = checkpoints.load(pool, weights).manifest
+    network, about = load_network(pool, weights)
+    spec = validate(NetworkEnvelope, kept.genome or {}, what="the checkpoint's network").network
+    structure = spec.structure
+    read = {one.name for one in read_inputs(getattr(structure, "without", ()), network.input_specs)}
+    texts = [one for one in network.input_specs if one.modality == "tokens" and one.name in read]
+    task = reopen_task(about, cache_folder) if texts else None  # its tokenizer says what ids mean
+    ids = {one.name: modality_of(task, one).removeprefix("tokens:") for one in texts if task is not None}
+    can_do_without = all(getattr(one, "missing", False) for one in getattr(structure, "members", (structure,)))
+    inputs = [
+        _input(
+            one,
+            ids.get(one.name, ""),
+            "unread" if one.name not in read else "optional" if can_do_without else "needed",
+        )
+        for one in network.input_specs
+    ]
+    described = {"source": "network", "genome": kept.genome, "inputs": inputs, "outputs": kept.input["outputs"]}
+    return network, {**described, "newborns": kept.input.get("newborns", {})}, spec.kind
+
+
+def _backbone(pool: BlobPool, weights: str) -> tuple[nn.Module, dict[str, Any], str]:
+    kept = checkpoints.load(pool, weights).manifest
+    model, tokenizer = load_backbone(pool, weights)
+    length, vocabulary = kept.input["context_length"], kept.input["model"]["vocabulary"]
+    text = InputSpec(TEXT, "tokens", length=length, vocabulary=vocabulary)
+    own = {"space": kept.input["space"], "model": kept.input["model"]}
+    inputs = [_input(text, _named(from_bytes(tokenizer)), "needed")]
+    return model, {"source": "backbone", "genome": kept.genome, "model": own, "inputs": inputs}, "backbone"
+
+
+def _named(tokenizer: Tokenizer) -> str:
+    return tokenizer.kind if isinstance(tokenizer, ByteTokenizer) else tokenizer.digest
+
+
+def _input(spec: InputSpec, tokenizer: str, use: str) -> dict[str, Any]:
+    return {**vars(spec), "tokenizer": tokenizer, "use": use}
+
+
+def _taken_apart(pool: BlobPool, weights: str, network: nn.Module, described: dict[str, Any], kind: str) -> Imported:
+    kept = checkpoints.load(pool, weights).manifest
+    unread = unread_parts(kind, network)
+    parts = [
+        NetworkPart(role=role_of(name), name=name, parameters=count_parameters(part_of(network, name)))
+        for name in checkpoints.parts_of(network)
+        if name.partition(".")[0] not in unread or name == "."
+    ]
+    plain = {**described, "parts": [part.model_dump() for part in parts], "width": 1}
+    structure = validate(NetworkStructure, plain, what="the network")
+    digests = {part.role: kept.parts[part.name].blob for part in parts}
+    path = NetworkPath(structure)
+    for role, digest in digests.items():
+        path.put(role, load_state(pool, digest, role))
+    batch = _batch(structure.read)
+    with torch.no_grad():
+        pooled = path(batch)
+        if isinstance(network, Network) and not torch.equal(pooled, network.represent(batch).pooled):
+            raise DataError("put together again, the network answers otherwise; it cannot be imported.")
+    if pooled.ndim != 2 or not bool(torch.isfinite(pooled).all()):
+        raise UsageError("what the network represents is no row of finite numbers for each sample.")
+    return Imported(structure.changed(width=pooled.shape[1]), digests)
+
+
+def _batch(inputs: Sequence[NetworkInput]) -> Batch:
+    """Two samples of zeros."""
+    found: dict[str, Tensor] = {}
+    for one in inputs:
+        if one.modality == "image":
+            found[one.name] = torch.zeros(_ROWS, one.height, one.width, one.channels, dtype=torch.uint8)
+        elif one.modality == "tokens":
+            found[one.name] = torch.zeros(_ROWS, one.length, dtype=torch.long)
+        else:
+            shape = (_ROWS, one.size) if one.modality == "vector" else (_ROWS, one.length, one.size)
+            found[one.name] = torch.zeros(shape)
+    return found

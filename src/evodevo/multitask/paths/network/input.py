@@ -1,0 +1,78 @@
+"""The input specification of an imported network at work: from a task's samples to what the network reads.
+
+Tasks hand out bytes, ids and numbers; images of another size or number of channels become those that the network knows,
+still as bytes, and texts are cut where it has no more positions, so that a frozen network reads the samples of another
+task (specification ``munet.md`` 2.7).
+
+Legend: B samples, L tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from evodevo.errors import UsageError
+from evodevo.multitask.paths.network.spec import NetworkInput
+from evodevo.multitask.paths.vision.input import with_channels
+
+Named = tuple[str, str]
+"""Name and modality of what a task hands out."""
+
+
+def read_samples(
+    inputs: Sequence[NetworkInput],
+    given: Sequence[Named],
+    batch: Mapping[str, NDArray[Any]],
+    images: Callable[[], Sequence[Tensor]],
+) -> dict[str, Tensor]:
+    """What a network reads of samples.
+
+    Args:
+        inputs: of the network.
+        given: inputs of the task. Each of the network's takes that of its modality; of several, that of its name.
+        batch: the samples as the task hands them out (``tasks.base.Batch``).
+        images: the samples' images: numbers in [0, 255] of shape (n, channels, height, width), one batch or several.
+
+    Returns:
+        A batch of the network. What it has a token for is left out where the task has none.
+
+    Raises:
+        UsageError: something that the network needs is not there, or could be several things.
+    """
+    found: dict[str, Tensor] = {}
+    for one in inputs:
+        if one.use == "unread":
+            continue
+        names = [name for name, modality in given if modality == one.modality]
+        name = one.name if one.name in names else names[0] if len(names) == 1 else None
+        if name is None:
+            if not names and one.use == "optional":
+                continue
+            told = ", ".join(f"{name} ({modality})" for name, modality in given)
+            raise UsageError(f"the network reads {one.modality} as {one.name!r}; the samples of this task hold {told}.")
+        if one.modality == "image":
+            found[one.name] = torch.cat([sized(view, one) for view in images()])
+        elif one.modality == "vector":
+            found[one.name] = torch.from_numpy(batch[name])
+        else:
+            found[one.name] = torch.from_numpy(batch[name][:, : one.length])
+            if f"{name}/mask" in batch:
+                found[f"{one.name}/mask"] = torch.from_numpy(batch[f"{name}/mask"][:, : one.length])
+        if f"{name}/present" in batch:
+            found[f"{one.name}/present"] = torch.from_numpy(batch[f"{name}/present"])
+    return found
+
+
+def sized(images: Tensor, wanted: NetworkInput) -> Tensor:
+    """Numbers (B, c, height, width) in [0, 255] -> bytes (B, height, width, channels) of the network's size."""
+    x = with_channels(images, wanted.channels)
+    size = (wanted.height, wanted.width)
+    if tuple(x.shape[2:]) != size:
+        x = F.interpolate(x, size, mode="bilinear", antialias=True, align_corners=False)
+    return x.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()

@@ -1,0 +1,199 @@
+"""A network of the library as a path: what it is, what it reads, and which parts it is made of, as plain data.
+
+A model that ``evolve`` found, one that ``grow`` grew, an H-Model or a language model keep their parts in a checkpoint;
+each part becomes a component of a multitask system, and what ``represent`` says of a sample as a whole is what a head
+or a connector hears (DESIGN.md, contract *Model*; specification ``munet.md`` 1.1 and 1.4).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from evodevo import canonical
+from evodevo.errors import UsageError
+from evodevo.multitask.genome import Path
+from evodevo.settings import Settings, validate
+
+KIND = "network_path"
+NORM, HEAD = "head_norm", "head"
+"""Roles of what a task adds to a network: a norm of what it represents, and the head behind it."""
+LOOSE = "."
+"""The part of a checkpoint that holds tensors of the model itself; as a role it is called ``tensors``."""
+
+
+class NetworkInput(Settings):
+    """One input of a network.
+
+    Attributes:
+        name: as the network calls it.
+        modality: of it.
+        length, vocabulary, height, width, channels, size: see ``tasks.base.InputSpec``.
+        tokenizer: of tokens: "bytes", or the digest of the tokenizer whose ids these are.
+        use: ``optional`` is what the network has a learned token for where it is missing; ``unread`` is never read.
+    """
+
+    name: str = Field(min_length=1, max_length=200)
+    modality: Literal["tokens", "image", "vector", "features"]
+    length: int = Field(default=0, ge=0)
+    vocabulary: int = Field(default=0, ge=0)
+    height: int = Field(default=0, ge=0)
+    width: int = Field(default=0, ge=0)
+    channels: int = Field(default=0, ge=0)
+    size: int = Field(default=0, ge=0)
+    tokenizer: str = ""
+    use: Literal["needed", "optional", "unread"] = "needed"
+
+    @property
+    def asks(self) -> str:
+        """What a task must hand out for this input, as ``AgentSettings.modalities`` says it.
+
+        Images of any size and text of any length can be read; vectors and features only where they are as wide.
+        """
+        if self.modality == "image":
+            return "image"
+        return f"{self.modality}:{self.tokenizer if self.modality == 'tokens' else self.size}"
+
+
+class NetworkOutput(Settings):
+    """One answer that a network was trained to give; see ``tasks.base.OutputSpec``."""
+
+    name: str
+    kind: Literal["class", "labels", "tokens"]
+    size: int = Field(ge=0)
+    names: tuple[str, ...] = ()
+    of: str = ""
+
+
+class NetworkPart(Settings):
+    """One part of a checkpoint.
+
+    Attributes:
+        role: of its component.
+        name: in the checkpoint ("core", "blocks.3"); ``.`` is what lies in the model itself.
+        parameters: numbers that could learn.
+    """
+
+    role: str = Field(min_length=1, max_length=100)
+    name: str = Field(min_length=1)
+    parameters: int = Field(ge=0)
+
+
+class Newborns(Settings):
+    """Who of a network that was growing is half born: without it the network would answer as if all were grown up.
+
+    Attributes:
+        births: newborn -> its birth factor.
+        twins: newborn -> the module whose weight it shares.
+    """
+
+    births: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(default_factory=dict)
+    twins: dict[str, str] = Field(default_factory=dict)
+
+
+class NetworkStructure(Settings):
+    """A path of kind ``network_path``.
+
+    Attributes:
+        source: "network": ``genome`` holds a ``NetworkEnvelope``; "backbone": the envelope of a backbone.
+        genome: what the network is built from.
+        model: of a backbone: its ``space`` and ``model`` settings, as its checkpoint has them.
+        inputs, outputs: of the network.
+        newborns: of one that was growing.
+        parts: all that ``represent`` reads, in order.
+        width: numbers that stand for a sample.
+        classes: that the head of a path tells apart; 0 is headless, and the answer is the representation.
+        norm_epsilon: of the norm before the head.
+        adapters: none; such a path has no place for them.
+    """
+
+    source: Literal["network", "backbone"] = "network"
+    genome: dict[str, Any]
+    model: dict[str, Any] = Field(default_factory=dict)
+    inputs: tuple[NetworkInput, ...] = Field(min_length=1)
+    outputs: tuple[NetworkOutput, ...] = ()
+    newborns: Newborns = Newborns()
+    parts: tuple[NetworkPart, ...] = Field(min_length=1)
+    width: int = Field(ge=1, le=1 << 20)
+    classes: int = Field(default=0, ge=0, le=1 << 24)
+    norm_epsilon: float = Field(default=1e-6, gt=0, le=1e-2)
+    adapters: dict[str, int] = Field(default_factory=dict, max_length=0)
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        roles = [*(part.role for part in self.parts), NORM, HEAD]
+        if len(set(roles)) != len(roles):
+            raise ValueError(f"each part has a role of its own, and none is called {NORM!r} or {HEAD!r}")
+        asked = [one.asks for one in self.read]
+        if len(set(asked)) != len(asked):
+            raise ValueError("a network that reads several inputs of one kind cannot tell which is which elsewhere")
+        if not asked:
+            raise ValueError("the network reads nothing")
+        return self
+
+    @property
+    def read(self) -> tuple[NetworkInput, ...]:
+        """The inputs that are read."""
+        return tuple(one for one in self.inputs if one.use != "unread")
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Of the components, in the order in which a sample passes them."""
+        return (*(part.role for part in self.parts), *((NORM, HEAD) if self.classes else ()))
+
+    @property
+    def input_spec(self) -> dict[str, Any]:
+        """What the network makes of a task's samples; see ``models/network_path_input.py``."""
+        return {"inputs": [one.model_dump(mode="json") for one in self.inputs], "resize": "bilinear", "as": "uint8"}
+
+    def part(self, role: str) -> NetworkPart | None:
+        """The part of a role; None of the norm and the head."""
+        return next((one for one in self.parts if one.role == role), None)
+
+    def changed(self, **values: Any) -> NetworkStructure:
+        """The structure with other values, checked.
+
+        Raises:
+            UsageError: they do not fit.
+        """
+        return validate(NetworkStructure, {**self.model_dump(mode="json"), **values}, what="structure of the path")
+
+    def signature(self, role: str) -> dict[str, Any]:
+        """All that decides whether a component fits here: a part fits into an equal network at its own place.
+
+        Raises:
+            UsageError: no such role in this structure.
+        """
+        if role not in self.roles:
+            raise UsageError(f"this network has no component {role!r}; it has {list(self.roles)}.")
+        if role == HEAD:
+            return {"width": self.width, "classes": self.classes}
+        if role == NORM:
+            return {"width": self.width, "epsilon": self.norm_epsilon}
+        return {"network": self._identity, "part": role}
+
+    @cached_property
+    def _identity(self) -> str:
+        own = ("source", "genome", "model", "inputs", "outputs", "newborns")
+        plain = self.model_dump(mode="json")
+        return canonical.digest({key: plain[key] for key in own})
+
+
+def role_of(part: str) -> str:
+    """The role of a part of a checkpoint."""
+    if part == LOOSE:
+        return "tensors"
+    return f"own_{part}" if part in (NORM, HEAD) else part
+
+
+def structure_of(path: Path) -> NetworkStructure:
+    """The structure of a path: what is stored, for the classes of its task.
+
+    Raises:
+        UsageError: it is of another kind, or makes no sense.
+    """
+    if path.kind != KIND:
+        raise UsageError(f"the path {path.id} is of kind {path.kind!r}, not {KIND!r}.")
+    return validate(NetworkStructure, {**path.structure, "classes": path.classes}, what=f"path {path.id}")

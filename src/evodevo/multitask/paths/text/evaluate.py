@@ -1,0 +1,188 @@
+"""Text paths at work: blocks over bytes or subwords, from components that were stored, copied, resized or made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.blocks_spec import EMBEDDING
+from evodevo.multitask.paths.components import component_of
+from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.kinds import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
+from evodevo.multitask.paths.text.cost import path_work
+from evodevo.multitask.paths.text.input import read_texts, texts_of, tokenizer_of
+from evodevo.multitask.paths.text.model import (
+    TextPath,
+    TokenEmbedding,
+    build_component,
+    component_from_state,
+    resize_positions,
+)
+from evodevo.multitask.paths.text.spec import BYTES, TextStructure, structure_of
+from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.training.values import DataValues
+from evodevo.storage.blobs import BlobPool
+from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
+from evodevo.tasks.text.tokenizers import Tokenizer, train_bpe
+from evodevo.training.precision import Precision
+
+_MOST_TEXTS = 20_000
+"""On which a tokenizer is trained: of a larger task the first ones."""
+
+
+class BuiltTextPath(BuiltPath):
+    """See ``BuiltPath``.
+
+    Args:
+        structure: of the path.
+        components: of it.
+        precision: where it computes.
+    """
+
+    def __init__(self, structure: TextStructure, components: dict[str, nn.Module], precision: Precision) -> None:
+        self.model: TextPath = TextPath.assemble(structure, components).to(precision.device)
+        self.components = self.model.components()
+        self.flops = float(path_work(structure).total)
+        self._structure, self._precision = structure, precision
+        self._tokenizer = _tokenizer(components)
+
+    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
+        def read(places: Places, step: int | None) -> dict[str, Tensor]:
+            samples = Samples(task, split, places, values, seed, step)
+            found: dict[str, Tensor] = on_device(
+                _read(self._structure, self._tokenizer, task.inputs, samples), self._precision.device
+            )
+            return found
+
+        _bytes_input(task.inputs)
+        return read
+
+
+def build_text_path(request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltTextPath:
+    """The path of a request. A new embedding of subwords gets a tokenizer that is trained on the task's training texts.
+
+    Raises:
+        UsageError: the task hands out no bytes.
+        StoreDamagedError: a component is gone or damaged.
+        DataError: a component of another structure.
+    """
+    structure = structure_of(request.path)
+
+    def trained() -> bytes:
+        places = np.arange(min(task.count("train"), _MOST_TEXTS))
+        texts = texts_of(*_bytes(task.fetch("train", places), _bytes_input(task.inputs)))
+        return train_bpe([text.encode() for text in texts], structure.vocabulary).to_bytes()
+
+    components = {
+        role: _component(structure, role, source, pool, request.seed, trained)
+        for role, source in request.components.items()
+    }
+    return BuiltTextPath(structure, components, precision)
+
+
+def freeze_text_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
+    """A published path, whole or without its head; see ``path_kinds.Freezer``."""
+    structure = structure_of(path)
+    if not head:
+        structure = structure.changed(classes=0)
+    parts = {
+        role: component_from_state(structure, role, load_state(pool, digests[role], role, f"of {path.id}"))
+        for role in structure.roles
+        if role in digests
+    }
+    model = TextPath.assemble(structure, parts).eval()
+    tokenizer = _tokenizer(parts)
+    return FrozenPart(
+        FrozenPath(model, reads=f"{structure.length} tokens of {_identity(tokenizer)}"),
+        lambda samples: _read(structure, tokenizer, samples.inputs, samples),
+        structure.model_dump(mode="json"),
+        {**structure.input_spec, "digest": _identity(tokenizer)},
+        structure.width,
+        float(path_work(structure).total),
+    )
+
+
+def make_text_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Module]:
+    """The components of a root; see ``path_kinds.RootMaker``.
+
+    Raises:
+        UsageError: not at random.
+    """
+    if request.root != "random_init":
+        raise UsageError("a root of a text path is made at random, or pretrained on a task.")
+
+    def refused() -> bytes:
+        raise UsageError("a tokenizer is trained on the texts of a task, and this root has none.")
+
+    structure = structure_of(request.path)
+    return {
+        role: _component(structure, role, source, pool, request.seed, refused)
+        for role, source in request.components.items()
+    }
+
+
+def _component(
+    structure: TextStructure,
+    role: str,
+    source: ComponentSource,
+    pool: BlobPool,
+    seed: int,
+    tokenizer: Callable[[], bytes],
+) -> nn.Module:
+    """One component, as its source says; ``tokenizer`` makes that of a new embedding of subwords."""
+
+    def make(identity: bool) -> nn.Module:
+        kept = tokenizer() if role == EMBEDDING and structure.tokenizer != "bytes" else b""
+        return build_component(structure, role, seed, identity=identity, tokenizer=kept)
+
+    return component_of(
+        role,
+        source,
+        pool,
+        make=make,
+        restore=lambda state: component_from_state(structure, role, state),
+        resize=lambda state: resize_positions(state, structure.length),
+    )
+
+
+def _tokenizer(components: Mapping[str, nn.Module]) -> Tokenizer | None:
+    embedding = components[EMBEDDING]
+    assert isinstance(embedding, TokenEmbedding)
+    return tokenizer_of(embedding)
+
+
+def _identity(tokenizer: Tokenizer | None) -> str:
+    return "bytes" if tokenizer is None else tokenizer.digest
+
+
+def _read(
+    structure: TextStructure, tokenizer: Tokenizer | None, inputs: tuple[InputSpec, ...], samples: Samples
+) -> dict[str, Tensor]:
+    return read_texts(structure, tokenizer, *_bytes(samples.batch, _bytes_input(inputs)))
+
+
+def _bytes(batch: Batch, name: str) -> tuple[NDArray[np.integer], NDArray[np.bool_]]:
+    data = batch[name]
+    mask = batch.get(f"{name}/mask")
+    real = np.ones(data.shape, np.bool_) if mask is None else mask.astype(np.bool_)
+    present = batch.get(f"{name}/present")
+    return data, real if present is None else real & present.astype(np.bool_)[:, None]
+
+
+def _bytes_input(inputs: tuple[InputSpec, ...]) -> str:
+    """The name of the one input of bytes.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    names = [one.name for one in inputs if one.modality == "tokens" and one.vocabulary == BYTES]
+    if len(names) != 1:
+        told = ", ".join(f"{one.name} ({one.modality})" for one in inputs)
+        raise UsageError(f"a text path reads one text per sample, as bytes; the samples of this task hold {told}.")
+    return names[0]

@@ -1,0 +1,82 @@
+"""Text paths as a family: see ``spaces.path_families``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.errors import UsageError
+from evodevo.multitask.genome import Path
+from evodevo.multitask.hyperparameters import (
+    DATA,
+    NUM_LAYERS,
+    Hyperparameter,
+    Hyperparameters,
+    Version,
+    singlepath_hyperparameters,
+)
+from evodevo.multitask.paths.families import PathFamily
+from evodevo.multitask.paths.text.cost import path_work, role_parameters
+from evodevo.multitask.paths.text.spec import HYPERPARAMETERS, LENGTH, PRESETS, READS, TextStructure, structure_of
+from evodevo.settings import validate
+
+_RANGES: Mapping[str, tuple[int, tuple[int, ...]]] = {"tiny": (3, (16, 32, 64, 128)), "small": (6, (64, 128, 256, 512))}
+"""Size -> blocks at most, and how many tokens may be read."""
+
+
+class TextPaths(PathFamily):
+    """See ``PathFamily``."""
+
+    kind = "text_path"
+    presets = PRESETS
+    fields = HYPERPARAMETERS
+
+    def structure_of(self, path: Path) -> TextStructure:
+        return structure_of(path)
+
+    def structure(self, values: Mapping[str, Any], what: str) -> TextStructure:
+        return validate(TextStructure, dict(values), what=what)
+
+    def parameters(self, structure: TextStructure) -> dict[str, int]:
+        return role_parameters(structure)
+
+    def flops(self, structure: TextStructure) -> float:
+        return float(path_work(structure).total)
+
+    def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
+        return text_hyperparameters(size, version)
+
+    def needs(self, structure: TextStructure) -> frozenset[str]:
+        return frozenset({READS})
+
+    def check_root(self, structure: TextStructure, how: str) -> None:
+        if structure.tokenizer == "bpe" and how != "pretrain":
+            raise UsageError(
+                "the tokenizer 'bpe' is trained on the texts of a root's task; say --root pretrain:NAME, or take bytes."
+            )
+
+
+def text_hyperparameters(size: str, version: Version = "paper") -> Hyperparameters:
+    """What an agent of text paths tunes: as for images, with the length instead of the resolution, and nothing that
+    changes a picture.
+
+    Args:
+        size: a row of ``PRESETS``.
+        version: whose lists and defaults; see ``path_hyperparameters``.
+
+    Raises:
+        UsageError: no such size.
+    """
+    if size not in _RANGES:
+        raise UsageError(f"there is no size {size!r} of text paths; there are {', '.join(_RANGES)}.")
+    most, lengths = _RANGES[size]
+    preset = PRESETS[size]
+    common = singlepath_hyperparameters("tiny", version)
+    return (
+        Hyperparameters(rows=tuple(row for row in common.rows if not row.key.startswith(DATA)))
+        .with_row(Hyperparameter(key=NUM_LAYERS, values=tuple(range(most + 1)), default=preset.layers))
+        .with_row(Hyperparameter(key=LENGTH, values=lengths, default=preset.length, tuned=version != "v2"))
+    )
+
+
+TEXT = TextPaths()

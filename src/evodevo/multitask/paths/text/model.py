@@ -1,0 +1,121 @@
+"""A text path from its components: blocks as those of a vision path, over the tokens of a text.
+
+Specification ``munet.md`` 1.4 and 2.1; ``spaces/text_path.py`` describes the structure.
+
+Legend: B samples, L tokens of the longest text, n = L + 1 with the class token, h width, V ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evodevo.errors import UsageError
+from evodevo.multitask.paths.blocks_spec import EMBEDDING
+from evodevo.multitask.paths.model import BlockPath, filled, new_component
+from evodevo.multitask.paths.text.cost import role_parameters
+from evodevo.multitask.paths.text.spec import TextStructure
+from evodevo.networks.base import Representation
+
+TOKENS, MASK = "tokens", "mask"
+"""Entries of a batch: ids (B, L), and (B, L) true where a text has a token."""
+_EMBEDDING_STD = 0.02
+
+
+class TokenEmbedding(nn.Module):
+    """Ids (B, L) -> tokens (B, L, h).
+
+    Args:
+        structure: width and vocabulary.
+        tokenizer: as ``Tokenizer.to_bytes`` wrote it; it is kept with the weights, which mean nothing without it.
+            Empty for bytes.
+    """
+
+    tokenizer: Tensor
+
+    def __init__(self, structure: TextStructure, *, tokenizer: bytes = b"") -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(structure.vocabulary, structure.width))
+        nn.init.normal_(self.table, std=_EMBEDDING_STD)
+        if tokenizer:
+            self.register_buffer("tokenizer", torch.frombuffer(bytearray(tokenizer), dtype=torch.uint8))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """See the class."""
+        return F.embedding(ids, self.table)
+
+
+def build_component(
+    structure: TextStructure, role: str, seed: int, *, identity: bool = False, tokenizer: bytes = b""
+) -> nn.Module:
+    """A new component, on the CPU in float32; see ``path_network.new_component``.
+
+    Args:
+        structure, role, seed, identity: see there.
+        tokenizer: of an embedding of subwords; see ``TokenEmbedding``.
+
+    Raises:
+        UsageError: also an embedding of subwords without a tokenizer.
+    """
+    if role == EMBEDDING and (structure.tokenizer != "bytes") != bool(tokenizer):
+        raise UsageError(f"an embedding for the tokenizer {structure.tokenizer!r} is made with it, and no other.")
+    return new_component(structure, role, seed, partial(TokenEmbedding, tokenizer=tokenizer), identity=identity)
+
+
+def component_from_state(structure: TextStructure, role: str, state: Mapping[str, Tensor]) -> nn.Module:
+    """A component with copies of weights that were stored, on the CPU in float32.
+
+    Raises:
+        UsageError: as ``build_component``.
+        DataError: weights of another component: what is missing, not wanted, or of another shape.
+    """
+    tokenizer = bytes(state["tokenizer"].numpy()) if role == EMBEDDING and "tokenizer" in state else b""
+    return filled(build_component(structure, role, 0, tokenizer=tokenizer), role, state)
+
+
+def resize_positions(state: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
+    """Weights of ``posembed_input`` for texts of another length.
+
+    The places that both lengths have keep what they know, so that a text that fits in both is answered as before. New
+    places begin as those of the known ones in turn (as in Longformer, 2004.05150, section 5).
+
+    Args:
+        state: weights for any length; the class token's row is the first.
+        length: tokens of a text that are wanted.
+    """
+    table = state["table"]
+    rows = torch.arange(length) % (table.shape[0] - 1)
+    return {"table": torch.cat([table[:1], table[1:][rows]])}
+
+
+class TextPath(BlockPath[TextStructure]):
+    """A path that reads texts; see ``BlockPath``."""
+
+    @staticmethod
+    def sizes(structure: TextStructure) -> dict[str, int]:
+        return role_parameters(structure)
+
+    def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Logits (B, classes), or class tokens (B, h) without a head; see ``represent``."""
+        return self._answer(self.represent(batch).pooled)
+
+    def represent(self, batch: Mapping[str, Tensor]) -> Representation:
+        """All tokens (B, n, h) after the last norm; what stands for a text is its class token.
+
+        Args:
+            batch: ``TOKENS`` (B, L) ids and ``MASK`` (B, L); what stands where the mask is false counts nothing.
+
+        Raises:
+            UsageError: texts of more tokens than the path reads.
+        """
+        ids, real = batch[TOKENS], batch[MASK]
+        if ids.ndim != 2 or ids.shape != real.shape or ids.shape[1] > self.structure.length:
+            raise UsageError(
+                f"this path reads texts of {self.structure.length} tokens at most, with a mask of the same shape; "
+                f"{tuple(ids.shape)} and {tuple(real.shape)} were given."
+            )
+        return self._through(ids, F.pad(real, (1, 0), value=True))

@@ -1,0 +1,1 @@
+"""TO WRITE: what this folder holds."""

@@ -1,0 +1,60 @@
+"""The input specification of a vision path at work: from a task's bytes to what the first component reads.
+
+Tasks hand out uint8, grey or in colour, of any size; the path makes three channels of one and resizes, so that a frozen
+path reads the samples of another task (specification ``munet.md`` 2.7, without augmentation).
+
+Legend: B samples.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from evodevo.errors import UsageError
+from evodevo.multitask.paths.vision.spec import VisionStructure
+
+
+def read_images(structure: VisionStructure, raw: Tensor) -> Tensor:
+    """Images (B, height, width, channels) of bytes, one or three channels -> (B, channels, S, S) in [-1, 1].
+
+    Raises:
+        UsageError: other channels, or no bytes.
+    """
+    if raw.dim() != 4 or raw.shape[3] not in (1, 3) or raw.dtype != torch.uint8:
+        raise UsageError(
+            "a path reads images as bytes of shape (samples, height, width, 1 or 3 channels); "
+            f"{raw.dtype} of shape {tuple(raw.shape)} were given."
+        )
+    return prepare_images(structure, raw.permute(0, 3, 1, 2).float())
+
+
+def prepare_images(structure: VisionStructure, images: Tensor) -> Tensor:
+    """Numbers (B, c, height, width) in [0, 255], as augmentation leaves them -> (B, channels, S, S) in [-1, 1]."""
+    return scaled(resized(with_channels(images, structure.channels), structure.image_size))
+
+
+def with_channels(images: Tensor, channels: int) -> Tensor:
+    """Images (B, c, height, width): a grey one is repeated, and one in colour becomes its brightness."""
+    if images.shape[1] == channels:
+        return images
+    if channels == 1:
+        # Rec. 601, as pillow does it.
+        return (images * images.new_tensor([0.299, 0.587, 0.114]).view(1, 3, 1, 1)).sum(1, keepdim=True)
+    return images.expand(-1, channels, -1, -1)
+
+
+def resized(images: Tensor, size: int) -> Tensor:
+    """Images (B, c, height, width) -> (B, c, size, size), bilinear; the aspect is not kept.
+
+    A smaller image averages what falls together, since patterns would appear otherwise.
+    """
+    if tuple(images.shape[2:]) == (size, size):
+        return images
+    return F.interpolate(images, (size, size), mode="bilinear", antialias=True, align_corners=False)
+
+
+def scaled(images: Tensor) -> Tensor:
+    """Numbers in [0, 255] -> [-1, 1]."""
+    return (images / 127.5 - 1).clamp(-1, 1)

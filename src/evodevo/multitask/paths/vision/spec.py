@@ -1,0 +1,87 @@
+"""A vision transformer as a row of components: the structure of a path that looks at images, as plain data.
+
+µNet (2205.10937) and µ4Net (2302.02721); specification ``munet.md`` 2.1. ``models/vision_path.py`` builds the parts,
+``spaces/vision_path_cost.py`` states what they cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.blocks_spec import EMBEDDING, BlockStructure, stored_structure
+
+
+class VisionStructure(BlockStructure):
+    """A path of kind ``vision_path``; see ``BlockStructure`` for what it shares with others.
+
+    Attributes:
+        image_size: height and width of the images, in pixels.
+        patch: height and width of what becomes one token.
+        channels: of the images.
+    """
+
+    image_size: int = Field(ge=1, le=4096)
+    patch: int = Field(default=16, ge=1, le=1024)
+    channels: Literal[1, 3] = 3
+
+    @model_validator(mode="after")
+    def _patches_fit(self) -> Self:
+        if self.image_size % self.patch:
+            near = max(self.patch, self.image_size // self.patch * self.patch)
+            raise ValueError(
+                f"images of {self.image_size} pixels cannot be cut into patches of {self.patch}; take {near}"
+            )
+        return self
+
+    @property
+    def grid(self) -> int:
+        """Patches in a row."""
+        return self.image_size // self.patch
+
+    @property
+    def tokens(self) -> int:
+        """Patches and the class token."""
+        return 1 + self.grid**2
+
+    @property
+    def input_spec(self) -> dict[str, Any]:
+        return {
+            "modality": "image",
+            "size": [self.image_size, self.image_size],
+            "channels": self.channels,
+            "range": [-1, 1],
+            "resize": "bilinear",
+        }
+
+    def front(self, role: str) -> dict[str, Any]:
+        return {"patch": self.patch, "channels": self.channels} if role == EMBEDDING else {"grid": self.grid}
+
+
+PRESETS: Mapping[str, VisionStructure] = {
+    "tiny": VisionStructure(width=32, heads=2, hidden=64, layers=3, image_size=16, patch=4),
+    "Ti3": VisionStructure(width=192, heads=3, hidden=768, layers=3, image_size=32),
+    "Ti": VisionStructure(width=192, heads=3, hidden=768, layers=12, image_size=224),
+    "B": VisionStructure(width=768, heads=12, hidden=3072, layers=12, image_size=80),
+    "L": VisionStructure(width=1024, heads=16, hidden=4096, layers=24, image_size=384),
+}
+"""Name -> a headless structure. ``Ti3``, ``B`` and ``L`` are µNet's, at its image sizes (specification 2.2); ``Ti`` is
+the whole ViT-Ti/16; ``tiny`` is for tests and for images as small as scikit-learn's digits."""
+
+HYPERPARAMETERS: Mapping[str, str] = {"num_layers": "layers", "ds_image_size": "image_size"}
+"""Hyperparameter of a path -> the field of its structure that it decides."""
+
+
+def structure_of(path: Path) -> VisionStructure:
+    """The structure of a path: what is stored, with what its hyperparameters and its task say of it.
+
+    Args:
+        path: ``num_layers`` and ``ds_image_size`` among its hyperparameters win over the stored structure.
+
+    Raises:
+        UsageError: it is of another kind, or makes no sense.
+    """
+    return stored_structure(path, "vision_path", VisionStructure, HYPERPARAMETERS)

@@ -1,0 +1,82 @@
+"""Four ways to learn a set of tasks: the same agents, whose mutations are restricted.
+
+µNet (2205.10937), section 4; specification ``munet.md`` part 5: baselines have the same budget and the same search over
+hyperparameters. What differs is what a child may share, copy or begin anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from evodevo.multitask.search.child import ChildSettings
+from evodevo.multitask.search.components import ComponentSettings
+from evodevo.multitask.search.mutation import MutationSettings
+from evodevo.multitask.settings import CycleSettings
+
+ArmName = Literal["scratch", "fine_tuning", "frozen", "singlepath"]
+ROOTS = "*~root_model~*"
+"""Agents that are roots, as ``AgentSettings.builds_on`` names them."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way.
+
+    Attributes:
+        letter: in the issue.
+        title: for people.
+        words: the restriction in a sentence.
+        builds_on: of ``AgentSettings``.
+        child: how children are made.
+        needs_root: whether the root's parameters are part of what the tasks need.
+    """
+
+    letter: str
+    title: str
+    words: str
+    builds_on: tuple[str, ...]
+    child: ChildSettings
+    needs_root: bool = True
+
+
+def _child(forced: tuple[str, ...], forbidden: tuple[str, ...], head: tuple[str, ...] = ("head",)) -> ChildSettings:
+    return ChildSettings(
+        mutation=MutationSettings(forced=forced, forbidden=forbidden), components=ComponentSettings(head=head)
+    )
+
+
+_SHAPE = ("hp:num_layers", "hp:ds_image_size")
+ARMS: Mapping[ArmName, Arm] = {
+    "scratch": Arm(
+        "a",
+        "each task alone, from random",
+        "nothing is taken of the root: every component begins at random; depth and resolution stay the root's",
+        (ROOTS,),
+        _child((), _SHAPE, ("*",)),
+        needs_root=False,
+    ),
+    "fine_tuning": Arm(
+        "b",
+        "full fine-tuning of the root",
+        "every component of the root is copied and trained; depth stays the root's",
+        (ROOTS,),
+        _child(("clone:*",), ("hp:num_layers",)),
+    ),
+    "frozen": Arm(
+        "c",
+        "frozen root, new head",
+        "the root is frozen but for its last norm, which is always copied, as the paper does; depth and resolution"
+        " stay the root's",
+        (ROOTS,),
+        _child(("clone:encoder_norm",), ("clone:*", *_SHAPE)),
+    ),
+    "singlepath": Arm("d", "the singlepath agent", "all mutations, paths of all tasks", ("*",), ChildSettings()),
+}
+"""By name, in the order of the table."""
+
+
+def restricted(cycle: CycleSettings, arm: Arm) -> CycleSettings:
+    """Cycles of an arm."""
+    return cycle.model_copy(update={"child": arm.child})

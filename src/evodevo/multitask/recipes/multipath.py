@@ -1,0 +1,93 @@
+"""Do combined paths pay? Multipath agents beside singlepath agents with the same further budget, and every ablation.
+
+µ4Net (2302.02721), Table 2; issue 6, part 5. All variants continue copies of the same systems, one for each seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.multitask.paths.multipath_spec import ABLATIONS, MultipathStructure
+from evodevo.multitask.recipes.characters import agents_of
+from evodevo.multitask.recipes.settings import (
+    EvaluationPlan,
+    MultipathRecipeSettings,
+    StudyPlan,
+    SystemPlan,
+    Variant,
+    VariantsPlan,
+)
+from evodevo.multitask.recipes.tasks import tasks_of
+from evodevo.multitask.settings import CycleSettings
+from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.runs.recipe import Baselines, Recipe, Size
+
+MAIN_WEIGHTS = (0.5, 0.65, 0.95)
+"""The sweep of w*; 0.8 is the full agent's."""
+TARGETS = ("cifar10_jpg", "omniglot_small1")
+FORCED = "notmnist10k"
+OFFLINE_TARGETS = ("digits", "digits_rotated")
+OFFLINE_FORCED = "digits_even"
+
+
+def variants(forced: str) -> tuple[Variant, ...]:
+    """The rows: the full agent, its two controls, the ablations, the forced support, the sweep of w*."""
+    return (
+        *(Variant(name=name, structure=structure) for name, structure in ABLATIONS.items()),
+        Variant(name="forced_support", first=forced),
+        *(Variant(name=f"main_{one}", structure=MultipathStructure(main_weight=one)) for one in MAIN_WEIGHTS),
+        Variant(name="singlepath", agent="singlepath"),
+        Variant(name="head", agent="head"),
+    )
+
+
+def multipath(size: Size, data: str | None = None) -> MultipathRecipeSettings:
+    """The settings.
+
+    Args:
+        size: ``quick`` (minutes on 2 cores) or ``full``, which prints its hours first.
+        data: folder of the tasks; None = questions about scikit-learn's digits.
+    """
+    root, tasks = tasks_of(data)
+    full = size == "full"
+    return MultipathRecipeSettings(
+        system=SystemPlan(tasks=tasks, root=root, agent=agents_of(size, data)),
+        compared=VariantsPlan(
+            targets=OFFLINE_TARGETS if data is None else TARGETS,
+            variants=variants(OFFLINE_FORCED if data is None else FORCED),
+        ),
+        study=StudyPlan(
+            copies=5,
+            cycles=2 if full else 1,
+            extra=2 if full else 1,
+            cycle=CycleSettings(samples=16 if full else 4, generation_size=4),
+        ),
+        evaluation=EvaluationPlan(
+            training=PathTrainingSettings(
+                batch=64,
+                validations=4 if full else 2,
+                most_between=4000 if full else 1500,
+                device="cpu",
+            ),
+            root_validations=20 if full else 10,
+        ),
+    )
+
+
+def of_data(data: str) -> Any:
+    """The settings for a folder of data."""
+
+    def compose(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> MultipathRecipeSettings:
+        return multipath(size, data)
+
+    return compose
+
+
+MULTIPATH = Recipe(
+    "multitask.multipath",
+    "multipath agents beside singlepath agents on copies of the same systems, with every ablation of the paper",
+    ("extend",),
+    multipath,
+    of_data=of_data,
+)

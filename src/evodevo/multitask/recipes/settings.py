@@ -1,0 +1,174 @@
+"""What recipes of multitask systems say: which tasks, which root, how agents run, what is compared."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from evodevo.multitask.paths.multipath_spec import MultipathStructure
+from evodevo.multitask.recipes.arms import ARMS, ArmName
+from evodevo.multitask.settings import CycleSettings, WorkSettings
+from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.runs.recipe import ExecutionSettings, RunSettings
+from evodevo.settings import Settings
+from evodevo.tasks.multitask.task import MultitaskSettings
+
+
+class TaskPlan(Settings):
+    """A task by its name in the systems, and where its samples come from."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=60)
+    source: MultitaskSettings = MultitaskSettings()
+
+
+class AgentPlan(Settings):
+    """Which agents, and what their paths are.
+
+    Attributes:
+        kind: class of singlepath agents; a row of ``AGENTS``.
+        structure: of the root, where it differs from the class's preset.
+        hyperparameters: lists of values that differ from the class's, for root and agents alike.
+    """
+
+    kind: str
+    structure: dict[str, Any] = Field(default_factory=dict)
+    hyperparameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
+class StudyPlan(Settings):
+    """How long, and how often.
+
+    Attributes:
+        seed: of the first copy; the next one has the next seed.
+        copies: of everything, each with its own seed.
+        cycles: of each agent.
+        extra: further cycles, where continuations of the same systems are compared.
+        cycle: of every agent.
+    """
+
+    seed: int = Field(default=0, ge=0)
+    copies: int = Field(default=1, ge=1, le=1000)
+    cycles: int = Field(default=1, ge=1, le=10_000)
+    extra: int = Field(default=1, ge=1, le=10_000)
+    cycle: CycleSettings = CycleSettings()
+
+
+class EvaluationPlan(Settings):
+    """How a child is trained.
+
+    Attributes:
+        training: of every child.
+        root_validations: looks of the root's pretraining, which is one long child.
+        work: limits of a child.
+    """
+
+    training: PathTrainingSettings = PathTrainingSettings()
+    root_validations: int = Field(default=4, ge=1, le=10_000)
+    work: WorkSettings = WorkSettings()
+
+
+class SystemPlan(Settings):
+    """What the systems are made of.
+
+    Attributes:
+        tasks: that agents work on, in this order.
+        root: what the root is pretrained on; it is no task of the systems.
+        agent: classes and structure.
+    """
+
+    tasks: tuple[TaskPlan, ...] = Field(min_length=2, max_length=1000)
+    root: TaskPlan
+    agent: AgentPlan
+
+    @model_validator(mode="after")
+    def _tasks_are_told_apart(self) -> Self:
+        names = [one.name for one in (*self.tasks, self.root)]
+        if len(set(names)) != len(names):
+            raise ValueError(f"tasks and root data have different names; got {', '.join(names)}")
+        return self
+
+
+class MultitaskRecipeSettings(RunSettings):
+    """What both recipes say.
+
+    Attributes:
+        system: tasks, root and agents.
+        study: how long and how often.
+        evaluation: how a child is trained.
+        execution: where.
+    """
+
+    system: SystemPlan
+    study: StudyPlan  # type: ignore[assignment]  # agents of systems, not a study's generations
+    evaluation: EvaluationPlan
+    execution: ExecutionSettings = ExecutionSettings()
+
+
+class ArmsPlan(Settings):
+    """What ``multitask.characters`` compares.
+
+    Attributes:
+        arms: rows of ``ARMS``.
+    """
+
+    arms: tuple[ArmName, ...] = Field(default=tuple(ARMS), min_length=1)
+
+
+class CharactersSettings(MultitaskRecipeSettings):
+    """All settings of ``multitask.characters``."""
+
+    compared: ArmsPlan = ArmsPlan()
+
+
+class Variant(Settings):
+    """One continuation of the same systems.
+
+    Attributes:
+        name: of the row.
+        agent: ``multipath``; ``singlepath``, which goes on as before; or ``head``, which trains a new head alone on the
+            main path.
+        structure: of a multipath agent.
+        first: the task whose path is always the first support; None draws it.
+    """
+
+    name: str = Field(pattern=r"^[a-z0-9_.]+$", max_length=60)
+    agent: Literal["multipath", "singlepath", "head"] = "multipath"
+    structure: MultipathStructure = MultipathStructure()
+    first: str | None = None
+
+
+class VariantsPlan(Settings):
+    """What ``multitask.multipath`` compares.
+
+    Attributes:
+        targets: tasks that are measured; chosen beforehand.
+        variants: what is compared.
+        reference: the variant that all others are compared with.
+    """
+
+    targets: tuple[str, ...] = Field(min_length=1)
+    variants: tuple[Variant, ...] = Field(min_length=2)
+    reference: str = "full"
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        names = [one.name for one in self.variants]
+        if len(set(names)) != len(names) or self.reference not in names:
+            raise ValueError(f"variants have different names, {self.reference!r} among them; got {', '.join(names)}")
+        return self
+
+
+class MultipathRecipeSettings(MultitaskRecipeSettings):
+    """All settings of ``multitask.multipath``."""
+
+    compared: VariantsPlan
+
+    @model_validator(mode="after")
+    def _tasks_are_known(self) -> Self:
+        tasks = {one.name for one in self.system.tasks}
+        named = (*self.compared.targets, *(one.first for one in self.compared.variants if one.first))
+        unknown = [one for one in named if one not in tasks]
+        if unknown:
+            raise ValueError(f"{unknown[0]!r} is none of the tasks {', '.join(sorted(tasks))}")
+        return self

@@ -1,0 +1,64 @@
+"""How the cycles of one agent went: children, what was published, and how good it was. No numpy, no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from evodevo.multitask.recorded import ACCURACY, QUALITY, SCORE, TEST, deciding, value_of
+from evodevo.multitask.report.standing import AgentStanding
+from evodevo.storage import Store
+from evodevo.storage.systems.base import SystemRow
+from evodevo.storage.systems.standing import Fates
+
+
+@dataclass(frozen=True)
+class CycleStanding:
+    """One cycle.
+
+    Attributes:
+        number, round, view: as it began; no round in the schedule ``free``.
+        state: "open" or "closed".
+        children: of it.
+        path: that it published, "agent/number"; often an older one. None where it published nothing.
+        quality, score: validation accuracy of that, and the score of its own cycle.
+        test: accuracy on test data, where somebody measured it.
+    """
+
+    number: int
+    round: int | None
+    view: int
+    state: Literal["open", "closed"]
+    children: Fates
+    path: str | None
+    quality: float | None
+    score: float | None
+    test: float | None
+
+
+def course(store: Store, system: SystemRow, agent: AgentStanding) -> list[CycleStanding]:
+    """The cycles of an agent, in order."""
+    rows = [one for one in store.systems.publications(system.id) if one.agent_id == agent.id]
+    published = {one.cycle: one.path_id for one in rows if one.path_id is not None}
+    individuals = sorted(set(published.values()))
+    numbers = {one.id: one.number for one in store.systems.paths(agent.id)}
+    evaluations = store.systems.evaluations_of(individuals)
+    found = []
+    for cycle in store.systems.cycles(agent_id=agent.id):
+        path = published.get(cycle.number)
+        results = [] if path is None else evaluations[path]
+        tests = [one for one in results if one.fidelity == TEST and one.state == "done"]
+        found.append(
+            CycleStanding(
+                cycle.number,
+                cycle.round,
+                cycle.view,
+                cycle.state,
+                agent.fates.get(cycle.number, Fates()),
+                None if path is None else f"{agent.name}/{numbers[path]}",
+                value_of(deciding(results), QUALITY),
+                value_of(deciding(results), SCORE),
+                value_of(tests[-1], ACCURACY) if tests else None,
+            )
+        )
+    return found

@@ -1,0 +1,91 @@
+"""Why a child is as it is, and what became of it: everything was recorded when it happened.
+
+Specification ``munet.md`` part 6, point 19: the bar, the draws, the actions applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evodevo.errors import NotFoundError
+from evodevo.multitask.recorded import DISCARDED, FAILED, KEPT, QUALITY, SCORE, deciding
+from evodevo.storage import Store
+from evodevo.storage.base import EvaluationRow, IndividualRow
+
+
+def fate(store: Store, individual: str) -> dict[str, Any]:
+    """One child, as JSON; see ``fates``."""
+    return fates(store, [individual])[0]
+
+
+def fates(store: Store, individuals: Sequence[str]) -> list[dict[str, Any]]:
+    """Children, as JSON, in the order given; they are read together.
+
+    Returns:
+        Each with ``path``, ``cycle``, ``parent`` and ``parent_path``, ``chosen`` (how the parent was), ``applied``
+        (actions taken), ``moves`` (values before and after), ``inside`` (paths of a multipath one, the main
+        path first), ``components`` (role, id, how), ``bar``, ``factor``,
+        ``quality``, ``score``, ``evals``, ``fate`` ("waiting", "kept", "discarded", "failed") and ``why``, a sentence.
+
+    Raises:
+        NotFoundError: one is no child of an agent.
+    """
+    rows = store.systems.individuals(individuals)
+    for individual in individuals:
+        if individual not in rows or "parts" not in rows[individual].details:
+            raise NotFoundError(f"individual {individual} is no path of a system.")
+    results = store.systems.evaluations_of(individuals)
+    parents = {row.details["parent"] for row in rows.values()} - {None, *rows}
+    named = {one: path_name(row) for one, row in {**rows, **store.systems.individuals(parents)}.items()}
+    return [_told(rows[one], deciding(results[one]), named.get(rows[one].details["parent"])) for one in individuals]
+
+
+def path_name(row: IndividualRow) -> str:
+    """``agent/number`` of a path."""
+    return f"{row.genome_envelope['genes']['agent']}/{row.birth}"
+
+
+def _told(row: IndividualRow, result: EvaluationRow | None, parent: str | None) -> dict[str, Any]:
+    details = row.details
+    plan = details["story"].get("plan", {})
+    scores = {} if result is None else {name: one.value for name, one in result.scores.items()}
+    return {
+        "path": path_name(row),
+        "cycle": row.generation,
+        "parent": details["parent"],
+        "parent_path": parent,
+        "chosen": details["story"].get("selection"),
+        "applied": [one["action"] for one in plan.get("decisions", []) if one["applied"]],
+        "decisions": plan.get("decisions", []),
+        "moves": plan.get("moves", []),
+        "inside": [f"{one['agent']}/{one['number']}" for one in row.genome_envelope["genes"].get("paths", ())],
+        "components": [{key: part[key] for key in ("role", "id", "how", "parameters")} for part in details["parts"]],
+        "bar": details["bar"],
+        "factor": details["factor"],
+        "quality": scores.get(QUALITY),
+        "score": scores.get(SCORE),
+        "evals": [] if result is None else result.extra["evals"],
+        "fate": "waiting" if result is None else result.extra["fate"],
+        "why": why(row, result),
+    }
+
+
+def why(row: IndividualRow, result: EvaluationRow | None) -> str:
+    """The fate of a child in a sentence."""
+    if result is None:
+        return "asked for, and not trained yet"
+    said = result.extra["fate"]
+    if said == FAILED:
+        return f"failed: {result.reason}"
+    bar, score = row.details["bar"], result.scores.get(SCORE)
+    reaches = row.details.get("keep") == "reaches"
+    if score is None or score.value is None:
+        return "kept: it answers no task" if said == KEPT else "discarded: it has no accuracy"
+    if said == DISCARDED:
+        verb = "reach" if reaches else "exceed"
+        return f"discarded: its score {score.value:.6g} does not {verb} {bar:.6g}, that of its parent"
+    if bar is None:
+        whose = "its parent is not its agent's own" if row.details["parent"] else "it has no parent"
+        return f"kept with score {score.value:.6g}: {whose}, so there is no bar"
+    return f"kept: its score {score.value:.6g} {'reaches' if reaches else 'exceeds'} {bar:.6g}, that of its parent"

@@ -1,0 +1,281 @@
+"""From a recorded system to the data of its report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evodevo.errors import NotFoundError, quoted_list
+from evodevo.experiments.report.model import Words
+from evodevo.multitask.diagrams.system.cycles import Arm
+from evodevo.multitask.diagrams.system.frame import percent
+from evodevo.multitask.report.data import AgentChildren, Course, SystemReport, TaskParameters
+from evodevo.multitask.report.fates import fates
+from evodevo.multitask.report.page import system_page
+from evodevo.multitask.report.picture import Picture
+from evodevo.multitask.report.standing import AgentStanding, Standing, standing
+from evodevo.multitask.report.supports import support_uses
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.system import System
+from evodevo.report.charts.heat_map import HeatRows
+from evodevo.report.charts.numbers import show
+from evodevo.runs.archive import OF_SYSTEMS, Archive, Run
+from evodevo.storage.systems.base import SystemRow
+
+MOST_FRAMES = 60
+MOST_CHILDREN = 1500
+"""Children that a page lists, the newest of each agent first."""
+_APPLIED = 12
+
+
+def run_or_system(archive: Archive, name: str) -> Run | SystemRow:
+    """A run by a beginning of its id or ``last``; where there is none, a system by its name or a beginning.
+
+    Raises:
+        NotFoundError: neither.
+        UsageError: more than one.
+    """
+    systems = archive.store.systems
+    try:
+        found = None if name == "last" else archive.store.find(name)
+        if found is not None and found.kind == "run" and archive.store.run(found.id).kind in OF_SYSTEMS:
+            return systems.find_system(name)
+        return archive.run(name)
+    except NotFoundError:
+        there = quoted_list(one.name for one in systems.systems()[:8])
+        if name == "last" or not there:
+            raise
+    try:
+        return systems.find_system(name)
+    except NotFoundError:
+        words = f"neither a run nor a system is called {name[:80]!r}. Systems here: {there}; runs: evodevo status"
+        raise NotFoundError(words) from None
+
+
+def system_report(archive: Archive, row: SystemRow) -> str:
+    """One self-contained HTML page on a system."""
+    return system_page(report_data(System(archive.store, row)))
+
+
+def report_data(system: System) -> SystemReport:
+    """Everything that the page shows."""
+    picture, now = Picture(system), standing(system.store, system.row)
+    frames = picture.frames(MOST_FRAMES)
+    running = [one.name for one in now.agents if one.holder is not None]
+    return SystemReport(
+        system.row.name,
+        f"{system.row.id} · made {system.row.created_at} · publication {now.view}",
+        _cards(now),
+        _notes(now, running),
+        frames,
+        len(picture.moments),
+        _tasks(now),
+        _agents(now),
+        [TaskParameters(one.name, one.added, one.shared) for one in now.tasks if one.best is not None],
+        _sharing(now),
+        [_marks(now)[one] for one in _makers(now)],
+        _courses(picture),
+        support_uses(picture, frames[-1]) if frames else (),
+        _children(system, now),
+        _facts(system, now),
+        {"system": system.row.settings, "agents": {one.name: one.settings for one in system.agents()}},
+    )
+
+
+def _cards(now: Standing) -> list[tuple[str, str]]:
+    offers = [one.offer for one in now.tasks if one.offer is not None]
+    known = [one.quality for one in offers if one.quality is not None]
+    tests = [one.test for one in offers if one.test is not None]
+    items = [
+        (str(len(offers)), "tasks answered"),
+        (f"{percent(sum(known) / len(known))} %" if known else "–", "mean validation accuracy"),
+    ]
+    if tests:
+        of = "" if len(tests) == len(offers) else f" of {len(tests)} tasks"
+        items.append((f"{percent(sum(tests) / len(tests))} %", f"mean test accuracy{of}"))
+    children = now.children
+    return [
+        *items,
+        (show(now.distinct, "parameters"), "distinct parameters"),
+        (show(now.per_task, "parameters"), "parameters per task, roots included"),
+        (f"{children.kept} of {children.kept + children.discarded + children.failed}", "children kept"),
+    ]
+
+
+def _notes(now: Standing, running: Sequence[str]) -> list[str]:
+    notes = ["Paths are chosen by validation accuracy alone; test accuracy is shown where it was measured."]
+    if running:
+        notes.append(f"Running while this was written: {', '.join(running)}.")
+    if now.pinned:
+        notes.append(f"Multipath models keep {show(now.pinned, 'parameters')} further parameters of older paths.")
+    gone = [one.name for one in now.agents if one.state == "withdrawn"]
+    if gone:
+        notes.append(f"Withdrawn: {', '.join(gone)}.")
+    return notes
+
+
+def _tasks(now: Standing) -> Words:
+    rows = []
+    for place, one in enumerate(now.tasks, 1):
+        offer = one.offer
+        rows.append(
+            (
+                one.name,
+                str(place),
+                one.best or "–",
+                percent(None if offer is None else offer.quality),
+                percent(None if offer is None else offer.test),
+                "–" if offer is None or offer.score is None else f"{offer.score:.4f}",
+                f"{one.added:,}",
+                f"{one.shared:,}",
+                "–" if offer is None or offer.trained_share is None else f"{100 * offer.trained_share:.2g}",
+                f"{one.accounted:,.0f}",
+            )
+        )
+    columns = (
+        "task",
+        "no.",
+        "answered by",
+        "validation %",
+        "test %",
+        "score",
+        "added",
+        "shared",
+        "trained %",
+        "accounted",
+    )
+    caption = (
+        "By validation accuracy. Added: parameters that the task's agents made; shared: those of others; trained: of "
+        "the parameters that a sample activates, those trained for this very path; accounted: shared ones split evenly "
+        "among their users."
+    )
+    return Words(columns, rows, caption, texts=("answered by",))
+
+
+def _agents(now: Standing) -> Words:
+    rows = []
+    for one in now.agents:
+        offer, children = one.offer, one.children
+        rows.append(
+            (
+                one.name,
+                f"{one.state}, running" if one.holder else one.state,
+                "–" if offer is None else offer.path,
+                str(one.cycles),
+                percent(None if offer is None else offer.quality),
+                percent(None if offer is None else offer.test),
+                str(children.kept),
+                str(children.discarded),
+                str(children.failed),
+                "–" if offer is None else f"{offer.accounted:,.0f}",
+                ", ".join(offer.inside) if offer is not None else "",
+            )
+        )
+    numbers = ("cycles", "validation %", "test %", "kept", "discarded", "failed", "accounted")
+    columns = ("agent", "state", "path", *numbers, "runs through")
+    return Words(columns, rows, texts=("state", "path", "runs through"))
+
+
+def _makers(now: Standing) -> list[str]:
+    return list(dict.fromkeys(one.maker for one in now.sharing))
+
+
+def _sharing(now: Standing) -> HeatRows | None:
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    for one in now.sharing:
+        counts[one.user][one.maker] = one.components
+    if not counts:
+        return None
+    marks, makers = _marks(now), _makers(now)
+    names = [f"{marks[user]} {now.agent(user).task}" for user in counts]
+    return HeatRows("", names, [[counts[user].get(maker) for maker in makers] for user in counts])
+
+
+def _marks(now: Standing) -> dict[str, str]:
+    """Agent -> a few letters: the number of its task, with ``+`` for further agents of the same task; ``R``."""
+    numbers = {one.name: str(place) for place, one in enumerate(now.tasks, 1)}
+    found: dict[str, str] = {}
+    for one in now.agents:
+        mark = "R" if one.root else numbers[one.task]
+        while not one.root and mark in found.values():
+            mark += "+"
+        found[one.name] = mark
+    return found
+
+
+def _courses(picture: Picture) -> list[Course]:
+    courses = {name: known for name, known in picture.courses().items() if known}
+    validation = {name: [one.quality for one in known] for name, known in courses.items()}
+    test = {name: [picture.test(one.id) for one in known] for name, known in courses.items()}
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for name in courses:
+        kinds[picture.agents[name].kind].append(name)
+    found = []
+    if any(len(names) > 1 for names in kinds.values()):
+        arms = [[Arm(kind, [of[name] for name in names]) for kind, names in kinds.items()] for of in (validation, test)]
+        found.append(Course("Mean of each class of agents over its tasks", "tasks", arms[0], arms[1]))
+    for kind, names in kinds.items():
+        tasks = {name: picture.agents[name].task for name in names}
+        arms = [
+            [Arm(task, [of[name]], picture.tasks.index(task)) for name, task in tasks.items()]
+            for of in (validation, test)
+        ]
+        found.append(Course(f"{kind}, each task", "systems", arms[0], arms[1]))
+    return found
+
+
+def _children(system: System, now: Standing) -> list[AgentChildren]:
+    found, left = [], MOST_CHILDREN
+    for one in now.agents:
+        if one.root or not one.fates:
+            continue
+        newest = [path.id for path in system.store.systems.paths(one.id)][::-1][: max(left, 0)]
+        left -= len(newest)
+        told = fates(system.store, newest)
+        found.append(
+            AgentChildren(one.name, _counted(one), Words(_COLUMNS, [_told(row) for row in told], texts=_TEXTS))
+        )
+    return found
+
+
+_COLUMNS = ("child", "cycle", "validation %", "score", "bar", "parent", "changes", "why")
+_TEXTS = ("parent", "changes", "why")
+
+
+def _told(row: Mapping[str, Any]) -> tuple[str, ...]:
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:.4f}"
+
+    applied = [str(one) for one in row["applied"]]
+    more = f" and {len(applied) - _APPLIED} more" if len(applied) > _APPLIED else ""
+    return (
+        str(row["path"]).rpartition("/")[2],
+        str(row["cycle"] + 1),
+        percent(row["quality"]),
+        number(row["score"]),
+        number(row["bar"]),
+        row["parent_path"] or "none",
+        ", ".join(applied[:_APPLIED]) + more,
+        row["why"],
+    )
+
+
+def _counted(one: AgentStanding) -> str:
+    children = one.children
+    words = f"{children.kept} kept, {children.discarded} discarded"
+    return words + (f", {children.failed} failed" if children.failed else "")
+
+
+def _facts(system: System, now: Standing) -> list[tuple[str, str]]:
+    run = system.store.run(system.row.id)
+    return [
+        ("system", system.row.name),
+        ("id", system.row.id),
+        ("made", system.row.created_at),
+        ("seed", str(system.row.seed)),
+        ("publications", str(len(system.store.systems.publications(system.row.id)))),
+        ("roots", ", ".join(one.name for one in system.agents() if is_root(one))),
+        ("status", f"evodevo extend status {system.row.name}"),
+        *((f"version of {name}", str(version)) for name, version in run.versions.items()),
+    ]

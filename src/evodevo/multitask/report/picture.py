@@ -1,0 +1,272 @@
+"""From a recorded system to the facts of its drawings: what it offered at any publication, and how it came there.
+
+Specification ``munet.md`` 1.6 and 4.2; no torch. All rows are read once for all frames.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from evodevo.errors import NotFoundError, UsageError, quoted_list
+from evodevo.multitask.agent import Known
+from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.multitask.paths.multipath_spec import ROUTER, connector
+from evodevo.multitask.recorded import ACCURACY, TEST, value_of
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.system import System
+from evodevo.storage.base import EvaluationRow
+from evodevo.storage.systems.base import AgentRow, Publication, path_id
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A state of a system that is worth a frame: after a round, after a publication without rounds, a withdrawal."""
+
+    seq: int
+    label: str
+
+
+class Picture:
+    """Frames of a system.
+
+    Args:
+        system: opened for reading; what is published later is not seen.
+    """
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self._store = system.store
+        self.publications: Sequence[Publication] = self._store.systems.publications(system.row.id)
+        self.agents: Mapping[str, AgentRow] = {one.name: one for one in system.agents()}
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """Of all agents, in the order in which they were added; roots are none."""
+        return tuple(dict.fromkeys(one.task for one in self.agents.values() if not is_root(one)))
+
+    @cached_property
+    def moments(self) -> list[Moment]:
+        """One for each round, for each publication of the schedule ``free``, and for each withdrawal."""
+        rounds = {
+            (one.agent_id, one.number): one.round for one in self._store.systems.cycles(system_id=self.system.row.id)
+        }
+        done: dict[str, int] = defaultdict(int)
+        found: list[tuple[int | None, list[Publication]]] = []
+        for one in self.publications:
+            number = None if one.cycle is None else rounds.get((one.agent_id, one.cycle))
+            if number is not None and found and found[-1][0] == number:
+                found[-1][1].append(one)
+            else:
+                found.append((number, [one]))
+        moments = []
+        for _, members in found:
+            for one in members:
+                done[one.agent] += one.path_id is not None
+            moments.append(Moment(members[-1].seq, self._label(members, done)))
+        return moments
+
+    def frame(self, seq: int | None = None) -> SystemFrame:
+        """What was offered at a publication; None is now.
+
+        Raises:
+            UsageError: there is no such publication.
+        """
+        last = self.publications[-1].seq if self.publications else 0
+        if seq is not None and not 0 <= seq <= last:
+            raise UsageError(
+                f"the last publication of system {self.system.row.name!r} is {last}; {seq} is none of its."
+                if last
+                else f"system {self.system.row.name!r} has published nothing yet. Next: evodevo extend run."
+            )
+        at = last if seq is None else seq
+        label = next((one.label for one in reversed(self.moments) if one.seq <= at), "")
+        return self._frame(at, label)
+
+    def at_cycle(self, cycle: int) -> SystemFrame:
+        """The last state in which no agent had ended more than so many cycles.
+
+        Raises:
+            UsageError: no agent has ended so many.
+        """
+        done: dict[str, int] = defaultdict(int)
+        seq, most = 0, 0
+        for one in self.publications:
+            done[one.agent] += one.path_id is not None
+            most = max(most, done[one.agent])
+            if most <= cycle:
+                seq = one.seq
+        if not 1 <= cycle <= most:
+            raise UsageError(
+                f"agents of system {self.system.row.name!r} have ended at most {most} cycles; {cycle} is out of reach."
+            )
+        return self.frame(seq)
+
+    def frames(self, limit: int | None = None) -> list[SystemFrame]:
+        """One for each moment; of more than ``limit``, 2 or more, evenly chosen ones with the first and the last."""
+        moments, count = self.moments, len(self.moments)
+        if limit is not None and count > limit:
+            places = {round(place * (count - 1) / (limit - 1)) for place in range(limit)}
+            moments = [moments[place] for place in sorted(places)]
+        return [self._frame(one.seq, one.label) for one in moments]
+
+    def courses(self) -> dict[str, list[Known]]:
+        """Agent's name -> the path that it published at each of its cycles; not of roots."""
+        found: dict[str, list[Known]] = {name: [] for name, one in self.agents.items() if not is_root(one)}
+        for one in self.publications:
+            if one.path_id is not None and one.agent in found:
+                found[one.agent].append(self._known[one.path_id])
+        return found
+
+    def test(self, individual: str) -> float | None:
+        """Accuracy of a published path on the test split, where it was measured."""
+        return value_of(self._measured.get(individual), ACCURACY)
+
+    def joined(self, frame: SystemFrame, task: str) -> Joined:
+        """The multipath model of a task.
+
+        Raises:
+            NotFoundError: none answers it.
+        """
+        models = {one.task: one for one in frame.joined}
+        if task not in models:
+            there = f"it has some for {quoted_list(models)}" if models else "it has none for any task"
+            at = f"system {frame.system!r} at publication {frame.seq}"
+            raise NotFoundError(f"{at} has no multipath model for task {task!r}; {there}.")
+        return models[task]
+
+    # Inside
+
+    @cached_property
+    def _known(self) -> dict[str, Known]:
+        offered = {one.path_id for one in self.publications if one.path_id is not None}
+        known = self.system.library.known(sorted(offered))
+        inside = {self._individual(sub.agent, sub.number) for one in known.values() for sub in one.path.paths}
+        return known | self.system.library.known(sorted(inside))
+
+    @cached_property
+    def _results(self) -> dict[str, list[EvaluationRow]]:
+        return self._store.systems.evaluations_of(sorted(self._known))
+
+    @cached_property
+    def _measured(self) -> dict[str, EvaluationRow]:
+        return {
+            individual: one
+            for individual, results in self._results.items()
+            for one in results
+            if one.fidelity == TEST and one.state == "done"
+        }
+
+    def _individual(self, agent: str, number: int) -> str:
+        return path_id(self.agents[agent].id, number)
+
+    def _label(self, members: Sequence[Publication], done: Mapping[str, int]) -> str:
+        if members[0].cycle is None:
+            return f"{members[0].agent} withdrawn"
+        rows = [self.agents[one.agent] for one in members]
+        if all(is_root(one) for one in rows):
+            names = ", ".join(one.name.rpartition("~")[2] for one in rows)
+            return f"root{'s' if len(rows) > 1 else ''} {names}"
+        count = max(done[one.name] for one in rows)
+        ended = f"{count} cycle{'s' if count != 1 else ''}"
+        if len(rows) == 1:
+            return f"{rows[0].name} after {ended}"
+        kinds = dict.fromkeys(one.kind for one in rows)
+        return f"{' and '.join(kinds)} after {ended}"
+
+    def _frame(self, seq: int, label: str) -> SystemFrame:
+        offers: dict[str, Known | None] = {}
+        for one in self.publications:
+            if one.seq <= seq:
+                offers[one.agent] = None if one.path_id is None else self._known[one.path_id]
+        there = {name: known for name, known in offers.items() if known is not None}
+        routes, models = self._best(there)
+        joined = [self._joined(one, there) for one in models]
+        parts: dict[str, PartMark] = {}
+        for known in [
+            *routes,
+            *(self._sub(sub.agent, sub.number) for one in models for sub in one.path.paths),
+            *models,
+        ]:
+            self._add_parts(parts, known)
+        return SystemFrame(
+            self.system.row.name,
+            seq,
+            label,
+            self.tasks,
+            tuple(self._route(one) for one in routes),
+            tuple(joined),
+            parts,
+            tuple(name for name, one in offers.items() if one is None),
+        )
+
+    def _best(self, offers: Mapping[str, Known]) -> tuple[list[Known], list[Known]]:
+        """Of each task, the best path of one stream and the best of several; every root."""
+        found: tuple[dict[str, Known], dict[str, Known]] = ({}, {})
+        ordered = [(one, offers[one.name]) for one in self.agents.values() if one.name in offers]
+        for agent, known in ordered:
+            place = found[bool(known.path.paths)]
+            key = agent.name if is_root(agent) else agent.task
+            if key not in place or (known.quality or 0.0) > (place[key].quality or 0.0):
+                place[key] = known
+        return list(found[0].values()), list(found[1].values())
+
+    def _sub(self, agent: str, number: int) -> Known:
+        return self._known[self._individual(agent, number)]
+
+    def _add_parts(self, parts: dict[str, PartMark], known: Known) -> None:
+        for one in known.components:
+            if one.id not in parts:
+                maker = self.agents[one.id.rpartition(":")[0]]
+                parts[one.id] = PartMark(one.id, one.role, one.parameters, maker.task, is_root(maker))
+
+    def _route(self, known: Known) -> Route:
+        agent = self.agents[known.path.agent]
+        return Route(
+            agent.task,
+            agent.name,
+            known.path.id,
+            tuple(one.id for one in known.components),
+            known.quality,
+            self.test(known.id),
+            is_root(agent),
+        )
+
+    def _joined(self, known: Known, offers: Mapping[str, Known]) -> Joined:
+        router = known.component(ROUTER)
+        weights = self._weights(known)
+        streams = []
+        for place, sub in enumerate(known.path.paths):
+            inside, offered = self._sub(sub.agent, sub.number), offers.get(sub.agent)
+            maps, task, root = (
+                known.component(connector(place)),
+                self.agents[sub.agent].task,
+                is_root(self.agents[sub.agent]),
+            )
+            streams.append(
+                Stream(
+                    task,
+                    inside.path.id,
+                    tuple(one.id for one in inside.components),
+                    None if maps is None else maps.id,
+                    weights[place] if place < len(weights) else None,
+                    offered is not None and offered.id == inside.id,
+                    root,
+                )
+            )
+        return Joined(
+            known.path.task,
+            known.path.agent,
+            known.path.id,
+            tuple(streams),
+            None if router is None else router.id,
+            known.quality,
+            self.test(known.id),
+        )
+
+    def _weights(self, known: Known) -> Sequence[float]:
+        """How much each of its paths counted, mean over the test samples; known once it was measured on them."""
+        result = self._measured.get(known.id)
+        return [] if result is None else [float(one) for one in result.extra.get("weights") or ()]

@@ -1,0 +1,66 @@
+"""The page of a recipe of multitask systems: accuracy over cycles (Fig. 3), tables, and what the numbers do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from xml.etree.ElementTree import Element
+
+from evodevo.experiments.report.model import Words
+from evodevo.multitask.diagrams.system.cycles import Arm, means, system_cycles
+from evodevo.report.html import element, figure, page, section, table
+from evodevo.report.view import cut
+from evodevo.report.word_tables import words_table
+
+
+def recipe_page(
+    title: str,
+    about: str,
+    tables: Mapping[str, Words],
+    validation: Sequence[Arm],
+    test: Sequence[Arm],
+    notes: Sequence[str],
+    *,
+    over: str = "copies",
+    references: Sequence[tuple[str, float]] = (),
+    test_references: Sequence[tuple[str, float]] = (),
+) -> str:
+    """One self-contained file.
+
+    Args:
+        title: of the page.
+        about: a sentence under it.
+        tables: title -> texts.
+        validation, test: accuracies over cycles.
+        notes: sentences.
+        over: what repetitions are, in the plural.
+        references, test_references: (name, accuracy), drawn as lines.
+    """
+    header = element("header", element("h1", cut(title, 160)), element("p", cut(about, 400), classes="muted"))
+    parts: list[Element] = []
+    if any(means(one.courses) for one in validation):
+        svg = system_cycles(validation, test, over=over, references=references, test_references=test_references)
+        rows = [_row(split, one) for split, arms in (("validation", validation), ("test", test)) for one in arms]
+        numbers = table(("", "", "cycles", "first %", "last %", "error"), rows, (2, 3, 4, 5))
+        caption = "Accuracy of what was published after each cycle; test data chose nothing."
+        parts.append(section("cycles", "Cycles", figure(svg, caption, numbers, classes="fits")))
+    parts += [
+        section(f"table-{place}", cut(name, 200), words_table(one)) for place, (name, one) in enumerate(tables.items())
+    ]
+    parts.append(section("notes", "Notes", element("ul", *(element("li", cut(one, 600)) for one in notes))))
+    return page(cut(title, 160), header, element("main", *parts))
+
+
+def _row(split: str, arm: Arm) -> list[str]:
+    found = means(arm.courses)
+    if not found:
+        return [split, cut(arm.name, 120), "0", "", "", ""]
+    error = found[-1].error
+    last = "" if error is None else f"{100 * error:.2f}"
+    return [
+        split,
+        cut(arm.name, 120),
+        str(len(found)),
+        f"{100 * found[0].mean:.1f}",
+        f"{100 * found[-1].mean:.1f}",
+        last,
+    ]

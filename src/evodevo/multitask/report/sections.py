@@ -1,0 +1,226 @@
+"""The sections of a system's page: its graph over time, who leads, what is shared, how it went, why children live."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from xml.etree.ElementTree import Element
+
+from evodevo.multitask.diagrams.multipath_model import multipath_model
+from evodevo.multitask.diagrams.support_usage import support_usage
+from evodevo.multitask.diagrams.system.cycles import Arm, means, system_cycles
+from evodevo.multitask.diagrams.system.frame import Joined, SystemFrame, percent
+from evodevo.multitask.diagrams.system.graph import system_graph
+from evodevo.multitask.diagrams.system.outline import parts_in_words
+from evodevo.multitask.report.data import Course, SystemReport
+from evodevo.report.charts.bars import Measure, bars_beside
+from evodevo.report.charts.heat_map import heat_map
+from evodevo.report.html import Content, add, cards, details, element, figure, paragraph, section, table
+from evodevo.report.view import cut
+from evodevo.report.word_tables import words_table
+
+_SCROLLED = 14
+"""A graph of more tasks keeps its size and is scrolled."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much is shown: frames of the graph, drawn multipath models, arms of a chart, rows of children."""
+
+    frames: int
+    models: int
+    arms: int
+    children: int
+
+
+def summary_section(data: SystemReport, detail: Detail) -> Element:
+    """Key numbers and remarks."""
+    content: list[Element] = [cards(data.cards)] if data.cards else []
+    content += [paragraph(cut(note, 600)) for note in list(data.notes)[:20]]
+    return section("summary", "In one look", *content)
+
+
+def graph_section(data: SystemReport, detail: Detail) -> Element | None:
+    """Fig. 2 at every moment; a slider leafs through them."""
+    if not data.frames:
+        return None
+    frames = chosen(data.frames, detail.frames)
+    slides = element("div", classes="slides", **{"data-label": "state"})
+    for frame in frames:
+        title = f"publication {frame.seq}: {cut(frame.label)}"
+        wide = len(frame.tasks) > _SCROLLED
+        drawn = figure(system_graph(frame, within=frames), "", classes="" if wide else "fits")
+        folded = details(title, drawn)
+        if frame is frames[-1]:
+            folded.set("open", "open")
+        add(slides, folded)
+    said = f" {len(frames)} of {data.moments} states." if len(frames) < data.moments else ""
+    words = (
+        "Tasks are at the bottom. A box is a component, with the number and in the colour of the task that it was last "
+        "trained on; a coloured line is the path of one task, up to its head with the validation accuracy in percent. "
+        "Lines without a colour belong to multipath models: they lead from the paths inside through connectors to "
+        f"the router. Point at a line to follow it.{said}"
+    )
+    return section("graph", "Graph", paragraph(words), slides, details("The paths in words", _paths(frames[-1])))
+
+
+def task_section(data: SystemReport, detail: Detail) -> Element:
+    """The leaderboard, and every agent."""
+    content: list[Element] = [words_table(data.tasks)]
+    if data.agents.rows:
+        content.append(details("Every agent", words_table(data.agents)))
+    return section("tasks", "Tasks", *content)
+
+
+def parameter_section(data: SystemReport, detail: Detail) -> Element | None:
+    """What each task added, and whose components it uses."""
+    if not data.parameters:
+        return None
+    names = [one.task for one in data.parameters]
+    bars = [
+        Measure("parameters that its agents added", [one.added for one in data.parameters], "parameters"),
+        Measure("parameters that it shares", [one.shared for one in data.parameters], "parameters"),
+    ]
+    rows: list[list[Content]] = [[cut(o.task, 80), f"{o.added:,}", f"{o.shared:,}"] for o in data.parameters[:600]]
+    numbers = table(("task", "added", "shared"), rows, (1, 2))
+    caption = "Of the paths that a task's agents offer, with all that multipath ones run through."
+    content = [figure(bars_beside(names, bars), caption, numbers, classes="fits")]
+    if data.sharing is not None:
+        svg = heat_map([data.sharing], data.makers, "components in an agent's path (row) by who made them (column)")
+        content.append(
+            figure(
+                svg,
+                "Who uses whose components. Columns have the numbers of the tasks; + is a further agent of a task.",
+                classes="fits" if len(data.makers) < 20 else "",
+            )
+        )
+    return section("parameters", "Parameters", *content)
+
+
+def course_section(data: SystemReport, detail: Detail) -> Element | None:
+    """Fig. 3: validation and test accuracy over cycles."""
+    content = [part for one in data.courses for part in _course(one, detail.arms)]
+    return section("cycles", "Cycles", *content) if content else None
+
+
+def model_section(data: SystemReport, detail: Detail) -> Element | None:
+    """Fig. 1 of every multipath model."""
+    models = list(data.frames[-1].joined) if data.frames else []
+    if not models:
+        return None
+    frame, shown = data.frames[-1], models[: detail.models]
+    content: list[Element] = []
+    for place, model in enumerate(shown):
+        drawn = figure(multipath_model(frame, model, title=model.path), _weights(model), classes="fits")
+        title = f"{model.task}: validation {percent(model.accuracy)} %, {len(model.streams) - 1} supports"
+        folded = details(cut(title), drawn)
+        if place == 0:
+            folded.set("open", "open")
+        content.append(folded)
+    if len(shown) < len(models):
+        content.append(paragraph(f"The first {len(shown)} of {len(models)} models.", classes="muted"))
+    return section("multipath", "Multipath models", *content)
+
+
+def support_section(data: SystemReport, detail: Detail) -> Element | None:
+    """Who is supported by whom."""
+    if not data.supports:
+        return None
+    rows: list[list[Content]] = [
+        [cut(o.task, 80), cut(o.support, 80), str(o.tried), str(o.kept), "yes" if o.offered else "", _share(o.weight)]
+        for o in data.supports[:600]
+    ]
+    heads = ("task", "support", "children", "kept", "offered now", "mean weight")
+    numbers = table(heads, rows, (2, 3, 5))
+    caption = "Children that have a result, by the paths that they ran through besides the main one."
+    return section("supports", "Supports", figure(support_usage(data.supports), caption, numbers, classes="fits"))
+
+
+def child_section(data: SystemReport, detail: Detail) -> Element | None:
+    """Why every child was kept or not."""
+    if not data.children:
+        return None
+    content: list[Element] = []
+    left = detail.children
+    for one in data.children:
+        rows = one.rows.rows[: max(left, 0)]
+        left -= len(rows)
+        more = f" The newest {len(rows)} of {len(one.rows.rows)}." if len(rows) < len(one.rows.rows) else ""
+        words = replace(one.rows, rows=rows, caption=f"{one.rows.caption}{more}".strip())
+        content.append(details(cut(f"{one.agent}: {one.summary}", 200), words_table(words)))
+    return section("children", "Children", *content)
+
+
+def fact_section(data: SystemReport, detail: Detail) -> Element:
+    """Where it comes from."""
+    rows = [[cut(name), cut(value, 300)] for name, value in data.facts if value]
+    settings = element("pre", json.dumps(data.settings, indent=1, sort_keys=True)[:200_000])
+    return section("facts", "Facts", table(("", ""), rows), details("All settings", settings))
+
+
+SECTIONS: tuple[Callable[[SystemReport, Detail], Element | None], ...] = (
+    summary_section,
+    graph_section,
+    task_section,
+    parameter_section,
+    course_section,
+    model_section,
+    support_section,
+    child_section,
+    fact_section,
+)
+
+
+def chosen(frames: Sequence[SystemFrame], limit: int) -> list[SystemFrame]:
+    """At most so many frames (2 or more), evenly chosen, the first and the last among them."""
+    if len(frames) <= limit:
+        return list(frames)
+    return [frames[place] for place in sorted({round(n * (len(frames) - 1) / (limit - 1)) for n in range(limit)})]
+
+
+def _paths(frame: SystemFrame) -> Element:
+    rows: list[list[Content]] = [
+        [
+            "R" if one.root else str(frame.number(one.task)),
+            cut(one.task, 80),
+            element("code", cut(one.path)),
+            percent(one.accuracy),
+            parts_in_words(frame, one.parts)[:600],
+        ]
+        for one in frame.routes[:400]
+    ]
+    caption = "Components from the bottom to the head; =N: trained last for task N, =R: for a root."
+    return table(("", "task", "path", "validation %", "components"), rows, (3,), caption)
+
+
+def _course(one: Course, limit: int) -> list[Element]:
+    validation, test = list(one.validation)[:limit], list(one.test)[:limit]
+    if not any(means(arm.courses) for arm in validation):
+        return []
+    numbers: list[list[Content]] = []
+    for name, arms in (("validation", validation), ("test", test)):
+        numbers += [_row(name, arm) for arm in arms if means(arm.courses)]
+    more = f" The first {limit} of {len(one.validation)}." if len(one.validation) > limit else ""
+    caption = f"Accuracy of the published path after each cycle.{more}"
+    alternative = table(("", "", "cycles", "first %", "last %", "error"), numbers, (2, 3, 4, 5))
+    svg = system_cycles(validation, test, over=one.over)
+    return [element("h3", cut(one.heading)), figure(svg, caption, alternative, classes="fits")]
+
+
+def _row(name: str, arm: Arm) -> list[Content]:
+    found = means(arm.courses)
+    error = found[-1].error
+    shown = "" if error is None else f"{100 * error:.2f}"
+    return [name, cut(arm.name), str(len(found)), percent(found[0].mean), percent(found[-1].mean), shown]
+
+
+def _weights(model: Joined) -> str:
+    known = [f"{one.path} {one.weight:.3f}" for one in model.streams if one.weight is not None]
+    if known:
+        return "Mean weights over the test samples: " + ", ".join(known) + "."
+    return "Weights are known once it was measured on test data: evodevo extend run SYSTEM --test."
+
+
+def _share(weight: float | None) -> str:
+    return "" if weight is None else f"{weight:.3f}"

@@ -1,0 +1,286 @@
+"""How a system stands: who leads each task, what it costs, who uses whose components, what runs; see ``standing``.
+
+Specification ``munet.md`` 1.6, 2.9, 4.2 and part 6, point 17. Everything is of one moment and read at once; nothing
+here loads numpy or torch. Test accuracy is shown where it was measured, and orders nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evodevo.multitask.recorded import ACCURACY, CHILD, QUALITY, SCORE, TEST, WITHDRAWN, deciding, value_of
+from evodevo.multitask.search.accounts import Locks, accounted_parameters
+from evodevo.storage import Store
+from evodevo.storage.systems.base import ComponentRow, SystemRow
+from evodevo.storage.systems.standing import Fates, SystemMoment
+
+State = Literal["new", "offers", "withdrawn"]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The path that an agent offers. Parameters count each component once.
+
+    Attributes:
+        path: "agent/number".
+        quality: best validation accuracy; None of a root that answers no task.
+        score: what it was chosen by: accuracy with its discount when it was trained.
+        test: its accuracy on test data, where somebody measured it.
+        parameters: of its own components; what a multipath one runs through is not among them.
+        activated: likewise, and of all paths inside it.
+        trained: of the components that were trained for this very path.
+        made: of those of its components that its agent made.
+        accounted: that it answers for; shared ones are split evenly among the agents that use them.
+        flops: of one sample.
+        inside: paths of a multipath one, the main path first, "agent/number".
+    """
+
+    path: str
+    quality: float | None
+    score: float | None
+    test: float | None
+    parameters: int
+    activated: int
+    trained: int
+    made: int
+    accounted: float
+    flops: float | None
+    inside: tuple[str, ...]
+
+    @property
+    def trained_share(self) -> float | None:
+        """Of the parameters that a sample activates, those that were trained for this path."""
+        return self.trained / self.activated if self.activated else None
+
+
+@dataclass(frozen=True)
+class AgentStanding:
+    """One agent.
+
+    Attributes:
+        name, kind, task: "Class~task" and its halves.
+        root: whether it makes one path and then rests.
+        state: "new" offers nothing yet.
+        cycles: that ended with a path.
+        open: number of the cycle that it is in.
+        fates: number of a cycle -> its children.
+        holder: the process that runs it now.
+        offer: what it offers.
+        id: of its run.
+    """
+
+    name: str
+    kind: str
+    task: str
+    root: bool
+    state: State
+    cycles: int
+    open: int | None
+    fates: Mapping[int, Fates]
+    holder: str | None
+    offer: Offer | None
+    id: str
+
+    @property
+    def children(self) -> Fates:
+        """Of its whole life."""
+        return sum(self.fates.values(), Fates())
+
+    @property
+    def last(self) -> Fates:
+        """Of its last cycle."""
+        return self.fates[max(self.fates)] if self.fates else Fates()
+
+    @property
+    def quality(self) -> float | None:
+        """Of what it offers."""
+        return None if self.offer is None else self.offer.quality
+
+
+@dataclass(frozen=True)
+class TaskStanding:
+    """One task, of which several agents may offer a path.
+
+    Attributes:
+        name: of the task.
+        agents: that work on it, in the order in which they were added.
+        best: the agent that answers for it: the best validation accuracy, of equal ones that published first.
+        offer: of the best.
+        added: parameters of the task's published paths that its own agents made.
+        shared: those that others made, what multipath ones run through included.
+        accounted: that its agents answer for together.
+    """
+
+    name: str
+    agents: tuple[str, ...]
+    best: str | None
+    offer: Offer | None
+    added: int
+    shared: int
+    accounted: float
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """How many components of one agent are in the path that another, or itself, offers, and their parameters."""
+
+    user: str
+    maker: str
+    components: int
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A system at one moment.
+
+    Attributes:
+        system: its row.
+        view: seq of the last publication.
+        tasks: in the order in which they came.
+        agents: roots included, in the order in which they were added.
+        distinct: parameters of all published paths, each component once; the agents' accounts add up to it.
+        pinned: further ones that only multipath paths run through, since their agents published others.
+        sharing: who uses whose components, by user in agent order.
+    """
+
+    system: SystemRow
+    view: int
+    tasks: tuple[TaskStanding, ...]
+    agents: tuple[AgentStanding, ...]
+    distinct: int
+    pinned: int
+    sharing: tuple[Sharing, ...]
+
+    @property
+    def per_task(self) -> float | None:
+        """Distinct parameters, the root's included, divided by the tasks that are answered."""
+        answered = sum(one.best is not None for one in self.tasks)
+        return self.distinct / answered if answered else None
+
+    @property
+    def children(self) -> Fates:
+        """Of all agents."""
+        return sum((one.children for one in self.agents), Fates())
+
+    def agent(self, name: str) -> AgentStanding:
+        """One of them by its name."""
+        return next(one for one in self.agents if one.name == name)
+
+
+def standing(store: Store, system: SystemRow) -> Standing:
+    """How a system stands now: a fixed number of questions to the store, whatever the system's size."""
+    now = store.systems.moment(system.id, CHILD, WITHDRAWN)
+    holders = {run: str(one) for run, one in store.owners().items()}
+    fates: dict[str, dict[int, Fates]] = defaultdict(dict)
+    for (agent, number), told in now.fates.items():
+        fates[agent][number] = told
+    opened = {one.agent_id: one.number for one in now.cycles if one.state == "open"}
+    locks = _locks(now)
+    agents = []
+    for row in now.agents:
+        agents.append(
+            AgentStanding(
+                row.name,
+                row.kind,
+                row.task,
+                bool(row.settings.get("root")),
+                "offers" if row.name in now.offers else "withdrawn" if row.id in now.withdrawn else "new",
+                cycles=sum(one.path_id is not None for one in now.published.get(row.id, ())),
+                open=opened.get(row.id),
+                fates=fates[row.id],
+                holder=holders.get(row.id),
+                offer=_offer(now, row.name, locks) if row.name in now.offers else None,
+                id=row.id,
+            )
+        )
+    published = _distinct(now.parts[one] for one in _offered(now).values())
+    distinct = sum(published.values())
+    return Standing(
+        system,
+        max((one.seq for rows in now.published.values() for one in rows), default=0),
+        tuple(_tasks(now, agents)),
+        tuple(agents),
+        distinct,
+        sum(_distinct(now.parts.values()).values()) - distinct,
+        tuple(_sharing(now)),
+    )
+
+
+def _offer(now: SystemMoment, agent: str, locks: Locks) -> Offer:
+    individual = _offered(now)[agent]
+    parts, inside = now.parts[individual], now.subpaths[individual]
+    own = {part.id: part.parameters for part in parts}
+    results = now.evaluations[individual]
+    result = deciding(results)
+    measured = [one for one in results if one.fidelity == TEST and one.state == "done"]
+    names = {one.id: one.name for one in now.agents}
+    return Offer(
+        f"{agent}/{now.paths[individual].number}",
+        value_of(result, QUALITY),
+        value_of(result, SCORE),
+        value_of(measured[-1], ACCURACY) if measured else None,
+        sum(own.values()),
+        sum(_distinct([parts, *(now.parts[one] for one in inside)]).values()),
+        sum(part.parameters for part in parts if part.path_id == individual),
+        sum(own[part.id] for part in parts if names[part.agent_id] == agent),
+        accounted_parameters(own.items(), locks, agent),
+        None if result is None else result.cost.get("flops"),
+        tuple(f"{names[now.paths[one].agent_id]}/{now.paths[one].number}" for one in inside),
+    )
+
+
+def _tasks(now: SystemMoment, agents: Sequence[AgentStanding]) -> Iterator[TaskStanding]:
+    working: dict[str, list[AgentStanding]] = defaultdict(list)
+    for one in agents:
+        if not one.root:
+            working[one.task].append(one)
+    order = {name: place for place, name in enumerate(now.offers)}
+    individuals, names = _offered(now), {one.id: one.name for one in now.agents}
+    for task, every in working.items():
+        offering = sorted((one for one in every if one.offer), key=lambda one: order[one.name])
+        best = max(offering, key=lambda one: -1.0 if one.quality is None else one.quality, default=None)
+        used = [individuals[one.name] for one in offering]
+        used += [sub for one in used for sub in now.subpaths[one]]
+        own = {one.name for one in every}
+        parts = {part.id: part for one in used for part in now.parts[one]}.values()
+        added = sum(part.parameters for part in parts if names[part.agent_id] in own)
+        yield TaskStanding(
+            task,
+            tuple(one.name for one in every),
+            None if best is None else best.name,
+            None if best is None else best.offer,
+            added,
+            sum(part.parameters for part in parts) - added,
+            math.fsum(one.offer.accounted for one in offering if one.offer),
+        )
+
+
+def _sharing(now: SystemMoment) -> Iterator[Sharing]:
+    individuals, names = _offered(now), {one.id: one.name for one in now.agents}
+    for user in (one.name for one in now.agents if one.name in individuals):
+        makers: dict[str, dict[str, int]] = defaultdict(dict)
+        for part in now.parts[individuals[user]]:
+            makers[names[part.agent_id]][part.id] = part.parameters
+        for maker, parts in makers.items():
+            yield Sharing(user, maker, len(parts), sum(parts.values()))
+
+
+def _locks(now: SystemMoment) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for agent, individual in _offered(now).items():
+        for part in now.parts[individual]:
+            found[part.id].add(agent)
+    return found
+
+
+def _offered(now: SystemMoment) -> dict[str, str]:
+    return {agent: one.path_id for agent, one in now.offers.items() if one.path_id is not None}
+
+
+def _distinct(paths: Iterable[Iterable[ComponentRow]]) -> dict[str, int]:
+    return {part.id: part.parameters for parts in paths for part in parts}

@@ -1,0 +1,44 @@
+"""Who is supported by whom: supports of the children of every multipath agent, read from the record.
+
+µ4Net (2302.02721) section 2; specification ``munet.md`` 3.5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from evodevo.multitask.diagrams.support_usage import SupportUse
+from evodevo.multitask.diagrams.system.frame import SystemFrame
+from evodevo.multitask.recorded import KEPT, deciding
+from evodevo.multitask.report.picture import Picture
+from evodevo.multitask.schedule import is_root
+
+
+def support_uses(picture: Picture, frame: SystemFrame) -> list[SupportUse]:
+    """One entry for each task with multipath children and each task, or root, that supported one of them.
+
+    Args:
+        picture: of the system; children that have a result count.
+        frame: whose multipath models are those that are offered.
+    """
+    tried: Counter[tuple[str, str]] = Counter()
+    kept: Counter[tuple[str, str]] = Counter()
+    store, agents = picture.system.store, picture.agents
+
+    def called(agent: str) -> str:
+        return agent.rpartition("~")[2] + " (root)" if is_root(agents[agent]) else agents[agent].task
+
+    for agent in agents.values():
+        rows = {one.id: one for one in store.individuals(agent.id) if len(one.genome_envelope["genes"]["paths"]) > 1}
+        results = store.systems.evaluations_of(rows)
+        for individual, row in rows.items():
+            result = deciding(results[individual])
+            for one in [] if result is None else row.genome_envelope["genes"]["paths"][1:]:
+                key = (agent.task, called(one["agent"]))
+                tried[key] += 1
+                kept[key] += result is not None and result.extra["fate"] == KEPT
+    now = {(model.task, called(one.agent)): one.weight for model in frame.joined for one in model.streams[1:]}
+    return [
+        SupportUse(task, support, count, kept[task, support], (task, support) in now, now.get((task, support)))
+        for (task, support), count in tried.items()
+    ]

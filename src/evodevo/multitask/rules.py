@@ -1,0 +1,61 @@
+"""Which rules an agent follows: those of its version, what its system changes of them, and what it says itself.
+
+Specification ``munet.md`` Appendix A. All is recorded with the agent when it is added, so that another version of this
+library changes nothing about it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from evodevo.multitask.agent import AgentClass
+from evodevo.multitask.hyperparameters import Version
+from evodevo.multitask.search.versions import Rules
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.settings import merge, validate
+
+OURS: Version = "paper"
+
+
+def whole_settings(kind: AgentClass, system: SystemSettings, agent: AgentSettings) -> AgentSettings:
+    """An agent's settings with all that they leave open.
+
+    Args:
+        kind: its class.
+        system: what it changes from our defaults stands above the rules of a version.
+        agent: stands above both; its option ``version`` is another one than the system's.
+    """
+    version = agent.options.get("version", system.version)
+    rules = kind.published(version) if version in get_args(Version) else None  # a strange one is refused by the class
+    known = rules or Rules()
+    options = merge(dict(known.options), agent.options)
+    if rules is not None and version != OURS:
+        options["version"] = version
+    return agent.model_copy(
+        update={
+            "cycle": agent.cycle or _of_root(cycle_of(known, system), agent),
+            "training": merge(merge(dict(known.training), system.training), agent.training),
+            "options": options,
+        }
+    )
+
+
+def cycle_of(rules: Rules, system: SystemSettings) -> CycleSettings:
+    """The cycles of a version, with what a system changes from our defaults."""
+    changed = _difference(CycleSettings().model_dump(mode="json"), system.cycle.model_dump(mode="json"))
+    return validate(CycleSettings, merge(rules.cycle.model_dump(mode="json"), changed), what="settings of cycles")
+
+
+def _of_root(cycle: CycleSettings, agent: AgentSettings) -> CycleSettings:
+    return CycleSettings(samples=1, generation_size=1, score=cycle.score) if agent.root else cycle
+
+
+def _difference(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """What makes ``above`` of ``below`` by ``merge``; both have the same keys."""
+    found: dict[str, Any] = {}
+    for key, value in above.items():
+        if value == below[key]:
+            continue
+        both = isinstance(value, dict) and isinstance(below[key], dict)
+        found[key] = _difference(below[key], value) if both else value
+    return found

@@ -1,0 +1,66 @@
+"""What cannot become part of a system is refused before anything is read or recorded: names, classes, modalities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from evodevo.errors import UsageError, quoted_list, unknown_name
+from evodevo.multitask.agent import AGENTS, IMPORT
+from evodevo.multitask.paths.families import PathFamily
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import ROOT_TASK, System, checked_name
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of a recipe for a system: ``evodevo extend run`` takes both."""
+    from evodevo.runs.recipe import RECIPES
+
+    if name in RECIPES:
+        raise UsageError(f"{name!r} is a recipe, which makes its own systems; give this one another name.")
+
+
+def check_class(kind: str) -> None:
+    """Refuse a class that is none."""
+    if kind not in AGENTS:
+        raise unknown_name("class of agents", kind, AGENTS)
+
+
+def check_new(system: System, kinds: Sequence[str], task: str) -> None:
+    """Refuse a name that no task may have, and one that is taken, before any data are read."""
+    for kind in kinds:
+        if task.split("/")[0] == ROOT_TASK:
+            raise UsageError(f"names that begin with {ROOT_TASK} are those of roots; choose another one than {task!r}.")
+        name = checked_name(kind, task)
+        if system.agents([IMPORT], [task]):
+            raise UsageError(f"{task!r} is the name of an import; choose another one for the task.")
+        same = [one for one in system.agents() if one.name == name]
+        if same and system.is_withdrawn(same[0]):
+            raise UsageError(f"{name} was withdrawn; add the task under another name to begin anew.")
+        if same:
+            raise UsageError(
+                f"system {system.row.name!r} has an agent {name} already; a task is added once to each class. Next:"
+                f" evodevo extend run {system.row.name} --tasks {task}"
+            )
+
+
+def check_root(system: System, kind: str) -> None:
+    """Refuse a class whose agents would find nothing to build on: they would keep all others from running."""
+    alive = [one for one in system.agents() if not system.is_withdrawn(one)]
+    if not any(AGENTS.get(kind).reads(one) for one in alive):
+        kinds = quoted_list(dict.fromkeys(one.kind for one in alive if is_root(one))) or "no class at all"
+        raise UsageError(
+            f"agents of class {kind} find nothing to build on in system {system.row.name!r}; its roots are of {kinds}."
+        )
+
+
+def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
+    """Refuse samples that no path of a class can read, as far as the class says of what family its paths are."""
+    family: PathFamily | None = getattr(AGENTS.get(kind), "family", None)
+    if family is None or not family.presets:  # where all paths begin with imports there are no presets
+        return
+    if not any(family.needs(one) <= {*agent.modalities} for one in family.presets.values()):
+        raise UsageError(
+            f"paths of class {kind} cannot read the samples of task {task!r}, which hold"
+            f" {quoted_list(agent.modalities)}; choose another class of agents: --class."
+        )

@@ -1,0 +1,301 @@
+"""Systems from a user's words: a root, tasks out of files, and tasks that are withdrawn.
+
+Specification ``munet.md`` 1.3, 1.4 and part 6. Whatever cannot be used is refused before anything is recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evodevo.errors import NotFoundError, UsageError, quoted_list
+from evodevo.multitask.agent import AGENTS, IMPORT
+from evodevo.multitask.run.checks import check_class, check_modalities, check_name, check_new, check_root
+from evodevo.multitask.run.roots import RANDOM, plan_root
+from evodevo.multitask.run.settings import (
+    MULTI,
+    check_training,
+    options_of_root,
+    prepare_task,
+    recorded_task,
+    table_of,
+    twin_settings,
+    with_own,
+)
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.settings import SystemSettings
+from evodevo.multitask.system import System
+from evodevo.registry import enable_packages
+from evodevo.settings import merge, validate
+from evodevo.storage import Store
+from evodevo.storage.systems.base import AgentRow
+
+DEFAULT_CLASS = "VitT3"
+
+
+@dataclass(frozen=True)
+class Made:
+    """An agent that was recorded.
+
+    Attributes:
+        system: name of the system.
+        agent: its row.
+        samples: of the task by split; empty where it has none.
+    """
+
+    system: str
+    agent: AgentRow
+    samples: Mapping[str, int]
+
+
+def create_system(
+    name: str,
+    *,
+    root: str = RANDOM,
+    data: str | Path | None = None,
+    kind: str = DEFAULT_CLASS,
+    seed: int = 0,
+    overrides: Mapping[str, Any] | None = None,
+    store: str | Path = "runs",
+    cache_folder: Path | None = None,
+) -> Made:
+    """A new system with one root; the root is made when agents run for the first time.
+
+    Args:
+        name: unique in the store.
+        root: ``random_init``, ``pretrain:NAME`` (trained on that task) or ``checkpoint:FOLDER`` (a Hugging Face ViT).
+        data: of the task NAME; without it NAME begins with ``digits``.
+        kind: class of agents that the root is for; see ``AGENTS``.
+        seed: of all chance in the system.
+        overrides: nested settings: those of ``SystemSettings``, and under ``root`` those of the root: ``training``,
+            ``task``, and options of its class (``structure``, ``hyperparameters``).
+        store: its folder.
+        cache_folder: of prepared data.
+
+    Returns:
+        The root.
+
+    Raises:
+        UsageError, DataError: something cannot be used; no system was recorded then.
+    """
+    values = dict(overrides or {})
+    own = table_of("root", values.pop("root", {}))
+    settings = validate(SystemSettings, values, what="settings of the system")
+    check_training(settings.training)
+    enable_packages(settings.packages)
+    check_name(name)
+    planned = plan_root(root, kind, data, own, settings, cache_folder)
+
+    def make(opened: Store) -> AgentRow:
+        return planned.add_to(_system(opened, name, seed, settings))
+
+    with Store.memory() as rehearsal:
+        make(rehearsal)
+    with Store.open(store) as opened:
+        return Made(name, make(opened), planned.samples)
+
+
+def add_root(
+    system: str,
+    *,
+    root: str = RANDOM,
+    data: str | Path | None = None,
+    kind: str = DEFAULT_CLASS,
+    overrides: Mapping[str, Any] | None = None,
+    store: str | Path = "runs",
+    cache_folder: Path | None = None,
+) -> Made:
+    """One more root in a system that exists: of another class, or trained on another task.
+
+    Args:
+        system: its name, id, or the beginning of one.
+        root, data, kind, store, cache_folder: as for ``create_system``.
+        overrides: nested settings of the root, as those under ``root`` there.
+
+    Raises:
+        UsageError, DataError: something cannot be used; nothing was recorded then.
+        NotFoundError: no such system.
+    """
+    with Store.open(store, create=False) as opened:
+        found = open_system(opened, system)
+        planned = plan_root(root, kind, data, dict(overrides or {}), found.settings, cache_folder)
+        with Store.memory() as rehearsal:
+            planned.add_to(System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings))
+        return Made(found.row.name, planned.add_to(found), planned.samples)
+
+
+def add_task(
+    system: str,
+    task: str,
+    *,
+    data: str | Path | None = None,
+    source: str | None = None,
+    kind: str | None = None,
+    question: str | None = None,
+    rotate: int | None = None,
+    only: Sequence[str] = (),
+    multi: bool = False,
+    overrides: Mapping[str, Any] | None = None,
+    store: str | Path = "runs",
+    cache_folder: Path | None = None,
+) -> list[Made]:
+    """An agent for a task; its data are read, checked and divided now.
+
+    Args:
+        system: its name, id, or the beginning of one.
+        task: a name of your choice, letters, digits, ``_``, ``-`` and ``.``. A task that another
+            class of agents has already needs no data.
+        data: its files; without them the name begins with ``digits``, or another source makes its own.
+        source: a task of the table that hands out samples, ``images`` if left out.
+        kind: class of agents; that of the root if left out.
+        question, rotate, only: see ``MultitaskSettings``.
+        multi: whether the class that combines paths works on it, too.
+        overrides: nested settings: ``cycle``, ``training``, ``task``, options of the class, and all of these under
+            ``multi`` for the class that combines paths.
+        store: its folder.
+        cache_folder: of prepared data.
+
+    Raises:
+        UsageError, DataError: something cannot be used; nothing was recorded then.
+        NotFoundError: no such system.
+    """
+    own = dict(overrides or {})
+    of_twin = table_of(MULTI.lower(), own.pop(MULTI.lower(), {}))
+    given = merge(
+        {
+            **({} if source is None else {"source": source}),
+            **({} if question is None else {"question": question}),
+            **({} if rotate is None else {"rotate": rotate}),
+            **({"only": list(only)} if only else {}),
+        },
+        table_of("task", own.pop("task", {})),
+    )
+    with Store.open(store, create=False) as opened:
+        found = open_system(opened, system)
+        kind = kind or class_of_root(found)
+        check_class(kind)
+        kinds = [kind, *([_twin_of(kind)] if multi else [])]
+        check_new(found, kinds, task)
+        check_root(found, kind)
+        agent, samples = recorded_task(found, task), _no_samples()
+        if agent is None:
+            agent, samples = prepare_task(task, data, given, cache_folder)
+            check_modalities(kind, task, agent)
+        elif data is not None or given:
+            raise UsageError(
+                f"task {task!r} is in system {found.row.name!r} already, with its data; leave the data out to let"
+                f" another class of agents work on it, or choose another name."
+            )
+        new = [(kind, with_own(kind, agent, found.settings, merge(options_of_root(found, kind), own)))]
+        if multi:
+            new.append((kinds[1], twin_settings(kinds[1], new[0][1], found.settings, of_twin)))
+        with Store.memory() as rehearsal:
+            copy = System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings)
+            for one, settings in new:
+                copy.add_agent(one, task, settings)
+        return [Made(found.row.name, found.add_agent(one, task, settings), samples) for one, settings in new]
+
+
+def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]:
+    """Let a system offer a task, or what one agent made of it, no more; what others use of it stays.
+
+    Args:
+        system: its name, id, or the beginning of one.
+        name: of a task, or of an agent.
+        store: its folder.
+
+    Returns:
+        The agents that were withdrawn.
+
+    Raises:
+        NotFoundError: no such system, task or agent.
+        RunOwnedError: another process holds an agent of it; nothing was withdrawn.
+        UsageError: it was withdrawn already.
+    """
+    with Store.open(store, create=False) as opened:
+        found = open_system(opened, system)
+        chosen = withdrawable(found, name)
+        leases = []
+        try:  # whoever works on one of them keeps all
+            for one in chosen:
+                leases.append(opened.acquire(one.id))
+        finally:
+            for lease in leases:
+                opened.release(lease)
+        for one in chosen:
+            found.withdraw(one.name)
+        return [one.name for one in chosen]
+
+
+def withdrawable(system: System, name: str) -> list[AgentRow]:
+    """The agents of a task, or the one of this name, that were not withdrawn yet; see ``withdraw``."""
+    named = [one for one in system.agents() if name in (one.name, one.task)]
+    if not named:
+        known = dict.fromkeys(one.task for one in system.agents())
+        raise NotFoundError(
+            f"system {system.row.name!r} has no task and no agent {name!r}; its tasks are {quoted_list(known)}."
+        )
+    chosen = [one for one in named if not system.is_withdrawn(one)]
+    if not chosen:
+        raise UsageError(f"{name} was withdrawn already.")
+    return chosen
+
+
+# Also of those who let agents run
+
+
+def open_system(store: Store, name: str) -> System:
+    """A system by its name, with the packages that it names.
+
+    Raises:
+        NotFoundError: none is called so.
+    """
+    system = System.open(store, name)
+    enable_packages(system.settings.packages)
+    return system
+
+
+def class_of_root(system: System) -> str:
+    """The class of a system's roots; imports count where there is nothing else.
+
+    Raises:
+        UsageError: it has none, or of several.
+    """
+    roots = [one.kind for one in system.agents() if is_root(one) and not system.is_withdrawn(one)]
+    kinds = dict.fromkeys(one for one in roots if one != IMPORT) or dict.fromkeys(["Net"] if roots else [])
+    if not kinds:
+        raise UsageError(f"system {system.row.name!r} has no root, from which agents could begin.")
+    if len(kinds) > 1:
+        raise UsageError(f"system {system.row.name!r} has roots of classes {quoted_list(kinds)}; say which: --class.")
+    return next(iter(kinds))
+
+
+# Inside
+
+
+def _no_samples() -> Mapping[str, int]:
+    return {}
+
+
+def _twin_of(kind: str) -> str:
+    """The class that combines the paths of a class.
+
+    Raises:
+        UsageError: there is none.
+    """
+    name = f"{MULTI}{kind}"
+    if name not in AGENTS:
+        raise UsageError(f"no class of agents combines paths of class {kind}; {name} is not known.")
+    return name
+
+
+def _system(store: Store, name: str, seed: int, settings: SystemSettings) -> System:
+    """A new system; one that was killed before its root was recorded is gone on with."""
+    for one in store.systems.systems():
+        if one.name == name and not store.systems.agents(one.id):
+            found = System(store, one)
+            if (found.row.seed, found.settings) == (seed, settings):
+                return found
+    return System.create(store, name, seed=seed, settings=settings)

@@ -1,0 +1,163 @@
+"""A path of a system as files that work without evodevo; ``export/`` writes them, this gathers what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.multitask.agent import Known
+from evodevo.multitask.measure import measured
+from evodevo.multitask.recorded import TEST
+from evodevo.multitask.report.fates import fate
+from evodevo.multitask.system import System
+from evodevo.storage import Store
+
+if TYPE_CHECKING:
+    from evodevo.export.base import Component, Provenance, Subject
+    from evodevo.export.folder import Export
+    from evodevo.multitask.run.predict import SystemAnswerer
+
+MOST_ANCESTORS = 1000
+
+
+def export_system(
+    store: Store,
+    system: str,
+    task: str | None,
+    target: str | Path,
+    *,
+    to: str = "pt2",
+    agent: str | None = None,
+    cache_folder: Path | None = None,
+) -> Export:
+    """Export the path that answers a task: the best by validation accuracy, or an agent's.
+
+    Args:
+        store: where the system is.
+        system: its name, id, or the beginning of one.
+        task: its name; None asks for it by an error that lists them.
+        target: a folder that is missing, empty, or an earlier export, which is replaced.
+        to: a row of ``EXPORTERS``.
+        agent: whose path, instead of the best one.
+        cache_folder: of prepared data; None is the user's.
+
+    Raises:
+        UsageError: no task or format of that name, a folder that holds something else, a network that does not fit.
+        NotFoundError: no such system, task or agent.
+        VerificationError: what was written does not answer as the path does; nothing of it is left.
+    """
+    from evodevo.export.base import EXPORTERS
+    from evodevo.export.folder import check_target, write_export
+    from evodevo.multitask.run.predict import SystemAnswerer, chosen_path
+    from evodevo.registry import enable_packages
+
+    opened = System.open(store, system)
+    enable_packages(opened.settings.packages)
+    known = chosen_path(opened, task, agent)
+    exporter = EXPORTERS.get(to)
+    check_target(Path(target))  # before what takes long
+    answerer = SystemAnswerer(opened, known, skip_below=0.0, cache_folder=cache_folder)
+    return write_export(exporter, subject_of(answerer), Path(target))
+
+
+def subject_of(answerer: SystemAnswerer) -> Subject:
+    """What is exported of the path that an answerer asks; it runs all supports, on the CPU.
+
+    Raises:
+        UsageError: its samples are no images.
+    """
+    from evodevo.export.base import ImageInput, Subject
+
+    spec = answerer.samples.only
+    if spec is None or spec.modality != "image":
+        told = ", ".join(f"{one.name} ({one.modality})" for one in answerer.samples.inputs)
+        raise UsageError(
+            f"the task {answerer.task!r} reads {told}; exported are paths that read one image. Ask it with: evodevo"
+            f" predict {answerer.system.row.name} --task {answerer.task}"
+        )
+    size = f"{spec.height} x {spec.width}"
+    notes = [
+        f"Images of another size are to be resized to {size} first (bilinear); the aspect is not kept.",
+        "Transparent parts become white in `evodevo predict`; do so yourself where you read such files.",
+    ]
+    if not answerer.named:
+        notes.append("Classes are called by their numbers: nobody recorded their names, and the data are gone.")
+    return Subject(
+        network=answerer.built.model,
+        image=ImageInput(spec.height, spec.width, spec.channels),
+        classes=answerer.classes,
+        answer=lambda images: answerer.logits({spec.name: images}),
+        provenance=provenance(answerer.system, answerer.known, answerer.built.flops),
+        notes=(*notes, *_weights(answerer)),
+    )
+
+
+def provenance(system: System, known: Known, flops: float) -> Provenance:
+    """Where a path comes from."""
+    from evodevo.export.base import Provenance
+
+    test = measured(system, known)
+    inside = [system.library.by_number(one.agent, one.number) for one in known.path.paths]
+    return Provenance(
+        system=system.row.name,
+        agent=known.path.agent,
+        task=known.path.task,
+        path=known.path.id,
+        kind=known.path.kind,
+        validation=known.quality,
+        test=None if test is None else test.accuracy,
+        test_samples=_test_samples(system, known),
+        flops=flops,
+        components=tuple(_components([*inside, known])),
+        ancestors=tuple(_ancestors(system, known)),
+        paths=tuple(one.path.id for one in inside),
+        created=system.store.individual(known.id).created_at,
+    )
+
+
+def _components(paths: list[Known]) -> Iterator[Component]:
+    """Of the paths, the main one first and the joint last; a support goes without its head, which is not asked."""
+    from evodevo.export.base import Component
+    from evodevo.multitask.paths.families import structure_of
+
+    for place, one in enumerate(paths):
+        roles = {part.role for part in one.components}
+        if 0 < place < len(paths) - 1:
+            roles &= set(structure_of(one.path).changed(classes=0).roles)
+        for part in one.components:
+            if part.role in roles:
+                yield Component(one.path.id, part.role, part.id, part.digest, part.parameters)
+
+
+def _ancestors(system: System, known: Known) -> Iterator[tuple[str, str]]:
+    """(path, what was changed to make it), nearest first; the path itself is not among them."""
+    for individual in system.library.lineage(known.id)[:MOST_ANCESTORS]:
+        try:
+            said = fate(system.store, individual)
+        except NotFoundError:
+            return
+        yield said["path"], ", ".join(map(str, said["applied"]))
+    for main in known.path.paths[:1]:
+        inside = system.library.by_number(main.agent, main.number)
+        yield inside.path.id, "the main path inside it"
+        yield from _ancestors(system, inside)
+
+
+def _test_samples(system: System, known: Known) -> int | None:
+    found: Any = None
+    for one in system.store.systems.evaluations_of([known.id])[known.id]:
+        if one.fidelity == TEST and one.state == "done":
+            found = one.extra.get("samples")
+    return None if found is None else int(found)
+
+
+def _weights(answerer: SystemAnswerer) -> Iterator[str]:
+    """How much each path of a multipath model counted on the test split, where somebody measured it."""
+    test = measured(answerer.system, answerer.known)
+    if test is None or test.weights is None:
+        return
+    paths = [f"{one.agent}/{one.number}" for one in answerer.known.path.paths]
+    told = ", ".join(f"`{path}` {weight:.3f}" for path, weight in zip(paths, test.weights, strict=True))
+    yield f"Mean weights of its paths on the test split: {told}."

@@ -1,0 +1,90 @@
+"""A trained network of any run, of this store or another one, becomes part of a system."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.multitask.agent import Known
+from evodevo.multitask.run.create import open_system
+from evodevo.storage import Store
+from evodevo.storage.systems.base import AgentRow
+
+if TYPE_CHECKING:
+    from evodevo.runs.archive import Archive, Individual
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was imported.
+
+    Attributes:
+        system: name of the system.
+        agent: that offers it.
+        path: that is offered.
+        individual: where it comes from.
+        modalities: what it can look at.
+    """
+
+    system: str
+    agent: AgentRow
+    path: Known
+    individual: str
+    modalities: tuple[str, ...]
+
+
+def import_individual(
+    system: str,
+    name: str,
+    run: str | None = None,
+    *,
+    individual: str | None = None,
+    source: str | Path | None = None,
+    store: str | Path = "runs",
+    cache_folder: Path | None = None,
+) -> Imported:
+    """Let a system have a network that was trained elsewhere: as a support of multipath models, and as a parent of
+    paths of class ``Net``. Nothing is trained; the blobs of its checkpoint are shared, or copied from another store.
+
+    Args:
+        system: its name, id, or the beginning of one.
+        name: of your choice, unlike those of tasks.
+        run: whose best network is taken (``last`` is the newest run); see ``runs.predicting.best_trained``.
+        individual: another one of it, by the beginning of its id.
+        source: the store of that run; that of the system if left out.
+        store: of the system.
+        cache_folder: of prepared data, which know the tokenizer of a network that reads texts.
+
+    Raises:
+        NotFoundError: no such system, run or individual, or no weights of it were kept.
+        UsageError: neither a run nor an individual, a name that is taken, or a network that no task here can have read.
+        UnsafeFileError, StoreDamagedError, DataError: a checkpoint that cannot be used.
+    """
+    from evodevo.multitask.agents.network import Origin
+    from evodevo.multitask.imports import import_network
+    from evodevo.runs.archive import Archive
+
+    with Store.open(store, create=False) as opened, Archive(Path(source or store)) as archive:
+        found = open_system(opened, system)
+        one = _chosen(archive, run, individual)
+        origin = Origin(
+            run=one.run.id, recipe=one.run.recipe, individual=one.id, genome=one.row.genome_hash, weights=one.weights()
+        )
+        path = import_network(found, name, archive.store.blobs, origin, cache_folder=cache_folder)
+        agent = found.agent(path.path.agent)
+        return Imported(found.row.name, agent, path, one.id, tuple(agent.settings["modalities"]))
+
+
+def _chosen(archive: Archive, run: str | None, individual: str | None) -> Individual:
+    from evodevo.runs.predict import best_trained
+
+    if individual is None:
+        if run is None:
+            raise UsageError("say which network is imported: --run RUN takes its best one, --individual I any other.")
+        return best_trained(archive, run)
+    one = archive.individual(individual)
+    if run is not None and archive.run(run).id != one.run.id:
+        raise NotFoundError(f"individual {one.id} is of run {one.run.id}, not of {run}.")
+    return one

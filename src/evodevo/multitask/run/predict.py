@@ -1,0 +1,299 @@
+"""What a system answers to samples of one's own: the best path of a task, put together from the store.
+
+Specification ``munet.md`` part 6, point 11. The path is chosen by its validation accuracy; the weights of every
+component are read by their digest, which their bytes are checked against.
+
+Legend: B samples, C classes, P paths of a multipath model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import NotFoundError, UsageError, quoted_list
+from evodevo.multitask.agent import Known
+from evodevo.multitask.run.samples import OwnSamples, Sample, SampleReader, own_input
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
+from evodevo.registry import enable_packages
+from evodevo.settings import validate
+from evodevo.storage import Store
+from evodevo.storage.systems.base import SystemRow
+from evodevo.tasks.base import InputSpec
+
+AT_ONCE = 64
+NEGLIGIBLE = 1e-3
+"""A support is not run for a sample that gives it a smaller weight (specification 3.7)."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A path inside a multipath model, and one sample.
+
+    Attributes:
+        path: "agent/number", the main one first.
+        weight: that the router gave it; None without a router: each path counts whole.
+        run: whether it was asked.
+    """
+
+    path: str
+    weight: float | None
+    run: bool
+
+
+@dataclass(frozen=True)
+class SystemAnswer:
+    """The answer to one sample.
+
+    Attributes:
+        probabilities: class -> its probability, in the task's order.
+        paths: of a multipath model, which were asked and how much each counted.
+    """
+
+    probabilities: Mapping[str, float]
+    paths: tuple[Heard, ...] = ()
+
+    @property
+    def chosen(self) -> str:
+        """The likeliest class."""
+        return max(self.probabilities, key=lambda name: self.probabilities[name])
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``evodevo predict --json`` gives it."""
+        paths = [{"path": one.path, "weight": one.weight, "run": one.run} for one in self.paths]
+        return {"chosen": self.chosen, "probabilities": dict(self.probabilities), "paths": paths}
+
+
+class SystemAnswerer:
+    """Asks one path.
+
+    Args:
+        system: whose path it is.
+        known: the path; it answers a task.
+        device: auto, cpu, cuda, cuda:N.
+        skip_below: supports of a multipath model are not run for samples that give them a smaller weight; what the
+            path itself says wins where it is larger. 0 runs all.
+        cache_folder: of prepared data; None is the user's.
+
+    Attributes:
+        classes: names of the classes, in the order of the logits.
+        named: whether these are the task's names; else they are numbers, since nobody recorded any.
+        built: the path at work.
+
+    Raises:
+        UsageError: a device that is not there.
+        NotFoundError, StoreDamagedError: a component is gone or damaged.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        known: Known,
+        *,
+        device: str = "cpu",
+        skip_below: float = NEGLIGIBLE,
+        cache_folder: Path | None = None,
+    ) -> None:
+        from evodevo.training.precision import decide
+
+        self.system, self.known = system, known
+        agent = system.agent(known.path.agent)
+        self.task, self.agent = agent.task, agent.name
+        settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+        self.precision = decide(device)
+        self.built = _build(system, known, self.precision)
+        self._skip(skip_below)
+        self.samples = SampleReader(settings, self._own_input(), cache_folder)
+        names = self.samples.class_names()
+        self.named = len(names) == known.path.classes
+        self.classes = names if self.named else tuple(map(str, range(known.path.classes)))
+
+    def predict(self, samples: Sequence[Sample]) -> list[SystemAnswer]:
+        """The answers to samples, in order.
+
+        Args:
+            samples: image files of any size and colour, images as arrays of bytes, or texts; see ``Sample``.
+
+        Raises:
+            UsageError: something that is no sample of this task.
+            DataError: a file that cannot be read.
+        """
+        return list(self.answers(samples))
+
+    def answers(self, samples: Iterable[Sample]) -> Iterator[SystemAnswer]:
+        """As ``predict``, for any number of samples, a few at a time."""
+        waiting = iter(samples)
+        while some := list(islice(waiting, AT_ONCE)):
+            yield from self._answer(some)
+
+    def logits(self, batch: Mapping[str, Any]) -> NDArray[np.float32]:
+        """(B, C), of samples as the task hands them out: input -> (B, …)."""
+        found: NDArray[np.float32] = self._ask(batch)[0]
+        return found
+
+    def _answer(self, samples: Sequence[Sample]) -> Iterator[SystemAnswer]:
+        from evodevo.experiments.metrics import softmax
+
+        logits, weights, ran = self._ask(self.samples.read(samples))
+        probabilities = softmax(logits.astype(np.float64))
+        inside = [f"{one.agent}/{one.number}" for one in self.known.path.paths]
+        for row, each in enumerate(probabilities):
+            paths = tuple(
+                Heard(path, None if weights is None else float(weights[row, place]), bool(ran[row, place]))
+                for place, path in enumerate(inside)
+                if ran is not None
+            )
+            yield SystemAnswer(dict(zip(self.classes, map(float, each), strict=True)), paths)
+
+    def _ask(self, batch: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+        """Logits (B, C); of a multipath model weights (B, P), None without a router, and which paths ran (B, P)."""
+        import torch
+
+        from evodevo.multitask.paths.multipath.model import Multipath
+        from evodevo.multitask.training.values import DataValues
+
+        task = OwnSamples(self.samples.inputs, batch)
+        count = task.count("test")
+        read = self.built.reader(task, "test", DataValues(), 0)(np.arange(count), None)
+        model = self.built.model
+        with torch.no_grad():
+            if not isinstance(model, Multipath):
+                return model(read).float().cpu().numpy(), None, None
+            routed = model.route(read)
+            weights = routed.weights.float().cpu().numpy() if model.structure.has_router else None
+            return routed.logits.float().cpu().numpy(), weights, routed.ran.cpu().numpy()
+
+    def _skip(self, below: float) -> None:
+        from evodevo.multitask.paths.multipath.model import Multipath
+
+        if not 0 <= below < 1:
+            raise UsageError(f"supports are skipped below a weight from 0 up to 1; got {below}.")
+        model = self.built.model
+        if isinstance(model, Multipath) and model.structure.has_router:
+            bar = max(below, model.structure.skip_below) if below else 0.0
+            model.structure = model.structure.model_copy(update={"skip_below": bar})
+
+    def _own_input(self) -> InputSpec | None:
+        """What the path, or the main path in it, reads."""
+        from evodevo.multitask.paths.families import structure_of
+
+        path = self.known.path
+        if path.paths:
+            path = self.system.library.by_number(path.paths[0].agent, path.paths[0].number).path
+        return own_input(structure_of(path).input_spec)
+
+
+def open_answerer(
+    store: Store,
+    system: str,
+    task: str | None,
+    agent: str | None = None,
+    device: str = "cpu",
+    *,
+    skip_below: float = NEGLIGIBLE,
+    cache_folder: Path | None = None,
+) -> SystemAnswerer:
+    """Who answers a task of a system: the path with the best validation accuracy, or an agent's.
+
+    Args:
+        store: where the system is.
+        system: its name, id, or the beginning of one.
+        task: its name; None asks for it by an error that lists them.
+        agent: whose path is asked instead of the best one.
+        device, skip_below, cache_folder: see ``SystemAnswerer``.
+
+    Raises:
+        UsageError: no task is named.
+        NotFoundError: no such system, task or agent, or nobody has published a path for it yet.
+        StoreDamagedError: a component is gone or damaged.
+    """
+    opened = System.open(store, system)
+    enable_packages(opened.settings.packages)
+    known = chosen_path(opened, task, agent)
+    return SystemAnswerer(opened, known, device=device, skip_below=skip_below, cache_folder=cache_folder)
+
+
+def chosen_path(system: System, task: str | None, agent: str | None = None) -> Known:
+    """See ``open_answerer``."""
+    offers = [one.path for one in system.view().offers.values() if one.path.classes]
+    tasks = sorted({one.task for one in offers})
+    if task is None:
+        raise UsageError(
+            f"name a task of system {system.row.name!r} with --task: {quoted_list(tasks) or _none(system)}."
+        )
+    if task not in tasks:
+        waiting = {one.task for one in system.agents() if not one.settings.get("root") and not system.is_withdrawn(one)}
+        if task in waiting:
+            raise NotFoundError(
+                f"nobody has published a path for task {task!r} yet. Next: evodevo extend run {system.row.name}"
+            )
+        answered = quoted_list(tasks) or _none(system)
+        raise NotFoundError(f"system {system.row.name!r} answers no task {task!r}; it answers {answered}.")
+    names = sorted(one.agent for one in offers if one.task == task)
+    if agent is not None and agent not in names:
+        raise NotFoundError(f"no agent {agent!r} offers a path for task {task!r}; these do: {quoted_list(names)}.")
+    return system.best(task, agent=agent)
+
+
+def find_system(store: Store, name: str) -> SystemRow | None:
+    """The system that a word on the command line means; None where it means a run, an individual, or nothing.
+
+    A system's whole name or id comes first, then whatever id begins so, then the beginning of a system's name.
+
+    Raises:
+        UsageError: several systems' names begin so.
+    """
+    systems = store.systems.systems()
+    if any(name in (one.name, one.id) for one in systems):
+        return store.systems.find_system(name)
+    try:
+        found = store.find(name)
+    except NotFoundError:
+        begins = [one for one in systems if name and one.name.startswith(name)]
+        return store.systems.find_system(name) if begins else None
+    except UsageError:
+        return None  # several ids begin so, or none was given: whoever looks for runs says so
+    return next((one for one in systems if one.id == found.id), None)
+
+
+def _none(system: System) -> str:
+    return f"none yet (next: evodevo extend run {system.row.name})"
+
+
+def _build(system: System, known: Known, precision: Any) -> Any:
+    """The path with its weights, in evaluation; ``evaluation.path_kinds.BuiltPath``."""
+    from evodevo.multitask.evaluate_settings import PathRequest
+    from evodevo.multitask.paths.kinds import KINDS
+    from evodevo.storage.blobs import FolderPool
+
+    folder = system.store.blobs_folder
+    if folder is None:
+        raise UsageError("a store in memory keeps no weights; paths are asked in a store on disk.")
+    request = validate(PathRequest, path_request(system, known, folder), what="request")
+    built = KINDS.get(known.path.kind)(request, FolderPool(folder), OwnSamples((), {}), precision)
+    built.model.eval()
+    return built
+
+
+def path_request(system: System, known: Known, blobs: Path) -> dict[str, Any]:
+    """What a worker would be asked about a published path: digests of all that it is made of."""
+    inside = (system.library.by_number(one.agent, one.number) for one in known.path.paths)
+    return {
+        "path": known.path.model_dump(mode="json"),
+        "components": {part.role: {"digest": part.digest} for part in known.components},
+        "supports": [
+            {"path": one.path.model_dump(mode="json"), "components": {p.role: p.digest for p in one.components}}
+            for one in inside
+        ],
+        "task": known.path.task,
+        # What frozen paths make of a user's samples is nobody else's.
+        "training": {"representations": False},
+        "blobs": str(blobs),
+    }

@@ -1,0 +1,99 @@
+"""Roots, as a user asks for them: at random, trained on a task, or from a checkpoint.
+
+Specification ``munet.md`` 1.3. Nothing is recorded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evodevo.errors import NotFoundError, UsageError, unknown_name
+from evodevo.multitask.run.checks import check_class, check_modalities
+from evodevo.multitask.run.settings import prepare_task, table_of, with_own
+from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.system import System, checked_name
+from evodevo.storage.systems.base import AgentRow
+
+RANDOM, PRETRAIN, CHECKPOINT = "random_init", "pretrain", "checkpoint"
+ROOTS = (RANDOM, PRETRAIN, CHECKPOINT)
+
+
+@dataclass(frozen=True)
+class PlannedRoot:
+    """A root before it is recorded.
+
+    Attributes:
+        kind: its class of agents.
+        how: it is made.
+        name: of the task that it is trained on; None where there is none.
+        settings: of its agent.
+        samples: of its task by split; empty where there is none.
+    """
+
+    kind: str
+    how: str
+    name: str | None
+    settings: AgentSettings
+    samples: Mapping[str, int]
+
+    def add_to(self, system: System) -> AgentRow:
+        """Record it."""
+        return system.add_root(self.kind, self.how, self.settings, name=self.name)
+
+
+def plan_root(
+    root: str,
+    kind: str,
+    data: str | Path | None,
+    given: Mapping[str, Any],
+    system: SystemSettings,
+    cache_folder: Path | None,
+) -> PlannedRoot:
+    """Check a root, and read the data of its task.
+
+    Args:
+        root: ``random_init``, ``pretrain:NAME`` or ``checkpoint:FOLDER``.
+        kind: its class of agents.
+        data: of the task NAME.
+        given: nested settings of the root.
+        system: of its system.
+        cache_folder: of prepared data.
+
+    Raises:
+        UsageError, DataError: something cannot be used.
+        NotFoundError: no such folder.
+    """
+    check_class(kind)
+    how, word = _words_of(root)
+    own = dict(given)
+    if "cycle" in own:
+        raise UsageError("a root has one cycle of one child; root.cycle cannot be set.")
+    agent = AgentSettings(classes=0)
+    samples: Mapping[str, int] = {}
+    if how == PRETRAIN:
+        checked_name(kind, word)
+        agent, samples = prepare_task(word, data, table_of("task", own.pop("task", {})), cache_folder)
+        check_modalities(kind, word, agent)
+    elif data is not None or "task" in own:
+        raise UsageError(f"only a root that is pretrained has data; {root} has none. Say --root pretrain:NAME.")
+    agent = with_own(kind, agent, system, own)
+    if how == CHECKPOINT:
+        agent = agent.model_copy(update={"options": {**agent.options, CHECKPOINT: word}})
+    return PlannedRoot(kind, how, word if how == PRETRAIN else None, agent, samples)
+
+
+def _words_of(text: str) -> tuple[str, str]:
+    how, colon, word = text.partition(":")
+    if how not in ROOTS:
+        raise unknown_name("root", how, ROOTS)
+    if bool(word) != (how != RANDOM) or (colon and how == RANDOM):
+        raise UsageError(f"a root is random_init, pretrain:NAME or checkpoint:FOLDER; got {text[:80]!r}.")
+    if how == CHECKPOINT:
+        folder = Path(word).expanduser().resolve()
+        if not folder.is_dir():
+            raise NotFoundError(f"no folder of a checkpoint at {folder}.")
+        return CHECKPOINT, str(folder)
+    return (PRETRAIN, word) if how == PRETRAIN else (RANDOM, "")

@@ -1,0 +1,275 @@
+"""Letting the agents of a system run: who, how often, where; and what came of it.
+
+Specification ``munet.md`` 1.5 and part 6 (3, 17): roots first, then agents with one path, then those that combine
+paths; test data are looked at on request, after the runs, and nothing that selects ever reads what was found.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.execution.base import Executor
+from evodevo.execution.processes import ProcessExecutor
+from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.measure import measure
+from evodevo.multitask.run.create import open_system
+from evodevo.multitask.run.settings import MULTI, twin_settings
+from evodevo.multitask.runner import Listener
+from evodevo.multitask.schedule import is_root, past
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import Schedule, System
+from evodevo.settings import validate
+from evodevo.storage import Store
+from evodevo.storage.systems.base import AgentRow
+from evodevo.tasks.text.token_cache import default_folder
+
+SINGLE = "single"
+PRELOAD = ("paths",)
+"""What workers import before their first child."""
+
+
+@dataclass
+class Session:
+    """Agents that are about to run, and the way to stop them.
+
+    Attributes:
+        system: whose they are.
+        agents: that run, without the roots that they may lack.
+        cycles: that each is to have ended.
+        stopped: whether somebody asked for an end.
+    """
+
+    system: System
+    agents: list[AgentRow]
+    cycles: int
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """End soon; children that are under way are done again when it goes on."""
+        self.stopped = True
+        self.system.stop()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How an agent stands.
+
+    Attributes:
+        agent, task: its name, and the task that it answers.
+        cycles: that it ended.
+        validation: accuracy of its published path; None without one.
+        test: likewise, where it was measured.
+        parameters: that the path answers for.
+    """
+
+    agent: str
+    task: str
+    cycles: int
+    validation: float | None
+    test: float | None
+    parameters: float | None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How letting agents run ended.
+
+    Attributes:
+        system: its name.
+        state: ``interrupted`` goes on with the same call.
+        agents: of those that ran.
+    """
+
+    system: str
+    state: Literal["finished", "interrupted"]
+    agents: tuple[Standing, ...]
+
+
+def run_system(
+    system: str,
+    *,
+    agents: Sequence[str] = (SINGLE,),
+    tasks: Sequence[str] = (),
+    cycles: int = 1,
+    workers: int = 1,
+    schedule: Schedule = "rounds",
+    test: bool = False,
+    store: str | Path = "runs",
+    listener: Listener | None = None,
+    on_start: Callable[[Session], None] | None = None,
+    cache_folder: Path | None = None,
+    executor: Executor | None = None,
+) -> Ended:
+    """Let agents run until each has ended so many cycles in its life; the same call goes on with what was stopped.
+
+    Args:
+        system: its name, id, or the beginning of one.
+        agents: ``single``, ``multi`` (agents that combine paths: added where a task has none), classes, or agents.
+        tasks: of these alone; all if empty.
+        cycles: that each is to have ended; more than before goes on.
+        workers: children at a time. The system is the same with any number, but for ``free``.
+        schedule: ``rounds``, or ``free``.
+        test: measure the best path of each cycle on the test split, once.
+        store: its folder.
+        listener: told what happens: type and JSON-able facts.
+        on_start: called with the session before it begins.
+        cache_folder: of prepared data and representations.
+        executor: instead of workers of its own; the caller closes it.
+
+    Raises:
+        UsageError: nobody to run, an unknown name, or a device that this machine lacks.
+        NotFoundError: no such system.
+        RunOwnedError: another process lets one of the agents run.
+        EvaluationsFailedError: no child of an agent ever succeeded.
+    """
+    if cycles < 1 or workers < 1:
+        raise UsageError(f"agents run 1 cycle at least, with 1 worker at least; got {cycles} and {workers}.")
+    with Store.open(store, create=False) as opened:
+        found = open_system(opened, system)
+        chosen = choose(found, agents, tasks)
+        _check_devices(chosen)
+        cache = str(cache_folder or default_folder())
+
+        def hear(kind: str, facts: dict[str, object]) -> None:
+            if session.stopped:
+                running.stop()  # a wish from before the run began counts, too
+            if listener is not None:
+                listener(kind, facts)
+
+        running = System(opened, found.row, listener=hear)
+        session = Session(running, chosen, cycles)
+        own = _executor(workers, found.settings.packages) if executor is None else None
+        try:
+            used = own or executor
+            assert used is not None
+            if on_start is not None:
+                on_start(session)
+            state = running.run(chosen, cycles, used, schedule=schedule, cache=cache).state
+            if state == "finished" and test and not _test(session, used, cache, hear):
+                state = "interrupted"
+        finally:
+            if own is not None:
+                own.close()
+        return Ended(found.row.name, state, standings(running, chosen))
+
+
+def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[AgentRow]:
+    """The agents that these words name, in agent order; those that combine paths are added where a task has none.
+
+    Args:
+        system: whose they are.
+        names: ``single``, ``multi``, classes, or agents.
+        tasks: that they answer; all if empty.
+
+    Raises:
+        UsageError: an unknown name, or nobody is left.
+    """
+    every = [one for one in system.agents() if not is_root(one)]
+    alive = [one for one in every if not system.is_withdrawn(one)]
+    for task in tasks:
+        if task not in {one.task for one in every}:
+            raise unknown_name("task", task, {one.task for one in every})
+    singles = [one for one in alive if _is_single(one)]
+    if MULTI.lower() in names:
+        _add_twins(system, [one for one in singles if one.task in (tasks or {one.task})])
+    chosen: dict[str, AgentRow] = {}
+    for name in names:
+        rows = [one for one in system.agents() if not is_root(one)]
+        found = [one for one in rows if one.name == name]
+        if not found:
+            kinds = {one.kind for one in rows}
+            if name not in (SINGLE, MULTI.lower(), *kinds):
+                raise unknown_name("agent", name, {SINGLE, MULTI.lower(), *kinds, *(one.name for one in rows)})
+            found = [
+                one
+                for one in rows
+                if not system.is_withdrawn(one)
+                and (name == one.kind or name == (SINGLE if _is_single(one) else MULTI.lower()))
+            ]
+        chosen.update({one.id: one for one in found if not tasks or one.task in tasks})
+    if not chosen:
+        where = f"system {system.row.name!r}"
+        if not every:
+            raise UsageError(f"{where} has no tasks yet. Next: evodevo extend add {system.row.name} TASK --data PATH")
+        of = f" of {' or '.join(tasks)}" if tasks else ""
+        raise UsageError(f"nobody in {where} is {' or '.join(names)}{of}; whoever was withdrawn does not count.")
+    return [one for one in system.agents() if one.id in chosen]
+
+
+def standings(system: System, agents: Sequence[AgentRow]) -> tuple[Standing, ...]:
+    """How agents stand, in their order."""
+    view, accounts, before = system.view(), system.accounts(), past(system.store, system.row.id)
+    offers = {one.name: view.offers.get(one.name) for one in agents}
+    ids = [known.id for known in offers.values() if known is not None]
+    tested = {
+        individual: one.scores["accuracy"].value
+        for individual, rows in system.store.systems.evaluations_of(ids).items()
+        for one in rows
+        if one.fidelity == "test" and one.state == "done"
+    }
+    return tuple(
+        Standing(
+            one.name,
+            one.task,
+            before.finished(one),
+            known.quality if (known := offers[one.name]) is not None else None,
+            tested.get(known.id) if known is not None else None,
+            accounts.get(one.name),
+        )
+        for one in agents
+    )
+
+
+# Inside
+
+
+def _is_single(agent: AgentRow) -> bool:
+    return AGENTS.get(agent.kind).stage == 0
+
+
+def _add_twins(system: System, singles: Sequence[AgentRow]) -> None:
+    names = {(one.kind, one.task) for one in system.agents()}
+    for one in singles:
+        kind = f"{MULTI}{one.kind}"
+        if kind in AGENTS and (kind, one.task) not in names:
+            settings = validate(AgentSettings, one.settings, what=f"settings of {one.name}")
+            system.add_agent(kind, one.task, twin_settings(kind, settings, system.settings))
+
+
+def _test(session: Session, executor: Executor, cache: str, hear: Listener) -> bool:
+    """Measure the best path of each cycle of the agents; False where somebody stopped it."""
+    system = session.system
+    names = {one.id: one.name for one in session.agents}
+    for one in system.store.systems.publications(system.row.id):
+        if one.agent_id not in names or one.path_id is None:
+            continue
+        if session.stopped:
+            return False
+        known = system.library.one(one.path_id)
+        accuracy = measure(system, known, executor, cache=cache)
+        hear("tested", {"agent": names[one.agent_id], "cycle": one.cycle, "path": known.path.id, "accuracy": accuracy})
+    return True
+
+
+def _executor(workers: int, packages: tuple[str, ...]) -> Executor:
+    if platform.system() == "Linux":
+        return ProcessExecutor(workers, threads=1, preload=PRELOAD, packages=packages)
+    return SerialExecutor()
+
+
+def _check_devices(agents: Sequence[AgentRow]) -> None:
+    """Refuse a device that this machine lacks once, not once per child."""
+    for device, precision in {
+        (str(training.get("device", "auto")), str(training.get("precision", "float32")))
+        for training in (one.settings["training"] for one in agents)
+    }:
+        if device not in ("auto", "cpu"):
+            from evodevo.training.precision import decide
+
+            decide(device, "bfloat16" if precision == "bfloat16" else "float32")

@@ -1,0 +1,155 @@
+"""What an agent records of its task and of a user's words, so that it can work wherever the store is.
+
+Specification ``munet.md`` 1.4. Nothing is recorded here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from evodevo.errors import UsageError
+from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.rules import whole_settings
+from evodevo.multitask.schedule import is_root
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
+from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.settings import merge, validate
+from evodevo.tasks.modalities import modalities_of, with_bytes
+from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
+
+MULTI = "Multi"
+"""Before the name of a class: the class that combines its paths."""
+DIGITS = "digits"
+"""How the names of tasks begin that are made of scikit-learn's digits: the only images that need no file."""
+INHERITED = ("version", "hyperparameters")
+"""Options that agents take over from their root, where they say nothing themselves."""
+OF_TASK = ("classes", "task", "task_key", "class_names", "modalities", "inputs")
+"""Settings of an agent that all agents of its task share."""
+
+
+def prepare_task(
+    name: str, data: str | Path | None, given: Mapping[str, Any], cache_folder: Path | None
+) -> tuple[AgentSettings, Mapping[str, int]]:
+    """Read, check and divide the data of a task; the cache has them from then on.
+
+    Args:
+        name: of the task, for messages; without data it begins with ``digits``.
+        data: its files.
+        given: other settings of ``MultitaskSettings``.
+        cache_folder: of prepared data.
+
+    Returns:
+        What its agents record of it, and its samples by split.
+
+    Raises:
+        UsageError, DataError: settings or data that cannot be used.
+    """
+    values = dict(given)
+    if "data" in values:
+        raise UsageError("the data of a task are named by --data, not as a setting.")
+    if data is not None:
+        values["data"] = str(Path(data).expanduser().resolve())
+    elif values.get("source", "images") == "images" and not name.startswith(DIGITS):
+        raise UsageError(
+            f"task {name!r} has no data. Name them with --data PATH; only tasks made of scikit-learn's digits need"
+            f" none, and their names begin with {DIGITS!r}."
+        )
+    settings = validate(MultitaskSettings, values, what=f"settings of task {name!r}")
+    settings = settings.model_copy(update={"options": with_bytes(settings.source, settings.options)})
+    opened = MultitaskTask.open(settings, cache_folder)
+    samples: Mapping[str, int] = opened.describe()["samples"]
+    facts = AgentSettings(
+        classes=opened.classes,
+        task=settings.model_dump(mode="json"),
+        task_key=opened.key,
+        class_names=opened.outputs[0].names,
+        modalities=modalities_of(opened),
+        inputs=tuple(asdict(one) for one in opened.inputs),
+    )
+    return facts, samples
+
+
+def recorded_task(system: System, task: str) -> AgentSettings | None:
+    """What the agents of a task recorded of it; None where it has none."""
+    for one in system.agents(tasks=[task]):
+        if not is_root(one) and not system.is_withdrawn(one):
+            return of_task(validate(AgentSettings, one.settings, what=f"settings of {one.name}"))
+    return None
+
+
+def of_task(agent: AgentSettings) -> AgentSettings:
+    """What all agents of its task share."""
+    return AgentSettings(**{key: getattr(agent, key) for key in OF_TASK})
+
+
+def with_own(kind: str, agent: AgentSettings, system: SystemSettings, own: Mapping[str, Any]) -> AgentSettings:
+    """An agent's settings with what a user said.
+
+    Args:
+        kind: its class.
+        agent: without it.
+        system: of the system.
+        own: nested: ``cycle``, ``training``, ``builds_on``; others are options of its class.
+
+    Raises:
+        UsageError: a value or a key that cannot be.
+    """
+    values = dict(own)
+    cycle, training = table_of("cycle", values.pop("cycle", {})), table_of("training", values.pop("training", {}))
+    training = merge(agent.training, training)
+    check_training(merge(system.training, training))
+    built: dict[str, Any] = {"builds_on": values.pop("builds_on")} if "builds_on" in values else {}
+    plain = {**agent.model_dump(mode="json"), **built, "training": training, "options": merge(agent.options, values)}
+    changed = validate(AgentSettings, plain, what="settings of the agent")
+    if cycle:
+        below = whole_settings(AGENTS.get(kind), system, changed).cycle or CycleSettings()
+        whole = merge(below.model_dump(mode="json"), cycle)
+        changed = changed.model_copy(update={"cycle": validate(CycleSettings, whole, what="settings of cycles")})
+    return changed
+
+
+def twin_settings(
+    kind: str, single: AgentSettings, system: SystemSettings, own: Mapping[str, Any] | None = None
+) -> AgentSettings:
+    """Settings of an agent that combines paths for the task of another one.
+
+    Args:
+        kind: its class.
+        single: settings of the other agent; the task and the published rules that it follows are taken over.
+        system: of the system.
+        own: see ``with_own``.
+    """
+    version = {key: value for key, value in single.options.items() if key == "version"}
+    return with_own(kind, of_task(single).model_copy(update={"options": version}), system, own or {})
+
+
+def options_of_root(system: System, kind: str) -> dict[str, Any]:
+    """What agents of a class take over from their root."""
+    for one in system.agents([kind]):
+        if is_root(one):
+            return {key: value for key, value in one.settings["options"].items() if key in INHERITED}
+    return {}
+
+
+def check_training(training: Mapping[str, Any]) -> None:
+    """Refuse settings of training that no child could use.
+
+    Raises:
+        UsageError: it says which.
+    """
+    validate(PathTrainingSettings, dict(training), what="settings of training")
+
+
+def table_of(name: str, value: Any) -> dict[str, Any]:
+    """A table of nested settings.
+
+    Raises:
+        UsageError: it is a value.
+    """
+    if not isinstance(value, Mapping):
+        raise UsageError(f"{name} is a table of settings, for example {name}.KEY=VALUE; got {str(value)[:80]!r}.")
+    return dict(value)

@@ -1,0 +1,190 @@
+"""Cycles of several agents at the same time, over one executor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from evodevo.errors import EvaluationsFailedError, UsageError
+from evodevo.multitask.agent import AGENTS, readable
+from evodevo.multitask.cycle import Cycle
+from evodevo.multitask.dispatch import Dispatcher
+from evodevo.multitask.library import Library
+from evodevo.multitask.recorded import WITHDRAWN
+from evodevo.multitask.schedule import Past, Round, is_root, next_round, past, stages
+from evodevo.multitask.settings import AgentSettings
+from evodevo.settings import validate
+from evodevo.storage import Lease, Store
+from evodevo.storage.systems.base import AgentRow, SystemRow
+
+POLL_SECONDS = 0.5
+HEARTBEAT_SECONDS = 5.0
+Listener = Callable[[str, dict[str, Any]], None]
+"""Told what happens: type and JSON-able facts."""
+
+
+class Runner:
+    """Runs cycles of agents that this process holds.
+
+    Args:
+        store: where all is recorded.
+        system: whose agents they are.
+        leases: agent's id -> the right to write.
+        dispatcher: to the executor.
+        listener: told what happens.
+        stopped: asked between any two steps; True ends the run, which can be resumed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        system: SystemRow,
+        leases: Mapping[str, Lease],
+        dispatcher: Dispatcher,
+        listener: Listener,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._store, self._system, self._leases = store, system, leases
+        self._dispatcher, self._listener, self.stopped = dispatcher, listener, stopped
+        self._library = Library(store, system.id)
+        self._beat = time.monotonic()
+
+    def rounds(self, agents: Sequence[AgentRow], target: int) -> None:
+        """Until each agent has ended ``target`` cycles (a root: one), stage after stage, round after round."""
+        for stage in stages(agents):
+            while not self.stopped():
+                goal = 1 if is_root(stage[0]) else target
+                coming = next_round(stage, self._past(), goal)
+                if coming is None:
+                    break
+                self._round(coming)
+
+    def free(self, agents: Sequence[AgentRow], target: int) -> None:
+        """Likewise, but each agent begins its next cycle as soon as it ended one, with what is there by then."""
+        goals = {one.id: 1 if is_root(one) else target for one in agents}
+        active: dict[str, Cycle] = {}
+        while not self.stopped():
+            before = self._past()
+            due = [
+                one
+                for one in agents
+                if one.id not in active and (before.opened(one) or before.finished(one) < goals[one.id])
+            ]
+            reasons = {}
+            for agent in due:
+                missing = None if before.opened(agent) else self._missing(agent, None)
+                if missing is None:
+                    active[agent.id] = self._begin(agent, before, round=None, view=None)
+                    self._advance(active[agent.id])
+                else:
+                    reasons[agent.name] = missing
+            if not active:
+                if reasons:
+                    raise UsageError(next(iter(reasons.values())))
+                break
+            self._poll()
+            for name, cycle in list(active.items()):
+                if cycle.done:
+                    del active[name]
+                    if not self._publish(cycle):
+                        raise EvaluationsFailedError(_failures(cycle))
+
+    def replay(self, agents: Mapping[str, AgentRow], recorded: Sequence[tuple[str, int | None]]) -> None:
+        """Repeat cycles one after another, (agent's name, view) in the order in which they were published.
+
+        Where the view is None, the agent is withdrawn.
+        """
+        for name, view in recorded:
+            if self.stopped():
+                return
+            if view is None:
+                withdraw(self._store, self._leases[agents[name].id], agents[name])
+                continue
+            cycle = self._begin(agents[name], self._past(), round=None, view=view)
+            self._advance(cycle)
+            while not cycle.done:
+                if self.stopped():
+                    return
+                self._poll()
+            self._publish(cycle)
+
+    # Inside
+
+    def _round(self, coming: Round) -> None:
+        for agent in coming.members:
+            missing = self._missing(agent, coming.view)
+            if missing is not None:
+                raise UsageError(missing)
+        before = self._past()
+        # All begin before the first is published: whoever is killed in between finds the view of the others.
+        cycles = [self._begin(one, before, round=coming.number, view=coming.view) for one in coming.members]
+        self._listener("round", {"number": coming.number, "agents": [one.name for one in coming.members]})
+        for cycle in cycles:
+            self._advance(cycle)
+        empty = []
+        for cycle in cycles:  # in agent order, which is that of the publications
+            while not cycle.done:
+                if self.stopped():
+                    return
+                self._poll()
+            if not self._publish(cycle):
+                empty.append(cycle)
+        for cycle in empty:
+            raise EvaluationsFailedError(_failures(cycle))
+
+    def _begin(self, agent: AgentRow, before: Past, *, round: int | None, view: int | None) -> Cycle:
+        opened = before.opened(agent)
+        if opened is None:
+            number = before.next_number(agent)
+            opened = self._store.systems.begin_cycle(self._leases[agent.id], number, round=round, view=view)
+        settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+        self._listener("cycle", {"agent": agent.name, "cycle": opened.number, "view": opened.view})
+        lease = self._leases[agent.id]
+        return Cycle(self._store, lease, self._library, agent, settings, opened, self._system.seed)
+
+    def _advance(self, cycle: Cycle) -> None:
+        cycle.ask()
+        self._dispatcher.submit(cycle)
+
+    def _poll(self) -> None:
+        for told in self._dispatcher.poll(POLL_SECONDS):
+            facts = {"agent": told.cycle.agent.name, "individual": told.child.id, "fate": told.fate}
+            self._listener("child", {**facts, "quality": told.answer.quality, "reason": told.answer.reason})
+            if not told.cycle.waiting and not told.cycle.done:
+                self._advance(told.cycle)
+        if time.monotonic() - self._beat > HEARTBEAT_SECONDS:
+            self._beat = time.monotonic()
+            for lease in self._leases.values():
+                self._store.heartbeat(lease)
+
+    def _publish(self, cycle: Cycle) -> bool:
+        best = cycle.publish()
+        self._listener("published", {"agent": cycle.agent.name, "cycle": cycle.row.number, "individual": best})
+        return best is not None
+
+    def _missing(self, agent: AgentRow, view: int | None) -> str | None:
+        seq = self._store.systems.view_now(self._system.id) if view is None else view
+        if is_root(agent):
+            return None
+        kind, settings = (
+            AGENTS.get(agent.kind),
+            validate(AgentSettings, agent.settings, what=f"settings of {agent.name}"),
+        )
+        return kind.missing(agent, readable(self._library.view(seq), kind, settings))
+
+    def _past(self) -> Past:
+        return past(self._store, self._system.id)
+
+
+def withdraw(store: Store, lease: Lease, agent: AgentRow) -> int:
+    """Offer nothing of an agent any more; returns the publication's seq."""
+    store.add_event(lease, WITHDRAWN, agent.id, {"name": agent.name})
+    return store.systems.withdraw(lease)
+
+
+def _failures(cycle: Cycle) -> str:
+    results = [one.result for one in cycle.children if one.result is not None]
+    failed = [one for one in results if one.state == "failed"]
+    why = f"; the last one: {failed[-1].reason}: {failed[-1].detail[-500:]}" if failed else ""
+    return f"{cycle.agent.name}: {len(failed)} of {len(results)} children failed, and none has an accuracy{why}"

@@ -1,0 +1,128 @@
+"""Which cycles run when. ``rounds``: all agents of a stage do one cycle with one view, and publish in agent order, so
+that the system is the same with 1 or N workers. ``free``: each begins with what is there; its views are recorded.
+
+Specification ``munet.md`` 1.5 (5 and 12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from evodevo.errors import UsageError, quoted_list
+from evodevo.multitask.agent import AGENTS
+from evodevo.storage import Store
+from evodevo.storage.systems.base import AgentRow, CycleRow, Publication
+
+
+@dataclass(frozen=True)
+class Round:
+    """Cycles that share one view.
+
+    Attributes:
+        number: of the round, counted over the whole system.
+        view: what they all see.
+        members: agents that take part and have not published yet, in agent order.
+    """
+
+    number: int
+    view: int
+    members: tuple[AgentRow, ...]
+
+
+@dataclass(frozen=True)
+class Past:
+    """What has happened in a system.
+
+    Attributes:
+        cycles: of all agents, in the order in which they began.
+        fruitful: (agent's id, number) of the cycles that published a path.
+        view_now: seq of the last publication.
+    """
+
+    cycles: tuple[CycleRow, ...]
+    fruitful: frozenset[tuple[str, int]]
+    view_now: int
+
+    def finished(self, agent: AgentRow) -> int:
+        """How many cycles an agent has ended with a path; one in which every child failed counts for nothing."""
+        return sum(owner == agent.id for owner, _ in self.fruitful)
+
+    def opened(self, agent: AgentRow) -> CycleRow | None:
+        """The cycle that an agent is in."""
+        return next((one for one in self.cycles if one.agent_id == agent.id and one.state == "open"), None)
+
+    def next_number(self, agent: AgentRow) -> int:
+        """Of an agent's next cycle."""
+        return 1 + max((one.number for one in self.cycles if one.agent_id == agent.id), default=-1)
+
+
+def past(store: Store, system_id: str) -> Past:
+    """What has happened in a system so far."""
+    published = store.systems.publications(system_id)
+    fruitful = frozenset((p.agent_id, p.cycle) for p in published if p.cycle is not None and p.path_id is not None)
+    cycles = store.systems.cycles(system_id=system_id)
+    return Past(tuple(cycles), fruitful, published[-1].seq if published else 0)
+
+
+def stages(agents: Sequence[AgentRow]) -> list[list[AgentRow]]:
+    """Roots first, then agents by the stage of their class, each in agent order."""
+    number = {one.id: -1 if is_root(one) else AGENTS.get(one.kind).stage for one in agents}
+    return [[one for one in agents if number[one.id] == stage] for stage in sorted(set(number.values()))]
+
+
+def is_root(agent: AgentRow) -> bool:
+    """Whether the agent makes one path from which others begin, and then rests."""
+    return bool(agent.settings.get("root"))
+
+
+def next_round(agents: Sequence[AgentRow], before: Past, target: int) -> Round | None:
+    """The round to go on with, or the next one; None where all agents have ended ``target`` cycles.
+
+    A round that was interrupted keeps its view. All its cycles begin before the first of them is published, so an
+    agent without one joins it only while nothing was published since its view.
+
+    Args:
+        agents: of one stage.
+        before: what has happened.
+        target: cycles that each agent is to have ended.
+
+    Raises:
+        UsageError: an agent is in a cycle without a round.
+    """
+    opened = {one.id: row for one in agents if (row := before.opened(one)) is not None}
+    free = [one.name for one in agents if one.id in opened and opened[one.id].round is None]
+    if free:
+        raise UsageError(f"{quoted_list(free)} began cycles without rounds; finish them with the schedule 'free'.")
+    due = [one for one in agents if one.id not in opened and before.finished(one) < target]
+    newest = max((one.round for one in before.cycles if one.round is not None), default=0)
+    if not opened:
+        return Round(newest + 1, before.view_now, tuple(due)) if due else None
+    number = min(one.round for one in opened.values() if one.round is not None)
+    view = next(one.view for one in opened.values() if one.round == number)
+    members = {name for name, one in opened.items() if one.round == number}
+    if number == newest and view == before.view_now:
+        members |= {one.id for one in due}
+    return Round(number, view, tuple(one for one in agents if one.id in members))
+
+
+def replay_order(
+    before: Past, published: Sequence[Publication], withdrawn: Collection[str] = ()
+) -> list[tuple[str, int | None]]:
+    """(agent's name, view) of each cycle in the order in which they were published: that repeats an asynchronous run.
+
+    Args:
+        before: what has happened.
+        published: all of it.
+        withdrawn: ids of agents that were; the view of their last publication, which withdrew them, is None. A cycle
+            that ended with it is no part of the order.
+    """
+    rows = {(one.agent_id, one.number): one for one in before.cycles}
+    last = {one.agent_id: one.seq for one in published}
+    found: list[tuple[str, int | None]] = []
+    for one in published:
+        if one.cycle is None or (one.agent_id in withdrawn and one.seq == last[one.agent_id]):
+            found.append((one.agent, None))
+        else:
+            found.append((one.agent, rows[one.agent_id, one.cycle].view))
+    return found

@@ -1,0 +1,47 @@
+"""The rules of an agent that extends a multitask system: open this file first.
+
+An agent's generation, in order: parents (``mu_agent_parents``), their children's values and rates (``mu_agent_child``,
+``mu_agent_mutation``), components (``mu_agent_components``) and supports (``mu_agent_supports``, ``mu_agent_sampler``);
+then, with their accuracies, scores (``mu_agent_score``) and who lives on (``mu_agent_population``). All are functions
+of values and of a generator: the driver keeps the record, and the same record gives the same children. The rules that
+were published before, and those of the code, are in ``mu_agent_versions``.
+
+Source: specification ``munet.md`` Part 2 and Appendix A; µNet (2205.10937), µ2Net (2205.12755), µ2Net+ (2209.07326),
+µ4Net (2302.02721).
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from evodevo.multitask.search.child import ChildSettings
+from evodevo.multitask.search.parents import ParentSettings
+from evodevo.multitask.search.population import PopulationSettings
+from evodevo.multitask.search.score import ScoreSettings
+from evodevo.settings import Settings
+
+
+class CycleSettings(Settings):
+    """One cycle: so many children, then the best is published (specification ``munet.md`` 2.6, 2.10)."""
+
+    samples: int = Field(default=16, ge=1, le=100_000, description="children of a cycle; every generation is full")
+    generation_size: int = Field(
+        default=4, ge=1, le=4096, description="children asked for together; never the number of workers"
+    )
+    population: PopulationSettings = Field(default=PopulationSettings(), description="who lives on in a cycle")
+    parents: ParentSettings = Field(default=ParentSettings(), description="how parents are chosen")
+    child: ChildSettings = Field(default=ChildSettings(), description="how children differ from their parents")
+    score: ScoreSettings = Field(default=ScoreSettings(), description="what size and work cost")
+    retained: int = Field(
+        default=1, ge=1, le=1000, description="paths that an agent keeps after a cycle; the best alone is published"
+    )
+
+    @property
+    def generations(self) -> int:
+        """Of a cycle."""
+        return -(-self.samples // self.generation_size)
+
+    @property
+    def children(self) -> int:
+        """Of a cycle; more than ``samples`` where the last generation would not be full."""
+        return self.generations * self.generation_size

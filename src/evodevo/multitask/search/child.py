@@ -1,0 +1,210 @@
+"""The plan of one child of a singlepath agent: its values, its learned rates, its components, and every decision.
+
+Source: specification ``munet.md`` 2.4 and 2.6. A plan is data: what is asked for is recorded before it is trained, and
+each child's fate can be explained years later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from evodevo.multitask.genome import Path, Value
+from evodevo.multitask.hyperparameters import ADAPTER_WIDTH, DATA, MU, NUM_LAYERS, Hyperparameters
+from evodevo.multitask.search.components import ComponentPlan, ComponentSettings, Place, plan_components
+from evodevo.multitask.search.mutation import Decision, Move, MutationSettings, Mutator, entry
+from evodevo.settings import Settings
+
+Needs = Callable[[Mapping[str, Value], frozenset[int]], Sequence[Place]]
+"""Places of a path with these values and with residual adapters before these blocks, in order."""
+
+
+class ChildSettings(Settings):
+    """How children are made."""
+
+    mutation: MutationSettings = Field(default=MutationSettings(), description="which actions, and their rates")
+    components: ComponentSettings = Field(
+        default=ComponentSettings(), description="where components come from that a parent does not have"
+    )
+    data: Literal["child", "generation"] = Field(
+        default="child",
+        description="values of ds_ keys: each child's own, mutated from its parent's; or one set for a generation, "
+        "mutated from the best path's (the paper's code, whose children share one input pipeline)",
+    )
+
+
+@dataclass(frozen=True)
+class SharedData:
+    """Values that all children of a generation get, and how they came about.
+
+    Attributes:
+        hparams: of each ``ds_`` key.
+        mu: rates of their own of the actions on them.
+        decisions, moves: in order; none where the agent has no path yet.
+    """
+
+    hparams: dict[str, Value]
+    mu: dict[str, float]
+    decisions: tuple[Decision, ...] = ()
+    moves: tuple[Move, ...] = ()
+
+
+@dataclass(frozen=True)
+class ChildPlan:
+    """What a child will be.
+
+    Attributes:
+        parent: id of the path whose values and components it begins with.
+        own: whether that is a path of the same agent, so that its score is the child's bar.
+        hparams: every value.
+        mu: the learned rates.
+        adapters: numbers of the blocks that have a residual adapter before them, ascending.
+        components: a plan for each place, in the order in which a sample passes them.
+        decisions: all that was decided, in order.
+        moves: of values, in order.
+    """
+
+    parent: str
+    own: bool
+    hparams: dict[str, Value]
+    mu: dict[str, float]
+    adapters: tuple[int, ...]
+    components: tuple[ComponentPlan, ...]
+    decisions: tuple[Decision, ...]
+    moves: tuple[Move, ...]
+
+    @property
+    def applied(self) -> tuple[str, ...]:
+        """Names of the actions that were taken, in order."""
+        return tuple(one.action for one in self.decisions if one.applied)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def shared_data(
+    space: Hyperparameters, best: Path | None, rng: np.random.Generator, settings: MutationSettings
+) -> SharedData:
+    """Data values for a generation whose children share them.
+
+    Args:
+        space: what is tuned.
+        best: the agent's best path; None = it has none yet, and the defaults are used as they are.
+        rng: of the generation.
+        settings: of mutation. The global rate is the default one, not the best path's.
+
+    Raises:
+        UsageError: a value that is in no list.
+    """
+    keys = [key for key in sorted(space.by_key) if key.startswith(DATA)]
+    if best is None:
+        return SharedData({key: space.by_key[key].default for key in keys}, {})
+    given = space.complete(best.hparams)
+    actions = {entry(f"hp:{key}") for key in keys}
+    own = {key: rate for key, rate in best.mu.items() if key in actions}
+    mutator = Mutator(space.default_mu() | own, space.rates, rng, settings)
+    values = {key: mutator.mutate(space.by_key[key], given[key]) if key in space.tuned else given[key] for key in keys}
+    rates = {key: rate for key, rate in mutator.mu.items() if key != MU}
+    return SharedData(values, rates, tuple(mutator.decisions), tuple(mutator.moves))
+
+
+def mutate_values(
+    space: Hyperparameters, hparams: Mapping[str, Value], mutator: Mutator, shared: SharedData | None = None
+) -> dict[str, Value]:
+    """A child's values: the global rate first, since it drives the rest, then each key in order.
+
+    Args:
+        space: what is tuned.
+        hparams: the parent's values; keys that are unknown are dropped, those that lack get their default.
+        mutator: of the child.
+        shared: data values of the generation; they and their rates replace the child's, so it decides nothing there.
+
+    Raises:
+        UsageError: a value that is in no list.
+    """
+    values = space.complete(hparams)
+    for key in space.tuned:
+        if key == MU:
+            mutator.mutate_rate()
+        elif shared is None or not key.startswith(DATA):
+            values[key] = mutator.mutate(space.by_key[key], values[key])
+    if shared is not None:
+        values |= shared.hparams
+        mutator.mu |= shared.mu
+    return values
+
+
+def plan_child(
+    parent: Path,
+    places: Sequence[Place],
+    *,
+    own: bool,
+    needs: Needs,
+    locked: Callable[[str], bool],
+    space: Hyperparameters,
+    settings: ChildSettings,
+    rng: np.random.Generator,
+    ancestors: Sequence[Sequence[Place]] = (),
+    shared: SharedData | None = None,
+    mutates: bool = True,
+) -> ChildPlan:
+    """Plan a child.
+
+    Args:
+        parent: its values and rates are inherited by copy.
+        places: the parent's places, filled.
+        own: whether the parent is a path of the child's agent.
+        needs: the places of the child, once its values are known.
+        locked: whether publications of other agents use a component.
+        space: what is tuned.
+        settings: of children.
+        rng: of this child.
+        ancestors: of the parent, nearest first, as far as their weights are there.
+        shared: data values of the generation; None = the child has its own.
+        mutates: False inherits everything as it is (the first child of a stranger in µNet).
+
+    Raises:
+        UsageError: a value or rate of the parent that is in no list.
+    """
+    mutator = Mutator(_rates(space, parent.mu), space.rates, rng, settings.mutation)
+    values = mutate_values(space, parent.hparams, mutator, shared) if mutates else space.complete(parent.hparams)
+    adapters = _adapters(places, values, mutator, able=ADAPTER_WIDTH in space.by_key and mutates)
+    components = plan_components(
+        needs(values, frozenset(adapters)),
+        places,
+        own=own,
+        locked=locked,
+        mutator=mutator,
+        settings=settings.components,
+        ancestors=ancestors,
+        mutates=mutates,
+    )
+    return ChildPlan(
+        parent.id,
+        own,
+        values,
+        mutator.mu,
+        tuple(sorted(adapters)),
+        components,
+        tuple(mutator.decisions),
+        tuple(mutator.moves),
+    )
+
+
+def _rates(space: Hyperparameters, mu: Mapping[str, float]) -> dict[str, float]:
+    # Rates went through storage: each is written as its list writes it.
+    return space.default_mu() | {key: float(space.rates.values[space.rates.index(rate)]) for key, rate in mu.items()}
+
+
+def _adapters(places: Sequence[Place], values: Mapping[str, Value], mutator: Mutator, *, able: bool) -> set[int]:
+    prefix, layers = "residual_adapter_", int(values.get(NUM_LAYERS, 0))
+    there = {int(place.role.removeprefix(prefix)) for place in places if place.role.startswith(prefix)}
+    there = {number for number in there if number < layers}
+    if able:
+        there |= {number for number in range(layers) if number not in there and mutator.says(f"add:{prefix}{number}")}
+    return there

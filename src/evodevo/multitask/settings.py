@@ -1,0 +1,68 @@
+"""Settings of a system and of its agents; no torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from evodevo.multitask.hyperparameters import Version
+from evodevo.multitask.search.agent import CycleSettings as CycleSettings
+from evodevo.settings import Settings
+
+
+class WorkSettings(Settings):
+    """Limits of one child's evaluation."""
+
+    seconds: float | None = Field(default=None, gt=0, description="wall time; None = no limit")
+    memory_bytes: int | None = Field(default=None, gt=0, description="of its processes together; None = no limit")
+    retries: int = Field(
+        default=2, ge=0, le=100, description="how often a child is begun again whose worker was killed from outside"
+    )
+
+
+class SystemSettings(Settings):
+    """All that holds for a whole system. Recorded with it; agents may differ in what ``AgentSettings`` names."""
+
+    version: Version = Field(
+        default="paper",
+        description="whose lists and rules agents follow; what cycle and training change from our defaults goes first",
+    )
+    cycle: CycleSettings = Field(default=CycleSettings(), description="of every agent that names none of its own")
+    work: WorkSettings = Field(default=WorkSettings(), description="limits of evaluations")
+    training: dict[str, Any] = Field(default_factory=dict, description="of a child, as its evaluator understands it")
+    packages: tuple[str, ...] = Field(
+        default=(), description="installed packages whose classes of agents, tasks and evaluators are used"
+    )
+
+
+class AgentSettings(Settings):
+    """One agent: its task, and where it differs from its system.
+
+    Attributes:
+        classes: of the task.
+        task: where its data come from, as the evaluator understands it.
+        task_key: by which the prepared data are found; None opens the sources, each time.
+        cycle: instead of the system's.
+        training: on top of the system's, key by key.
+        options: of its class.
+        root: whether it makes one path and then rests.
+        class_names: in order, for people; empty where nobody said.
+        modalities: that its samples have; paths that need others are neither parents nor supports.
+        inputs: what a sample holds, each a ``tasks.base.InputSpec`` by field, so that samples of one's own can be read
+            where the data are gone; empty where nobody said.
+        builds_on: agents whose paths may be parents or supports, by name, with ``*`` for any text; ``*~root_model~*``
+            are roots alone.
+    """
+
+    classes: int = Field(ge=0, le=1 << 24)
+    task: dict[str, Any] = Field(default_factory=dict)
+    task_key: str | None = None
+    cycle: CycleSettings | None = None
+    training: dict[str, Any] = Field(default_factory=dict)
+    options: dict[str, Any] = Field(default_factory=dict)
+    root: bool = False
+    class_names: tuple[str, ...] = ()
+    modalities: tuple[str, ...] = ("image",)
+    inputs: tuple[dict[str, Any], ...] = ()
+    builds_on: tuple[str, ...] = ("*",)

@@ -1,0 +1,314 @@
+"""A multitask system: open this file first.
+
+µNet (2205.10937), µ4Net (2302.02721); specification ``munet.md`` 1.3 to 1.5. A system is what its store says: agents,
+their publications, and components that never change. This file makes systems, lets agents run, and withdraws tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
+from evodevo.execution.base import Executor
+from evodevo.multitask.agent import AGENTS, Known, View
+from evodevo.multitask.dispatch import Dispatcher
+from evodevo.multitask.genome import agent_name
+from evodevo.multitask.library import Library
+from evodevo.multitask.recorded import WITHDRAWN
+from evodevo.multitask.rules import whole_settings
+from evodevo.multitask.runner import Listener, Runner, withdraw
+from evodevo.multitask.schedule import is_root, past, replay_order
+from evodevo.multitask.search.accounts import accounted_parameters
+from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.randomness import integer_seed
+from evodevo.settings import validate
+from evodevo.storage import Lease, Store
+from evodevo.storage.base import RunState
+from evodevo.storage.systems.base import AgentRow, SystemRow
+
+ROOT_TASK = "root_model"
+Schedule = Literal["rounds", "free"]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run of agents ended: ``interrupted`` goes on with the same call."""
+
+    state: Literal["finished", "interrupted"]
+
+
+class System:
+    """A system in a store.
+
+    Args:
+        store: where it is recorded.
+        row: the system.
+        listener: told what happens.
+    """
+
+    def __init__(self, store: Store, row: SystemRow, *, listener: Listener | None = None) -> None:
+        self.store, self.row = store, row
+        self.settings = validate(SystemSettings, row.settings, what=f"settings of system {row.name!r}")
+        self.library = Library(store, row.id)
+        self._listener = listener or (lambda kind, facts: None)
+        self._stop = False
+
+    @classmethod
+    def create(cls, store: Store, name: str, *, seed: int = 0, settings: SystemSettings | None = None) -> System:
+        """A new system, without agents.
+
+        Raises:
+            UsageError: the name is taken.
+        """
+        plain = (settings or SystemSettings()).model_dump(mode="json")
+        store.systems.create_system(name, seed, plain)
+        return cls.open(store, name)
+
+    @classmethod
+    def open(cls, store: Store, name: str, *, listener: Listener | None = None) -> System:
+        """A recorded system by its name, its id, or a unique prefix.
+
+        Raises:
+            NotFoundError: none is called so.
+        """
+        return cls(store, store.systems.find_system(name), listener=listener)
+
+    # Agents
+
+    def agents(self, kinds: Collection[str] | None = None, tasks: Collection[str] | None = None) -> list[AgentRow]:
+        """Agents in the order in which they were added, of these classes and tasks; those that were withdrawn too."""
+        return [
+            one
+            for one in self.store.systems.agents(self.row.id)
+            if (kinds is None or one.kind in kinds) and (tasks is None or one.task in tasks)
+        ]
+
+    def agent(self, name: str) -> AgentRow:
+        """An agent by its name.
+
+        Raises:
+            NotFoundError: this system has none.
+        """
+        found = {one.name: one for one in self.agents()}
+        if name not in found:
+            raise NotFoundError(f"system {self.row.name!r} has no agent {name!r}; it has {quoted_list(found)}.")
+        return found[name]
+
+    def add_agent(self, kind: str, task: str, settings: AgentSettings) -> AgentRow:
+        """Let a class of agents work on a task.
+
+        Args:
+            kind: a row of ``AGENTS``.
+            task: its name, without ``~`` and ``/``; those of roots are ``root_model/…``.
+            settings: of the agent; what they leave open is the system's, and is recorded with it now.
+
+        Raises:
+            UsageError: unknown class, a name that no task may have, or the class has this task already.
+        """
+        if kind not in AGENTS:
+            raise unknown_name("class of agents", kind, AGENTS)
+        name = checked_name(kind, task, root=settings.root)
+        whole = whole_settings(AGENTS.get(kind), self.settings, settings)
+        AGENTS.get(kind).check(whole)
+        seed = integer_seed(self.row.seed, name)
+        self.store.systems.add_agent(self.row.id, name, kind, task, seed, whole.model_dump(mode="json"))
+        return self.agent(name)
+
+    def add_root(self, kind: str, how: str, settings: AgentSettings, *, name: str | None = None) -> AgentRow:
+        """An agent that makes one path from which others begin.
+
+        Args:
+            kind: a row of ``AGENTS``.
+            how: the class makes it ("random_init", "pretrain", "checkpoint").
+            settings: of the agent.
+            name: what it is called, for example the task that it is trained on; ``how`` if left out.
+        """
+        options = {**settings.options, "root": how}
+        return self.add_agent(
+            kind,
+            f"{ROOT_TASK}/{name or how}",
+            settings.model_copy(update={"root": True, "options": options}),
+        )
+
+    # Running
+
+    def run(
+        self,
+        agents: Sequence[AgentRow],
+        cycles: int,
+        executor: Executor,
+        *,
+        schedule: Schedule = "rounds",
+        cache: str | None = None,
+    ) -> RunResult:
+        """Let agents run until each has ended so many cycles in its life; roots that they lack come first.
+
+        The same call goes on with a run that was stopped or killed.
+
+        Args:
+            agents: of this system, in any order.
+            cycles: that each is to have ended.
+            executor: where children are trained; the caller closes it.
+            schedule: ``rounds``, or ``free``.
+            cache: folder of the workers' caches.
+
+        Raises:
+            UsageError: an agent was withdrawn, or lacks what it builds on.
+            RunOwnedError: another process holds one of the agents.
+            EvaluationsFailedError: no child of an agent ever succeeded.
+        """
+        chosen = self._with_roots(agents)
+        gone = [one.name for one in chosen if self.is_withdrawn(one)]
+        if gone:
+            raise UsageError(f"{quoted_list(gone)} was withdrawn; add the task under another name to begin anew.")
+
+        def work(runner: Runner) -> None:
+            (runner.rounds if schedule == "rounds" else runner.free)(chosen, cycles)
+
+        return self._work(chosen, executor, cache, work)
+
+    def replay(self, other: System, executor: Executor, *, cache: str | None = None) -> RunResult:
+        """Repeat all cycles and withdrawals of another system with its recorded views; this one has the same agents
+        and seed.
+
+        A replay that was interrupted goes on.
+
+        Raises:
+            UsageError: it has not, or has begun otherwise.
+        """
+        mine = {one.name: one for one in self.agents()}
+        names = {one.id: one.name for one in other.agents()}
+        if missing := sorted(set(names.values()) - set(mine)):
+            raise UsageError(f"this system lacks the agents {quoted_list(missing)}.")
+        recorded, done = other.recorded(), self.recorded()
+        if recorded[: len(done)] != done or self.row.seed != other.row.seed:
+            raise UsageError("a replay begins with an empty system of the same seed, or goes on with one that it made.")
+        return self._work(
+            list(mine.values()), executor, cache, lambda runner: runner.replay(mine, recorded[len(done) :])
+        )
+
+    def recorded(self) -> list[tuple[str, int | None]]:
+        """(agent's name, view) of each cycle that ended, in the order in which they did; None: it was withdrawn."""
+        gone = {one.id for one in self.agents() if self.is_withdrawn(one)}
+        return replay_order(past(self.store, self.row.id), self.store.systems.publications(self.row.id), gone)
+
+    def stop(self) -> None:
+        """End the run soon; children that are under way are done again when it goes on."""
+        self._stop = True
+
+    def withdraw(self, name: str) -> int:
+        """Offer nothing of an agent any more; what others use of it stays. Returns the publication's seq.
+
+        Raises:
+            NotFoundError: no such agent.
+            RunOwnedError: another process holds it.
+            UsageError: it was withdrawn already.
+        """
+        agent = self.agent(name)
+        if self.is_withdrawn(agent):
+            raise UsageError(f"{name} was withdrawn already.")
+        lease = self.store.acquire(agent.id)
+        try:
+            return withdraw(self.store, lease, agent)
+        finally:
+            self.store.release(lease)
+
+    def is_withdrawn(self, agent: AgentRow) -> bool:
+        """Whether somebody withdrew it. The event alone would not do: who was killed after it withdrew nothing."""
+        now = self.store.systems.visible(self.row.id, self.store.systems.view_now(self.row.id))
+        return agent.name not in now and any(one.type == WITHDRAWN for one in self.store.events(agent.id))
+
+    # Reading
+
+    def view(self, seq: int | None = None) -> View:
+        """What there is, now or at an earlier publication."""
+        return self.library.view(self.store.systems.view_now(self.row.id) if seq is None else seq)
+
+    def best(self, task: str, *, agent: str | None = None) -> Known:
+        """The path that answers a task: of the agents that offer one, that with the best validation accuracy.
+
+        Args:
+            task: its name.
+            agent: instead of the best one.
+
+        Raises:
+            NotFoundError: nobody offers one.
+        """
+        view = self.view()
+        offers = [
+            known
+            for name, known in view.offers.items()
+            if known.path.task == task and known.path.classes and agent in (None, name)
+        ]
+        if not offers:
+            whose = f"agent {agent!r}" if agent else "no agent"
+            verb = "offers no path" if agent else "offers a path"
+            raise NotFoundError(f"{whose} of system {self.row.name!r} {verb} for task {task!r}.")
+        return max(offers, key=lambda one: -1.0 if one.quality is None else one.quality)
+
+    def accounts(self, seq: int | None = None) -> dict[str, float]:
+        """Agent's name -> parameters that its published path answers for; their sum is that of distinct parameters."""
+        view = self.view(seq)
+        return {name: accounted_parameters(one.sizes, view.locks, name) for name, one in view.offers.items()}
+
+    # Inside
+
+    def _with_roots(self, agents: Sequence[AgentRow]) -> list[AgentRow]:
+        chosen = {one.id for one in agents}
+        kinds = {one.kind for one in agents}
+        every = self.agents()
+        if unknown := [one.name for one in agents if one.id not in {row.id for row in every}]:
+            raise NotFoundError(f"system {self.row.name!r} has no agents {quoted_list(unknown)}.")
+        before = past(self.store, self.row.id)
+        lacking = [one for one in every if is_root(one) and not before.finished(one) and not self.is_withdrawn(one)]
+        chosen |= {one.id for one in lacking if any(AGENTS.get(kind).reads(one) for kind in kinds)}
+        return [one for one in every if one.id in chosen]
+
+    def _work(
+        self, agents: Sequence[AgentRow], executor: Executor, cache: str | None, work: Callable[[Runner], None]
+    ) -> RunResult:
+        self._stop = False
+        places = {"blobs": _text(self.store.blobs_folder), "cache": cache}
+        dispatcher = Dispatcher(executor, self.settings.work, places)
+        with ExitStack() as held:
+            leases: dict[str, Lease] = {}
+            for one in agents:
+                leases[one.id] = self.store.acquire(one.id)
+                held.callback(self.store.release, leases[one.id])
+            held.callback(dispatcher.cancel_all)
+            self._note(leases, "running")
+            work(Runner(self.store, self.row, leases, dispatcher, self._listener, lambda: self._stop))
+            state: Literal["finished", "interrupted"] = "interrupted" if self._stop else "finished"
+            self._note(leases, state)
+        return RunResult(state)
+
+    def _note(self, leases: Mapping[str, Lease], state: RunState) -> None:
+        for name, lease in leases.items():
+            if self.store.run(name).state != state:
+                self.store.finish_run(lease, state)
+
+
+def checked_name(kind: str, task: str, *, root: bool = False) -> str:
+    """The name of an agent.
+
+    Args:
+        kind: its class.
+        task: without ``~`` and ``/``.
+        root: its task is ``root_model/…``.
+
+    Raises:
+        UsageError: a name that no task may have.
+    """
+    try:
+        if "/" in task and not root:
+            raise ValueError(f"{task!r} is no name of a task; call it {task.replace('/', '_').strip('_')!r}")
+        return agent_name(kind, task)
+    except ValueError as error:
+        raise UsageError(f"{error}.") from None
+
+
+def _text(path: Any) -> str | None:
+    return None if path is None else str(path)

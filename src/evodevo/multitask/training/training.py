@@ -1,0 +1,177 @@
+"""The training of one child: so many steps, looks at the validation split between them, the best weights kept.
+
+Specification ``munet.md`` 2.7 and 2.8. The model may be anything that answers logits; only the components that are
+named learn, whatever else it is made of.
+
+Legend: B samples, C classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from evodevo.multitask.training.optimizer import Momentum, clip
+from evodevo.multitask.training.values import OptimizerValues, PathTrainingSettings, learning_rate
+from evodevo.tasks.multitask.batches import BatchPlan
+from evodevo.training.precision import Precision
+
+State = Mapping[str, Tensor]
+
+
+class Data(Protocol):
+    """What a child is trained on and looked at with; what it hands out is what the model reads."""
+
+    def training(self, step: int) -> tuple[Any, Tensor]:
+        """Inputs and classes (B,) of a step."""
+        ...
+
+    def validation(self, batch: int) -> tuple[Any, Tensor]:
+        """Inputs and classes (B,) of a batch of the validation split; the same at every look."""
+        ...
+
+
+@dataclass(frozen=True)
+class PathResult:
+    """How it went.
+
+    Attributes:
+        state: "diverged" where a loss or a gradient was not finite; it ended there, and what was kept before is kept.
+        evals: accuracy at each look.
+        kept: which look's weights are ``weights``; None where none passed the bar.
+        weights: role -> state of each component that learned, at that look, on the CPU.
+        losses: mean training loss before each look.
+        steps: that were made.
+        samples: that were seen.
+    """
+
+    state: Literal["finished", "diverged"]
+    evals: tuple[float, ...]
+    kept: int | None
+    weights: Mapping[str, State]
+    losses: tuple[float, ...]
+    steps: int
+    samples: int
+
+    @property
+    def quality(self) -> float | None:
+        """The best accuracy."""
+        return max(self.evals, default=None)
+
+
+def train_path(
+    model: nn.Module,
+    components: Mapping[str, nn.Module],
+    data: Data,
+    plan: BatchPlan,
+    settings: PathTrainingSettings,
+    values: OptimizerValues,
+    *,
+    bar: float | None,
+    precision: Precision,
+    factors: Mapping[str, float] | None = None,
+    tell: Callable[[int, int], None] = lambda step, steps: None,
+) -> PathResult:
+    """Train a child.
+
+    Args:
+        model: what ``data`` hands out -> logits (B, C). All its parameters are set to learn or not to.
+        components: role -> component, part of the model, that learns. There may be none: then it is looked at once.
+        data: samples.
+        plan: how many of them, how often.
+        settings: of the agent.
+        values: of the child.
+        bar: accuracy that has to be exceeded for weights to be kept (``keep`` "reaches": reached); None lets any pass.
+        precision: where, and in what.
+        factors: role -> factor of its learning rate.
+        tell: is told of steps and of all steps after each look.
+
+    Returns:
+        What became of it. The model has the weights that were kept, or where none were, the last ones.
+    """
+    learners = _unfreeze(model, components)
+    momentum = Momentum(learners, values, torch.bfloat16 if settings.momentum_format == "bfloat16" else None, factors)
+    looks = settings.validations if learners else 1
+    steps = plan.between * looks if learners else 0
+    evals: list[float] = []
+    losses: list[float] = []
+    kept: int | None = None
+    weights: dict[str, State] = {}
+    made = 0
+    state: Literal["finished", "diverged"] = "finished"
+    for look in range(looks):
+        if learners:
+            model.train()
+            interval: list[float] = []
+            for step in range(made, made + plan.between):
+                rate = learning_rate(values, step, steps, plan.between)
+                loss = _step(model, momentum, data.training(step), settings.clip, rate, precision)
+                if loss is None:
+                    break
+                interval.append(loss)
+            made += len(interval)
+            if len(interval) < plan.between:
+                state = "diverged"
+                break
+            losses.append(math.fsum(interval) / len(interval))
+        found = accuracy(model, (data.validation(number) for number in range(plan.validation_batches)), precision)
+        if bar is None or found > bar or (settings.keep == "reaches" and found == bar):
+            kept, bar, weights = look, found, {role: _copied(part) for role, part in components.items()}
+        evals.append(found)
+        tell(made, steps)
+    for role, weight in weights.items():
+        components[role].load_state_dict(dict(weight))
+    return PathResult(state, tuple(evals), kept, weights, tuple(losses), made, made * plan.batch)
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, batches: Any, precision: Precision) -> float:
+    """The plain mean of the batches' accuracies, as all batches of a look have one size."""
+    model.eval()
+    shares = [_right(model, inputs, classes, precision) / len(classes) for inputs, classes in batches]
+    return math.fsum(shares) / len(shares)
+
+
+@torch.no_grad()
+def _right(model: nn.Module, inputs: Any, classes: Tensor, precision: Precision) -> int:
+    with precision.autocast():
+        logits: Tensor = model(inputs)
+    return int((logits.argmax(1) == classes).sum())
+
+
+def _step(
+    model: nn.Module, momentum: Momentum, batch: tuple[Any, Tensor], largest: float, rate: float, precision: Precision
+) -> float | None:
+    """The loss; None where it or a gradient is not finite, and nothing was changed."""
+    inputs, classes = batch
+    momentum.zero()
+    with precision.autocast():
+        logits: Tensor = model(inputs)
+    loss = F.cross_entropy(logits if logits.dtype == torch.float64 else logits.float(), classes)
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = clip(list(momentum.parameters.values()), largest)
+    value = float(loss.detach())
+    if not (math.isfinite(value) and math.isfinite(norm)):
+        return None
+    momentum.step(rate)
+    return value
+
+
+def _unfreeze(model: nn.Module, components: Mapping[str, nn.Module]) -> dict[str, nn.Parameter]:
+    """Let the components learn and nothing else; their parameters by "role.name"."""
+    model.requires_grad_(False)
+    learners: dict[str, nn.Parameter] = {}
+    for role, part in components.items():
+        part.requires_grad_(True)
+        learners |= {f"{role}.{name}": parameter for name, parameter in part.named_parameters()}
+    return learners
+
+
+def _copied(part: nn.Module) -> State:
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in part.state_dict().items()}

@@ -1,0 +1,160 @@
+"""From a recorded run to a study that runs: the one place where settings, data, store and workers meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from evodevo import __version__
+from evodevo.execution.base import EXECUTORS, Executor
+from evodevo.execution.processes import ProcessExecutor
+from evodevo.experiments.forecast import forecast
+from evodevo.experiments.given import recall_source, trainings
+from evodevo.experiments.prepare import prepare_features
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.trials import Arm
+from evodevo.randomness import generator
+from evodevo.registry import enable_packages
+from evodevo.runs.archive import Archive, Run
+from evodevo.runs.recipe import ExecutionSettings, RunSettings
+from evodevo.runs.slices import slice_of_settings
+from evodevo.search.space import Space
+from evodevo.search.study import Listener, Study
+from evodevo.storage import Store
+
+TRAIN = "train"
+EVOLVE = "evolve"
+GROW = "grow"
+ABLATE = "ablate"
+PLAN = "experiment.plan"
+
+
+def create_run(store: Store, kind: str, recipe: str, settings: RunSettings) -> str:
+    """Record a new run with all that it depends on."""
+    space = slice_of_settings(settings, recipe).space(settings)
+    return store.create_run(
+        kind=kind,
+        recipe=recipe,
+        settings=settings.model_dump(mode="json"),
+        seed=settings.study.seed,
+        space={"name": space.name, "version": space.version},
+        versions=versions(settings.execution.packages),
+    )
+
+
+def drive(
+    run_id: str,
+    settings: RunSettings,
+    *,
+    store: str | Path,
+    listener: Listener | None,
+    on_start: Callable[[Study], None] | None,
+    cache_folder: Path | None,
+) -> Run:
+    """Do what a recorded run still lacks: all of it, if it is new.
+
+    Args:
+        run_id: of the run.
+        settings: with which it goes on; recorded if they are not those that it has.
+        store, listener, on_start, cache_folder: as for ``evolve``.
+    """
+    enable_packages(settings.execution.packages)
+    check_device(settings)
+    with Store.open(store, create=False) as opened:
+        row = opened.run(run_id)
+        kind = slice_of_settings(settings, row.recipe)
+        space, problem = kind.space(settings), kind.problem(settings, opened.blobs_folder, cache_folder)
+        algorithm = None
+        if isinstance(settings, ExperimentSettings):
+            algorithm = trainings(settings.experiment)
+        elif row.kind == TRAIN:
+            algorithm = recall_source(opened, run_id, space)
+        with create_executor(settings.execution, kind.preload) as executor:
+            study = Study(
+                space,
+                problem,
+                settings=settings.study,
+                store=opened,
+                executor=executor,
+                algorithm=algorithm,
+                run=run_id,
+                listener=listener,
+            )
+            record_change(opened, run_id, settings)
+            if on_start is not None:
+                on_start(study)
+            if isinstance(problem, NetworkProblem):
+                prepare_features(_arms(settings, problem, space), problem, executor, settings.study.seed, listener)
+            if isinstance(settings, ExperimentSettings) and isinstance(problem, NetworkProblem):
+                _say_how_long(opened, run_id, settings, problem, executor, listener)
+            study.run()
+    return Archive(store).run(run_id)
+
+
+def _arms(settings: RunSettings, problem: NetworkProblem, space: Space[Any]) -> list[Arm]:
+    """The trainings of a run, or of a search, all of whose genomes read with the same towers, any one."""
+    if isinstance(settings, ExperimentSettings):
+        return settings.experiment.trainings()
+    return [problem.arm_of(space.sample(generator(settings.study.seed, "towers")))]
+
+
+def _say_how_long(
+    store: Store,
+    run_id: str,
+    settings: ExperimentSettings,
+    problem: NetworkProblem,
+    executor: Executor,
+    listener: Listener | None,
+) -> None:
+    """Measure once, before the first training, what an experiment will take; record it and tell the listener."""
+    if any(event.type == PLAN for event in store.events(run_id)):
+        return
+    expected = forecast(settings.experiment.trainings(), problem, executor, settings.study.seed).to_json()
+    lease = store.acquire(run_id)
+    store.add_event(lease, PLAN, run_id, expected)
+    store.release(lease)
+    if listener is not None:
+        listener("plan", expected)
+
+
+def record_change(store: Store, run_id: str, settings: RunSettings) -> None:
+    """Record the settings with which a run goes on, where they are not those that it has."""
+    values = settings.model_dump(mode="json")
+    if store.run(run_id).settings != values:
+        lease = store.acquire(run_id)
+        store.change_settings(lease, values)
+        store.release(lease)
+
+
+def create_executor(settings: ExecutionSettings, preload: tuple[str, ...]) -> Executor:
+    """The executor of these settings; processes have torch and the evaluator imported before the first job."""
+    if settings.executor == "processes":
+        return ProcessExecutor(
+            settings.workers,
+            threads=settings.threads,
+            preload=preload,
+            packages=settings.packages,
+        )
+    return EXECUTORS.get(settings.executor)()
+
+
+def check_device(settings: RunSettings) -> None:
+    """Refuse a device that this machine lacks once, not once per individual.
+
+    Raises:
+        UsageError: it has none of that kind or number.
+    """
+    training = settings.evaluation.training
+    if training.device not in ("auto", "cpu"):
+        from evodevo.training.precision import decide
+
+        decide(training.device, training.precision)
+
+
+def versions(packages: tuple[str, ...] = ()) -> dict[str, str]:
+    """Versions that scores may depend on."""
+    names = ("torch", "numpy", "tokenizers", "moocore", *packages)
+    return {"evodevo": __version__, **{name: metadata.version(name) for name in names}}

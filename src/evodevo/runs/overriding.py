@@ -1,0 +1,125 @@
+"""What a user may write shortly: names without a room, a task or data of one's own, a budget of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.settings import merge
+from evodevo.tasks.base import TASKS
+
+if TYPE_CHECKING:
+    from evodevo.runs.recipe import Recipe
+
+Values = dict[str, Any]
+_LONGEST, _FACTOR = 1800.0, 4.0
+"""What a training that the clock ends may take with all its measurements: seconds, and times its budget."""
+
+
+GROW = "grow"
+"""The procedure, and the name under which ``--set`` changes what all growing arms have in common."""
+
+
+def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
+    """What a user of the command ``grow`` says about growth.
+
+    Args:
+        given: nested changes; ``grow`` may stand at the top.
+
+    Returns:
+        The strategists (None where nobody is named), and the changes with the rest of ``grow`` at its full name: the
+        common options of the procedure.
+
+    Raises:
+        UsageError: no table, or no names.
+    """
+    growth = given.get(GROW, {})
+    if not isinstance(growth, Mapping):
+        raise UsageError(f"{GROW} is a table of settings, for example {GROW}.events.count=4; got {growth!r}.")
+    named = growth.get("strategist")
+    if isinstance(named, str):
+        named = [one.strip() for one in named.split(",")]
+    if named is not None and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
+        raise UsageError(f"a strategist is a name such as 'ppo', or several with commas between them; got {named!r}.")
+    options = {name: value for name, value in growth.items() if name != "strategist"}
+    others = {name: value for name, value in given.items() if name != GROW}
+    return named, merge({"evaluation": {"options": {GROW: options}}}, others) if options else others
+
+
+def own_data(given: Values) -> tuple[str | None, Values]:
+    """The data of a user who names no task for them, and the changes without them; None and all of them else."""
+    evaluation = given.get("evaluation", {})
+    settings = evaluation.get("task_settings", {})
+    data = settings.get("data", given.get("data"))
+    if "task" in evaluation or data is None:
+        return None, given
+    rest = {name: value for name, value in settings.items() if name != "data"}
+    others = {name: value for name, value in given.items() if name != "data"}
+    if not settings:  # recipes of systems have no settings of one task
+        return str(data), others
+    return str(data), {**others, "evaluation": {**evaluation, "task_settings": rest}}
+
+
+def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Values]:
+    """A recipe's settings and a user's changes, ready to be merged.
+
+    Where another task than the recipe's is wanted, what the recipe says about its own task goes. A name that is no
+    room is a short one of the recipe or a setting of the task: ``{"label": "class"}`` is
+    ``{"evaluation": {"task_settings": {"label": "class"}}}``. What is written in full counts more.
+
+    Args:
+        recipe: whose settings they are.
+        values: all of them, as plain data.
+        given: nested changes.
+
+    Raises:
+        UsageError: a short name that is none, or an unknown task.
+    """
+    if "task" not in values.get("evaluation", {}):
+        return values, given
+    full = {name: value for name, value in given.items() if name in values}
+    short = {name: value for name, value in given.items() if name not in values}
+    for name in [name for name in short if name in recipe.short]:
+        full = merge(_nested(recipe.short[name], short.pop(name)), full)
+    task = _task(recipe, values, full, short)
+    known = TASKS.get(task).settings_class.model_fields
+    for name in short:
+        if name not in known:
+            raise unknown_name("setting", name, filter(None, [*known, *recipe.short, recipe.part, *values]))
+    changes = merge({"evaluation": {"task_settings": short}}, full)
+    if task != values["evaluation"]["task"]:
+        # Probes shuffle inputs of the recipe's own task.
+        values = merge(values, {"evaluation": {"task": task, "probes": []}})
+        values["evaluation"]["task_settings"] = {}
+    experiment = changes.get("experiment", {})
+    if isinstance(experiment, Mapping) and "arms" in experiment and "reference" not in experiment:
+        # The recipe's reference is one of its own arms; files of settings have no null to say so.
+        values = merge(values, {"experiment": {"reference": None}})
+    return _with_time(values, changes), changes
+
+
+def _task(recipe: Recipe, values: Values, full: Values, short: Values) -> str:
+    """The task that is meant: the user's, that of the user's data, or the recipe's."""
+    evaluation = full.get("evaluation", {})
+    if "task" in evaluation:
+        return str(evaluation["task"])
+    has_data = "data" in short or evaluation.get("task_settings", {}).get("data") is not None
+    return recipe.data_task if has_data and recipe.data_task is not None else str(values["evaluation"]["task"])
+
+
+def _with_time(values: Values, changes: Values) -> Values:
+    """The wall-clock limit of an evaluation grows with a budget in seconds: it is there for what hangs."""
+    limit = values["evaluation"].get("seconds")
+    budget = changes["evaluation"].get("training", {}).get("budget")
+    seconds = budget.get("seconds") if isinstance(budget, Mapping) else None
+    if limit is None or not isinstance(seconds, (int, float)):
+        return values
+    return merge(values, {"evaluation": {"seconds": max(limit, _LONGEST + _FACTOR * seconds)}})
+
+
+def _nested(dotted: str, value: Any) -> Values:
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    nested: Values = value
+    return nested

@@ -1,0 +1,210 @@
+"""What a trained network of a store answers to samples of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.tasks.base import Batch, OutputSpec, SampleTask
+
+if TYPE_CHECKING:
+    from evodevo.runs.archive import Archive, Individual, Run
+
+AT_ONCE = 64
+LIKELY = 0.5
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answer of one output to one sample.
+
+    Attributes:
+        kind: class, or labels.
+        probabilities: class or label -> its probability, in the task's order; those of classes sum to 1.
+    """
+
+    kind: str
+    probabilities: Mapping[str, float]
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The likeliest class, or all labels with a probability above one half."""
+        if self.kind == "class":
+            return (max(self.probabilities, key=lambda name: self.probabilities[name]),)
+        return tuple(name for name, one in self.probabilities.items() if one > LIKELY)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """All answers to one sample.
+
+    Attributes:
+        answers: by output.
+        absent: inputs that the sample lacks; what the network learned for that case stood in.
+        weights: of a zoo: module -> how much it counted.
+        executed: of a zoo: modules that were run.
+    """
+
+    answers: Mapping[str, Answered]
+    absent: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    executed: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name, as ``evodevo predict --json`` gives them."""
+        return {
+            "answers": {
+                name: {"kind": one.kind, "chosen": list(one.chosen), "probabilities": dict(one.probabilities)}
+                for name, one in self.answers.items()
+            },
+            "absent": list(self.absent),
+            "modules": {
+                name: {"weight": weight, "executed": name in self.executed} for name, weight in self.weights.items()
+            },
+        }
+
+
+class Predictor:
+    """Asks one individual.
+
+    Args:
+        individual: a trained network of samples that answers with classes or labels.
+        cache_folder: of prepared data; None is the user's.
+        device: auto, cpu, cuda, cuda:N.
+
+    Raises:
+        UsageError: a network that continues texts.
+        NotFoundError: no weights were kept.
+    """
+
+    def __init__(self, individual: Individual, cache_folder: Path | None = None, device: str = "cpu") -> None:
+        from evodevo.experiments.evaluate import load_network
+        from evodevo.training.precision import decide
+
+        if individual.run.slice.name == "backbone":
+            raise _writes(individual)
+        network, self._about = load_network(individual.run.archive.store.blobs, individual.weights())
+        self._outputs = [spec for spec in network.output_specs if spec.kind != "tokens"]
+        if not self._outputs:
+            raise _writes(individual)
+        self._precision = decide(device)
+        self._network = network.to(self._precision.device)
+        self._cache_folder = cache_folder
+        self.individual = individual
+
+    @cached_property
+    def task(self) -> SampleTask:
+        """What it was trained on. Raises DataError where the data are gone: they know the words and the sizes."""
+        from evodevo.experiments.evaluate import reopen_task
+
+        return reopen_task(self._about, self._cache_folder)
+
+    def sample(self, values: Mapping[str, str]) -> Prediction:
+        """The answers to one sample.
+
+        Args:
+            values: input -> a text, the path of an image, or numbers with commas; what is left out is missing.
+
+        Raises:
+            UsageError: an unknown input, nothing at all, or an input that this network cannot do without.
+            DataError: a file that cannot be read.
+        """
+        return self._predict(self.task.read_sample(values))[0]
+
+    def rows(self, path: str | Path) -> Iterator[Prediction]:
+        """The answers to all rows of a table with the columns that the task reads; it needs no labels.
+
+        Raises:
+            UsageError: a task that reads no tables, or an input that this network cannot do without.
+            DataError: a file that cannot be read.
+        """
+        for batch in self.task.read_rows(Path(path), AT_ONCE):
+            yield from self._predict(batch)
+
+    def _predict(self, batch: Batch) -> list[Prediction]:
+        import torch
+
+        from evodevo.module_zoo.model import ModuleZoo
+
+        placed: Any = self._precision.place(batch)
+        weights = executed = np.zeros((0, 0))
+        ids: tuple[str, ...] = ()
+        with torch.no_grad():
+            if isinstance(self._network, ModuleZoo):
+                passage = self._network.passage(placed)
+                logits, ids = passage.answers, passage.ids
+                weights, executed = (one.double().cpu().numpy() for one in (passage.decision.weights, passage.executed))
+            else:
+                logits = self._network(placed)
+        each = {spec.name: _probabilities(spec, logits[spec.name].double().cpu().numpy()) for spec in self._outputs}
+        inputs = [spec.name for spec in self.task.inputs]
+        return [
+            Prediction(
+                answers={spec.name: _answer(spec, each[spec.name][row]) for spec in self._outputs},
+                absent=tuple(
+                    name for name in inputs if f"{name}/present" in batch and not batch[f"{name}/present"][row]
+                ),
+                weights={name: float(weights[row, place]) for place, name in enumerate(ids)},
+                executed=tuple(name for place, name in enumerate(ids) if executed[row, place]),
+            )
+            for row in range(len(each[self._outputs[0].name]))
+        ]
+
+
+def best_trained(archive: Archive, name: str) -> Individual:
+    """Who answers for a run, or the individual of that name.
+
+    Of an experiment, the training of its first arm (its reference, where it names one) that is best on validation
+    data; of a search, the best of the front in its first goal.
+
+    Args:
+        archive: of the store.
+        name: a beginning of an id of either, or ``last``.
+
+    Raises:
+        NotFoundError: nobody of that name, or a run in which nobody has finished yet.
+    """
+    if name != "last" and archive.store.find(name).kind == "individual":
+        return archive.individual(name)
+    run = archive.run(name)
+    found = _of_experiment(run) if run.is_experiment else run.front()
+    if not found:
+        raise NotFoundError(
+            f"run {run.id} has no trained network yet (state {run.state}); see: evodevo status {run.id}"
+        )
+    return found[0]
+
+
+def _of_experiment(run: Run) -> list[Individual]:
+    """The finished trainings of the arm in question, best first; with the learning rate of the table's row."""
+    from evodevo.experiments.comparison import compare_arms
+
+    reference = run.settings.experiment.reference
+    rows = [row for row in compare_arms(run).rows if row.trainings and reference in (None, row.name)]
+    return sorted(rows[0].trainings, key=lambda one: one.key(run.goals[0])) if rows else []
+
+
+def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> Answered:
+    names = spec.names or tuple(map(str, range(spec.size)))
+    return Answered(spec.kind, dict(zip(names, map(float, probabilities), strict=True)))
+
+
+def _probabilities(spec: OutputSpec, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(B, size)."""
+    from evodevo.experiments.metrics import sigmoid, softmax
+
+    return softmax(logits) if spec.kind == "class" else sigmoid(logits)
+
+
+def _writes(individual: Individual) -> UsageError:
+    return UsageError(
+        f"{individual.id} continues texts; it has no classes to choose from. Let it write: "
+        f"evodevo generate {individual.id} --prompt …"
+    )

@@ -1,0 +1,1 @@
+"""Search algorithms, one per file, all ask and tell."""

@@ -1,0 +1,55 @@
+"""Outcomes as rows of the store, and back."""
+
+from __future__ import annotations
+
+import math
+
+from evodevo.search.problem import Outcome
+from evodevo.storage import Evaluation, EvaluationRow, Score
+
+REPEATABLE = ("lost", "killed")
+"""Reasons that say nothing about the genome: such an evaluation is done again, at once and on resume."""
+
+_NUMBERS = {"inf": math.inf, "neginf": -math.inf}
+
+
+def to_evaluation(individual: str, fidelity: str, seed: int, attempt: int, outcome: Outcome) -> Evaluation:
+    """The row of an outcome; the violation of constraints is kept beside the other facts."""
+    return Evaluation(
+        individual_id=individual,
+        fidelity=fidelity,
+        seed=seed,
+        attempt=attempt,
+        state="done" if outcome.reason is None else "failed",
+        reason=outcome.reason,
+        detail=outcome.detail,
+        scores={name: Score.of(value) for name, value in outcome.scores.items()},
+        cost=outcome.cost,
+        extra={**outcome.extra, "violation": outcome.violation},
+        seconds=outcome.seconds,
+        blobs=outcome.blobs,
+        series=outcome.series,
+    )
+
+
+def to_outcome(row: EvaluationRow) -> Outcome:
+    """The outcome that a row tells of, without its curves."""
+    scores = {
+        name: score.value if score.value is not None else _NUMBERS.get(score.status, math.nan)
+        for name, score in row.scores.items()
+    }
+    return Outcome(
+        reason=row.reason,
+        scores=scores,
+        detail=row.detail,
+        violation=float(row.extra.get("violation", 0.0)),
+        cost=row.cost,
+        extra=row.extra,
+        blobs=row.blobs,
+        seconds=row.seconds,
+    )
+
+
+def is_final(row: EvaluationRow) -> bool:
+    """Whether the evaluation has ended with something that counts."""
+    return row.state == "done" or (row.state == "failed" and row.reason not in REPEATABLE)

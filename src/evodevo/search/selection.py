@@ -1,0 +1,146 @@
+"""Standings (how individuals compare), tournaments (who becomes a parent) and survival (who lives on).
+
+A standing is an integer: lower is better, equal is equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from evodevo.search import dominance
+from evodevo.search.base import AlgorithmSettings, Scored
+from evodevo.search.dominance import Floats, Integers
+
+
+class ElitistSettings(AlgorithmSettings):
+    """Settings of algorithms that select by tournament and keep a few parents as they are."""
+
+    tournament_size: int = Field(default=2, ge=1, description="individuals that compete to be selected")
+    elites: int = Field(default=2, ge=0, description="parents that survive in any case")
+
+    @property
+    def offspring(self) -> int:
+        """The children of a generation: the elites leave room for so many."""
+        return self.population - self.elites
+
+    @model_validator(mode="after")
+    def _elites_leave_room(self) -> ElitistSettings:
+        if self.elites >= self.population:
+            raise ValueError(f"elites ({self.elites}) must leave room for children in population ({self.population})")
+        return self
+
+
+def crowded_standings(pool: Sequence[Scored]) -> Integers:
+    """By constrained rank, then by crowding distance, the larger the better (NSGA-II).
+
+    Args:
+        pool: valid individuals.
+
+    Returns:
+        Shape (individuals,).
+    """
+    values, violations = _arrays(pool)
+    rank = dominance.constrained_ranks(values, violations)
+    return _dense(rank, -dominance.crowding(values, rank))
+
+
+def summed_standings(pool: Sequence[Scored]) -> Integers:
+    """Feasible first, by the sum of the normalised objectives; the others by violation.
+
+    Args:
+        pool: valid individuals; the feasible ones among them set the ranges.
+
+    Returns:
+        Shape (individuals,).
+    """
+    values, violations = _arrays(pool)
+    feasible = violations <= 0
+    scores = np.zeros(len(pool))
+    if feasible.any():
+        scores[feasible] = summed_objectives(values[feasible])
+    return _dense(violations, scores)
+
+
+def summed_objectives(values: Floats) -> Floats:
+    """ΣU(x), U(x) = (x − min)/(max − min), 0 where max = min (star.txt, footnote 5).
+
+    Args:
+        values: shape (individuals, objectives), finite, at least one row.
+
+    Returns:
+        Shape (individuals,), in [0, objectives].
+    """
+    halves = values / 2  # because the range of finite numbers can be infinite
+    low = halves.min(axis=0)
+    spans = halves.max(axis=0) - low
+    return np.asarray(((halves - low) / np.where(spans > 0, spans, 1.0)).sum(axis=1))
+
+
+def tournament(standings: Sequence[int], size: int, rng: np.random.Generator, excluded: int | None = None) -> int:
+    """The position of the best of ``size`` different individuals drawn at random; of equals, the first drawn.
+
+    Args:
+        standings: of the population.
+        size: how many are drawn; all, where there are fewer.
+        rng: for the draws.
+        excluded: a position that is not drawn; not the only one.
+    """
+    taken = [] if excluded is None else [excluded]
+    best = -1
+    # One call for all draws: a call of ``integers`` for each costs more than all the rest of a mating.
+    for chance in rng.random(min(size, len(standings) - len(taken))).tolist():
+        position = int(chance * (len(standings) - len(taken)))
+        for earlier in sorted(taken):
+            position += position >= earlier
+        taken.append(position)
+        if best < 0 or standings[position] < standings[best]:
+            best = position
+    return best
+
+
+def keep_best(standings: Integers, size: int) -> Integers:
+    """(µ + λ) survival: the positions of the ``size`` best, best first; of equals, the earliest."""
+    return np.argsort(standings, kind="stable")[:size]
+
+
+def keep_elites(standings: Integers, num_parents: int, elites: int, size: int) -> Integers:
+    """Generational survival: the best parents, then the children, then other parents while there is room.
+
+    With one child told at a time (steady state) the child replaces the worst parent.
+
+    Args:
+        standings: of parents and children together, the parents first.
+        num_parents: how many of them are parents.
+        elites: how many parents survive in any case.
+        size: of the next population.
+
+    Returns:
+        The positions of the survivors, best first; of equals, the earliest.
+    """
+    parents = keep_best(standings[:num_parents], num_parents)
+    children = num_parents + keep_best(standings[num_parents:], len(standings) - num_parents)
+    kept = np.concatenate([parents[:elites], children, parents[elites:]])[:size]
+    return kept[np.lexsort((kept, standings[kept]))]
+
+
+def take(pool: tuple[Scored, ...], standings: Integers, kept: Integers) -> tuple[tuple[Scored, ...], tuple[int, ...]]:
+    """The individuals at these positions, with their standings."""
+    return tuple(pool[position] for position in kept.tolist()), tuple(standings[kept].tolist())
+
+
+def _arrays(pool: Sequence[Scored]) -> tuple[Floats, Floats]:
+    return np.array([one.values for one in pool], dtype=float), np.array([one.violation for one in pool], dtype=float)
+
+
+def _dense(primary: NDArray[np.generic], secondary: Floats) -> Integers:
+    """0, 1, 2, … in ascending order of the pair; equal pairs are equal."""
+    order = np.lexsort((secondary, primary))
+    first, second = primary[order], secondary[order]
+    step = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    result = np.empty(len(order), dtype=np.int64)
+    result[order] = np.concatenate([[0], np.cumsum(step)])
+    return result

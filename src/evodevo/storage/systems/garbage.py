@@ -1,0 +1,133 @@
+"""Which components of systems still matter: what is published, what open cycles see, and what those run through.
+
+Rows stay for ever; weights that nothing can reach any more may go (specification ``munet.md`` 1.5, 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from sqlalchemy import Connection, and_, func, select, update
+
+from evodevo.storage.schema import blob_reference_table, evaluation_table, individual_table
+from evodevo.storage.systems import reading
+from evodevo.storage.systems import views as system_views
+from evodevo.storage.systems.schema import (
+    component_table,
+    component_use_table,
+    cycle_table,
+    path_table,
+    subpath_table,
+)
+
+CLOCK_SLACK_SECONDS = 60.0
+
+_OF_CYCLE = and_(cycle_table.c.agent_id == path_table.c.agent_id, cycle_table.c.number == path_table.c.cycle)
+
+
+def roots(connection: Connection, system_id: str) -> set[str]:
+    """Individuals whose weights are needed.
+
+    Last publications; what is visible at the views of open cycles and at the newest view that any cycle had (agents
+    of the same round may not have begun yet); the paths of open cycles; what agents retain; all that these run
+    through.
+    """
+    cycles = reading.cycles(connection, system_id=system_id)
+    running = [one for one in cycles if one.state == "open"]
+    views = {system_views.view_now(connection, system_id), *(one.view for one in running)}
+    views.add(max((one.view for one in cycles), default=0))
+    found = {
+        one.path_id
+        for view in views
+        for one in system_views.visible(connection, system_id, view).values()
+        if one.path_id is not None
+    }
+    for one in running:
+        found.update(path.id for path in reading.paths(connection, one.agent_id, one.number))
+    closed = {one.agent_id: one for one in cycles if one.state == "closed"}  # the last one of each stays
+    found.update(individual for one in closed.values() for individual in one.retained)
+    return _with_subpaths(connection, found)
+
+
+def reachable(connection: Connection) -> set[str]:
+    """Keys of the components that must keep their weights, in all systems of the store."""
+    needed: set[str] = set()
+    use = component_use_table
+    for system in reading.systems(connection):
+        for batch in reading.batches(roots(connection, system.id)):
+            needed.update(
+                connection.execute(select(use.c.component_id).where(use.c.individual_id.in_(batch))).scalars()
+            )
+    return needed
+
+
+def unreachable(connection: Connection) -> list[str]:
+    """Keys of the components that hold weights which nothing can reach."""
+    reference = blob_reference_table
+    held = (
+        select(component_table.c.id)
+        .join(reference, and_(reference.c.owner_kind == "component", reference.c.owner_id == component_table.c.id))
+        .where(reference.c.released == 0)
+        .order_by(component_table.c.id)
+    )
+    keys = list(connection.execute(held).scalars())
+    if not keys:
+        return []
+    needed = reachable(connection)
+    return [key for key in keys if key not in needed]
+
+
+def release(connection: Connection, keys: Iterable[str]) -> None:
+    """Let components go without their weights; their rows say what once was."""
+    reference = blob_reference_table
+    for batch in reading.batches(list(keys)):
+        own = (reference.c.owner_kind == "component", reference.c.owner_id.in_(batch))
+        connection.execute(update(reference).where(*own).values(released=1))
+
+
+def evaluations_to_redo(connection: Connection, key: str) -> list[str]:
+    """Results of the path for which a component was made, while its cycle is open."""
+    query = (
+        select(evaluation_table.c.id)
+        .join(path_table, path_table.c.individual_id == evaluation_table.c.individual_id)
+        .join(component_table, component_table.c.individual_id == path_table.c.individual_id)
+        .join(cycle_table, _OF_CYCLE)
+        .where(component_table.c.id == key, cycle_table.c.state == "open", evaluation_table.c.state == "done")
+    )
+    return list(connection.execute(query).scalars())
+
+
+def oldest_ask_seconds(connection: Connection) -> float:
+    """How long the oldest path of an open cycle has been waiting for its result; 0 where none does.
+
+    A worker may have put its blobs at any time since then, and no row speaks of them yet.
+    """
+    done = select(evaluation_table.c.id).where(
+        evaluation_table.c.individual_id == path_table.c.individual_id, evaluation_table.c.state == "done"
+    )
+    query = (
+        select(func.min(individual_table.c.created_at))
+        .join(path_table, path_table.c.individual_id == individual_table.c.id)
+        .join(cycle_table, _OF_CYCLE)
+        .where(cycle_table.c.state == "open", ~done.exists())
+    )
+    oldest = connection.execute(query).scalar()
+    if oldest is None:
+        return 0.0
+    # The ages of files go by the wall clock, too; the slack covers what it is set back by.
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(oldest)).total_seconds()) + CLOCK_SLACK_SECONDS
+
+
+def _with_subpaths(connection: Connection, individuals: set[str]) -> set[str]:
+    found, fresh = set(individuals), set(individuals)
+    table = subpath_table
+    while fresh:
+        inside: set[str] = set()
+        for batch in reading.batches(fresh):
+            inside.update(
+                connection.execute(select(table.c.subpath_id).where(table.c.individual_id.in_(batch))).scalars()
+            )
+        fresh = inside - found
+        found |= fresh
+    return found

@@ -1,0 +1,202 @@
+"""Reading systems: functions from an open transaction to rows; each asks a fixed number of questions per 500 rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, and_, func, select
+
+from evodevo.errors import NotFoundError, UsageError, quoted_list
+from evodevo.storage import queries
+from evodevo.storage.base import EvaluationRow, IndividualRow
+from evodevo.storage.queries import read_json
+from evodevo.storage.schema import evaluation_table, run_table
+from evodevo.storage.systems.base import AgentRow, Counters, CycleRow, PathRow, SystemRow
+from evodevo.storage.systems.schema import agent_table, cycle_table, path_table, system_table
+
+BATCH = 500
+
+
+def systems(connection: Connection) -> list[SystemRow]:
+    """All systems of the store, oldest first."""
+    return [_system(row) for row in connection.execute(_SYSTEMS.order_by(run_table.c.created_seq))]
+
+
+def find_system(connection: Connection, name: str) -> SystemRow:
+    """A system by its name, its id, or a unique prefix of either; a whole name or id comes first.
+
+    Raises:
+        UsageError: several begin so; they are listed.
+        NotFoundError: none does; those that there are are named.
+    """
+    found = systems(connection)
+    exact = [one for one in found if one.name == name] or [one for one in found if one.id == name]
+    if exact:
+        return exact[0]
+    near = [one for one in found if name and (one.name.startswith(name) or one.id.startswith(name))]
+    if len(near) == 1:
+        return near[0]
+    if near:
+        raise UsageError(f"{name[:80]!r} is ambiguous: {quoted_list(one.name for one in near[:8])}. Give more of it.")
+    names = quoted_list(one.name for one in found[:8]) or "none"
+    raise NotFoundError(f"no system {name[:80]!r}. Systems here: {names}. Make one with: evodevo extend create.")
+
+
+def agents(connection: Connection, system_id: str) -> list[AgentRow]:
+    """The agents of a system in the order in which they were added: "agent order"."""
+    query = _AGENTS.where(agent_table.c.system_id == system_id).order_by(run_table.c.created_seq)
+    return [_agent(row) for row in connection.execute(query)]
+
+
+def every_agent(connection: Connection) -> list[AgentRow]:
+    """The agents of all systems in the order in which they were added."""
+    return [_agent(row) for row in connection.execute(_AGENTS.order_by(run_table.c.created_seq))]
+
+
+def agent(connection: Connection, agent_id: str) -> AgentRow:
+    """One agent by the id of its run.
+
+    Raises:
+        NotFoundError: no run of that id is an agent.
+    """
+    row = connection.execute(_AGENTS.where(agent_table.c.run_id == agent_id)).first()
+    if row is None:
+        raise NotFoundError(f"no agent {agent_id!r} in this store.")
+    return _agent(row)
+
+
+def cycles(connection: Connection, *, agent_id: str | None = None, system_id: str | None = None) -> list[CycleRow]:
+    """Cycles of an agent, or of all agents of a system, in the order in which they began."""
+    table = cycle_table
+    query = select(table).order_by(table.c.opened_seq)
+    if agent_id is not None:
+        query = query.where(table.c.agent_id == agent_id)
+    if system_id is not None:
+        query = query.where(table.c.agent_id.in_(_agents_of(system_id)))
+    return [_cycle(row) for row in connection.execute(query)]
+
+
+def open_cycle(connection: Connection, agent_id: str) -> CycleRow | None:
+    """The cycle that the agent is in."""
+    table = cycle_table
+    row = connection.execute(select(table).where(table.c.agent_id == agent_id, table.c.state == "open")).first()
+    return None if row is None else _cycle(row)
+
+
+def last_cycle(connection: Connection, agent_id: str) -> int:
+    """The largest number of a cycle of the agent; -1 before its first."""
+    number = connection.execute(
+        select(func.max(cycle_table.c.number)).where(cycle_table.c.agent_id == agent_id)
+    ).scalar()
+    return -1 if number is None else int(number)
+
+
+def paths(connection: Connection, agent_id: str, cycle: int | None = None) -> list[PathRow]:
+    """Paths of an agent by number, of all cycles or of one; also those that were discarded."""
+    query = select(path_table).where(path_table.c.agent_id == agent_id)
+    if cycle is not None:
+        query = query.where(path_table.c.cycle == cycle)
+    return [_path(row) for row in connection.execute(query.order_by(path_table.c.number))]
+
+
+def path(connection: Connection, individual: str) -> PathRow:
+    """The path that an individual is.
+
+    Raises:
+        NotFoundError: it is none.
+    """
+    row = connection.execute(select(path_table).where(path_table.c.individual_id == individual)).first()
+    if row is None:
+        raise NotFoundError(f"individual {individual!r} is no path of a system.")
+    return _path(row)
+
+
+def paths_by_id(connection: Connection, individuals: Collection[str]) -> dict[str, PathRow]:
+    """Those of the given individuals that are paths."""
+    found = {}
+    for batch in batches(individuals):
+        for row in connection.execute(select(path_table).where(path_table.c.individual_id.in_(batch))):
+            found[row.individual_id] = _path(row)
+    return found
+
+
+def open_asks(connection: Connection, agent_id: str) -> list[PathRow]:
+    """Paths of the open cycle that have no result yet, by number: what a resumed cycle evaluates again."""
+    ended = select(evaluation_table.c.individual_id).where(
+        evaluation_table.c.individual_id == path_table.c.individual_id,
+        evaluation_table.c.run_id == path_table.c.agent_id,
+        evaluation_table.c.state.in_(("done", "failed")),
+        evaluation_table.c.reason.is_distinct_from("lost"),
+    )
+    query = (
+        select(path_table)
+        .join(
+            cycle_table,
+            and_(cycle_table.c.agent_id == path_table.c.agent_id, cycle_table.c.number == path_table.c.cycle),
+        )
+        .where(path_table.c.agent_id == agent_id, cycle_table.c.state == "open", ~ended.exists())
+    )
+    return [_path(row) for row in connection.execute(query.order_by(path_table.c.number))]
+
+
+def counters(connection: Connection, agent_id: str) -> Counters:
+    """The first path and component numbers that the agent never gave out, not even to a discarded child."""
+    table = path_table
+    query = select(func.max(table.c.number), func.max(table.c.end_component)).where(table.c.agent_id == agent_id)
+    number, end = connection.execute(query).one()
+    return Counters(0 if number is None else int(number) + 1, int(end or 0))
+
+
+def individuals(connection: Connection, ids: Collection[str]) -> dict[str, IndividualRow]:
+    """Those of the given individuals that there are."""
+    return {row.id: row for batch in batches(ids) for row in queries.individuals_by_id(connection, batch)}
+
+
+def evaluations_of(connection: Connection, ids: Collection[str]) -> dict[str, list[EvaluationRow]]:
+    """Evaluations of each of these individuals in order of completion."""
+    found: dict[str, list[EvaluationRow]] = {one: [] for one in ids}
+    for batch in batches(ids):
+        for row in queries.evaluations(connection, individual_ids=batch):
+            found[row.individual_id].append(row)
+    return found
+
+
+def batches(names: Collection[str]) -> Iterator[list[str]]:
+    """Pieces that fit one statement: SQLite takes a bounded number of values."""
+    every = list(names)
+    for start in range(0, len(every), BATCH):
+        yield every[start : start + BATCH]
+
+
+_SYSTEMS: Select[Any] = select(run_table, system_table.c.name).join(
+    system_table, system_table.c.run_id == run_table.c.id
+)
+
+
+_AGENTS: Select[Any] = select(agent_table, run_table.c.seed, run_table.c.settings).join(
+    run_table, run_table.c.id == agent_table.c.run_id
+)
+
+
+def _agents_of(system_id: str) -> Select[Any]:
+    return select(agent_table.c.run_id).where(agent_table.c.system_id == system_id)
+
+
+def _system(row: Row[Any]) -> SystemRow:
+    return SystemRow(row.id, row.name, row.seed, read_json(row.settings, f"run {row.id}"), row.created_at)
+
+
+def _agent(row: Row[Any]) -> AgentRow:
+    fields = row._mapping
+    settings = read_json(row.settings, f"run {row.run_id}")
+    return AgentRow(row.run_id, row.system_id, row.name, fields["class"], row.task, row.seed, settings)
+
+
+def _cycle(row: Row[Any]) -> CycleRow:
+    kept = tuple(read_json(row.retained, f"cycle {row.number} of {row.agent_id}"))
+    return CycleRow(row.agent_id, row.number, row.round, row.view_seq, row.state, kept)
+
+
+def _path(row: Row[Any]) -> PathRow:
+    return PathRow(row.individual_id, row.agent_id, row.number, row.cycle, row.first_component, row.end_component)

@@ -1,0 +1,250 @@
+"""Labelled images from where they lie: npz, idx (MNIST's format), or a folder with one folder per class.
+
+Finding and reading are two steps, so that a task can look for prepared data by the files' own hashes before it decodes
+anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo import canonical
+from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.tasks.images.arrays import as_pixels, joined_files, open_arrays, read_bytes, read_idx
+from evodevo.tasks.images.pixels import SUFFIXES, Pixels, decode_all
+from evodevo.tasks.sample_splits import Pool
+
+HOW_TO_GIVE_IMAGES = (
+    "Give a folder with one folder of images per class (or train/ and test/ with such folders), an .npz with images 'x'"
+    " and labels 'y' (or a folder with train.npz and test.npz), or MNIST's idx files"
+)
+_SPLIT_FOLDERS: dict[str, Pool] = {
+    "train": "train_validation",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "test": "test",
+}
+_IDX_IMAGES = re.compile(r"(.*)images([-.]idx)3(.*)")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Images in one place.
+
+    Args:
+        kind: how to read it.
+        path: a file, or the folder whose folders are classes.
+        pool: which splits they may go to.
+        files: what decides the content, in order.
+    """
+
+    kind: Literal["npz", "idx", "folder"]
+    path: Path
+    pool: Pool
+    files: tuple[Path, ...]
+
+    def fingerprint(self) -> str:
+        """SHA-256 over names and contents of the files, and over the pool."""
+        whole = hashlib.sha256(f"{self.kind} {self.pool}".encode())
+        for path in self.files:
+            name = path.relative_to(self.path).as_posix() if self.kind == "folder" else path.name
+            whole.update(f"\0{name}\0".encode())
+            whole.update(hashlib.sha256(read_bytes(path)).digest())
+        return whole.hexdigest()
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """What was read.
+
+    Args:
+        images: each (height, width, 1 or 3).
+        labels: a class name per image.
+        classes: the names in order.
+        skipped: images that could not be read, by name.
+    """
+
+    images: Sequence[Pixels]
+    labels: Sequence[str]
+    classes: tuple[str, ...]
+    skipped: tuple[str, ...] = ()
+
+
+def locate(path: Path, pool: Pool = "all") -> list[Part]:
+    """The parts at a path: one, or one per split where the files say so.
+
+    Raises:
+        DataError: nothing there, or nothing that is known.
+    """
+    if path.is_file():
+        return [_file(path, pool)]
+    if not path.exists():
+        raise DataError(f"there is nothing at {path}. {HOW_TO_GIVE_IMAGES}.")
+    if not path.is_dir():
+        raise DataError(f"{path} is neither a file nor a folder. {HOW_TO_GIVE_IMAGES}.")
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    stems = {entry.name.removesuffix(".npz"): entry for entry in entries if entry.suffix == ".npz"}
+    if {"train", "test"} <= stems.keys():
+        return _given_splits({name: file for name, file in stems.items() if name in _SPLIT_FOLDERS})
+    idx = [entry for entry in entries if entry.is_file() and _IDX_IMAGES.fullmatch(entry.name)]
+    if idx:
+        return _idx_folder(idx, pool)
+    folders = [entry for entry in entries if entry.is_dir()]
+    if folders and {folder.name.lower() for folder in folders} <= _SPLIT_FOLDERS.keys():
+        return _given_splits({folder.name.lower(): folder for folder in folders})
+    files = tuple(file for folder in folders for file in _images_below(folder))
+    if not files:
+        there = quoted_list([entry.name for entry in entries[:8]]) or "nothing"
+        raise DataError(f"{path} holds no images in folders of classes (there: {there}). {HOW_TO_GIVE_IMAGES}.")
+    return [Part("folder", path, pool, files)]
+
+
+def read(
+    part: Part,
+    *,
+    size: tuple[int, int] | None = None,
+    images: str = "x",
+    labels: str = "y",
+    skip_corrupt: bool = False,
+) -> Labelled:
+    """The images and labels of a part.
+
+    Args:
+        part: from ``locate``.
+        size: height and width to which packed images are resized at once; None leaves them.
+        images: the npz's array of images: (N, height, width) or (N, height, width, 1 or 3), uint8 or 0..1; absent, the
+            arrays ``jpg`` (all files joined) and ``offset`` (N + 1) are read.
+        labels: the npz's array of labels, (N,) numbers or names; numbers are names in ``classes.json`` beside it.
+        skip_corrupt: leave out images that cannot be read, and name them in the answer.
+
+    Raises:
+        DataError: what cannot be read, by name.
+    """
+    if part.kind == "npz":
+        return _npz(part.path, images, labels, size, skip_corrupt)
+    if part.kind == "idx":
+        pixels, numbers = (read_idx(path) for path in part.files)
+        if pixels.ndim != 3 or numbers.ndim != 1 or len(pixels) != len(numbers):
+            raise DataError(
+                f"{part.path} holds {pixels.shape} and {part.files[1].name} {numbers.shape}; wanted are images (N,"
+                " height, width) and labels (N,)."
+            )
+        return _numbered(list(pixels[..., None]), numbers, None)
+    return _class_folders(part, size, skip_corrupt)
+
+
+def _file(path: Path, pool: Pool) -> Part:
+    if path.suffix == ".npz":
+        names = path.with_name("classes.json")
+        return Part("npz", path, pool, (path, names) if names.is_file() else (path,))
+    match = _IDX_IMAGES.fullmatch(path.name)
+    if match is None:
+        raise DataError(f"{path} is no file of labelled images. {HOW_TO_GIVE_IMAGES}.")
+    stem = f"{match[1]}labels{match[2]}1"
+    for labels in (
+        path.with_name(stem + match[3]),
+        path.with_name(stem + "-ubyte"),
+        path.with_name(stem + "-ubyte.gz"),
+    ):
+        if labels.is_file():
+            return Part("idx", path, pool, (path, labels))
+    raise DataError(f"the labels of {path} are missing: there is no {stem}{match[3]} beside it.")
+
+
+def _idx_folder(images: Sequence[Path], pool: Pool) -> list[Part]:
+    # MNIST's test split is called t10k; a folder may hold each file packed and unpacked.
+    chosen = {path.name.removesuffix(".gz"): path for path in images}
+    train = [path for name, path in chosen.items() if name.startswith("train")]
+    test = [path for name, path in chosen.items() if name.startswith(("t10k", "test"))]
+    if len(train) == 1 and len(test) == 1:
+        return [_file(train[0], "train_validation"), _file(test[0], "test")]
+    if len(chosen) == 1:
+        return [_file(next(iter(chosen.values())), pool)]
+    raise DataError(
+        f"{images[0].parent} holds {len(chosen)} files of images ({quoted_list(sorted(chosen)[:4])}); expected are"
+        " train-images... and t10k-images..., or one file."
+    )
+
+
+def _given_splits(places: dict[str, Path]) -> list[Part]:
+    if not {"train", "test"} <= places.keys():
+        only = next(iter(places.values()))
+        raise DataError(
+            f"{only.parent} has {quoted_list(places)} but not both train and test. Add what is missing, or give one of"
+            f" them alone ({only}), which is then split."
+        )
+    own_validation = any(_SPLIT_FOLDERS[name] == "validation" for name in places)
+    parts: list[Part] = []
+    for name, place in places.items():
+        wanted: Pool = "train" if name == "train" and own_validation else _SPLIT_FOLDERS[name]
+        parts += locate(place, wanted)
+    return parts
+
+
+def _images_below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        hidden = any(piece.startswith(".") for piece in path.relative_to(folder).parts)
+        if path.suffix.lower() in SUFFIXES and path.is_file() and not hidden:
+            yield path
+
+
+def _class_folders(part: Part, size: tuple[int, int] | None, skip_corrupt: bool) -> Labelled:
+    names = [file.relative_to(part.path).parts[0] for file in part.files]
+    files = ((str(file), _bytes_or_error(file)) for file in part.files)
+    images, kept, skipped = decode_all(files, size, skip_corrupt)
+    return Labelled(images, [names[row] for row in kept], tuple(sorted(set(names))), tuple(skipped))
+
+
+def _bytes_or_error(path: Path) -> bytes | DataError:
+    try:
+        return read_bytes(path)
+    except DataError as error:
+        return error
+
+
+def _npz(path: Path, images: str, labels: str, size: tuple[int, int] | None, skip_corrupt: bool) -> Labelled:
+    arrays = open_arrays(path)
+    packed = images not in arrays and {"jpg", "offset"} <= arrays.keys()
+    for name in (labels,) if packed else (images, labels):
+        if name not in arrays:
+            raise DataError(f"{path} has no array {name!r} (there: {quoted_list(arrays)}). Name it in the settings.")
+    numbers = arrays[labels].reshape(-1)
+    count = max(0, arrays["offset"].size - 1) if packed else len(arrays[images])
+    if count != len(numbers):
+        raise DataError(f"{path} has {count:,} images and {len(numbers):,} labels; give one label per image.")
+    beside = path.with_name("classes.json")
+    names = beside if beside.is_file() else None
+    if not packed:
+        return _numbered(list(as_pixels(arrays[images], f"the array {images!r} of {path}")), numbers, names)
+    pixels, kept, skipped = decode_all(joined_files(arrays["jpg"], arrays["offset"], path), size, skip_corrupt)
+    return _numbered(pixels, numbers[kept], names, tuple(skipped))
+
+
+def _numbered(
+    pixels: Sequence[Pixels], numbers: NDArray[Any], names_file: Path | None, skipped: tuple[str, ...] = ()
+) -> Labelled:
+    """Labels that are names, or numbers of classes whose names may stand in a file."""
+    if numbers.dtype.kind not in "iubU":
+        raise DataError(f"labels are {numbers.dtype}; wanted are whole numbers or text.")
+    if numbers.dtype.kind == "U" or names_file is None:
+        classes = tuple(str(value) for value in np.unique(numbers).tolist())
+        return Labelled(pixels, [str(value) for value in numbers.tolist()], classes, skipped)
+    try:
+        names = canonical.loads(read_bytes(names_file), what=str(names_file))
+    except UsageError as error:
+        raise DataError(str(error)) from None
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)):
+        raise DataError(f"{names_file} must be a JSON list of distinct class names.")
+    outside = [value for value in np.unique(numbers).tolist() if not 0 <= value < len(names)]
+    if outside:
+        raise DataError(f"the label {outside[0]} has no name in {names_file}, which has {len(names)}.")
+    return Labelled(pixels, [names[value] for value in numbers.tolist()], tuple(names), skipped)

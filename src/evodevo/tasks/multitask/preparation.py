@@ -1,0 +1,116 @@
+"""From a source's samples to the splits of a task of a multitask system, once; afterwards the cache has them.
+
+Shapes: N samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.tasks.base import SPLITS, SampleTask, Split
+from evodevo.tasks.multitask.answers import Answers
+from evodevo.tasks.multitask.splits import OF_ALL, OF_TRAIN, check_splits, contradictions, stratified
+from evodevo.tasks.sample_splits import fingerprint
+from evodevo.tasks.text.token_cache import Entry
+
+NO_INPUT = ("/target", "/position")
+"""How names in a batch end that are no part of what a model reads."""
+_CHUNK = 1024
+
+
+def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> Entry:
+    """Divide all samples of the source.
+
+    By its classes, whatever is asked about them: two tasks made of one source hold out the same samples, so that none
+    learns what another is tested on.
+
+    Args:
+        source: asks for one class per sample.
+        wanted: what becomes of the classes.
+        seed: of the splits.
+        told: where the samples come from, for messages.
+
+    Returns:
+        Per split ``origin`` (which split of the source), ``place`` there and ``label`` (N,), and the rule in ``info``.
+
+    Raises:
+        DataError: an empty split, or a class that training does not have.
+    """
+    rows = _read(source, wanted)
+    places, rule = _divided(source, rows, seed)
+    arrays: dict[str, NDArray[Any]] = {}
+    for split in SPLITS:
+        chosen = places[split]
+        arrays |= {
+            f"origin_{split}": rows.origin[chosen].astype(np.uint8),
+            f"place_{split}": rows.place[chosen].astype(np.uint32),
+            f"label_{split}": rows.answer[chosen].astype(np.uint32),
+        }
+    labels = {split: rows.kind[places[split]] for split in SPLITS}
+    check_splits(labels, source.outputs[0].names, told)
+    info = {
+        "source": told,
+        "source_key": source.key,
+        "split_rule": rule,
+        "contradictory": contradictions(rows.contents, rows.kind),
+    }
+    return Entry(arrays, b"", info)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Every sample of a source that a question is about: where it stands there, its class, the answer, its content."""
+
+    origin: NDArray[np.int64]
+    place: NDArray[np.int64]
+    kind: NDArray[np.int64]
+    answer: NDArray[np.int64]
+    contents: list[bytes]
+
+
+def _read(source: SampleTask, wanted: Answers) -> _Rows:
+    target = f"{source.outputs[0].name}/target"
+    found: list[NDArray[np.int64]] = []
+    contents: list[bytes] = []
+    for number, split in enumerate(source.splits):
+        for start in range(0, source.count(split), _CHUNK):
+            places = np.arange(start, min(start + _CHUNK, source.count(split)))
+            batch = source.fetch(split, places)
+            kind = batch[target]
+            answer = np.where(kind < 0, -1, wanted.table[kind])
+            kept = np.flatnonzero(answer >= 0)
+            found.append(np.stack([np.full(len(kept), number), places[kept], kind[kept], answer[kept]]))
+            inputs = [batch[name] for name in sorted(batch) if not name.endswith(NO_INPUT)]
+            contents += [fingerprint(*(array[row].tobytes() for array in inputs)) for row in kept]
+    origin, place, kind, answer = np.concatenate(found, axis=1)
+    return _Rows(origin, place, kind, answer, contents)
+
+
+def _divided(source: SampleTask, rows: _Rows, seed: int) -> tuple[dict[Split, NDArray[np.int64]], str]:
+    """Rows of each split, and the rule in words: what the user's files say stays."""
+    given = given_splits(source.describe())
+    numbers = {split: source.splits.index(split) for split in given}
+    fixed = {split: np.flatnonzero(rows.origin == number) for split, number in numbers.items()}
+    free = np.flatnonzero(~np.isin(rows.origin, list(numbers.values())))
+    shares = {split: share for split, share in (OF_TRAIN if given else OF_ALL).items() if split not in given}
+    found = stratified([rows.contents[row] for row in free], rows.kind[free], shares, seed)
+    places = {split: free[chosen] for split, chosen in found.items()} | fixed
+    if "validation" in fixed:  # its first samples shall stand for all
+        mixed = sorted(fixed["validation"].tolist(), key=rows.contents.__getitem__)
+        places["validation"] = np.asarray(mixed, np.int64)
+    words = ", ".join(f"{share:.0%} {split}" for split, share in shares.items())
+    own = [f"given: {', '.join(given)}"] if given else []
+    return places, "; ".join([*own, *([f"each class evenly, seed {seed}: {words}"] if shares else [])])
+
+
+def given_splits(about: dict[str, Any]) -> tuple[Split, ...]:
+    """Validation and test, where the files of a task say what stands in them, by what it says of itself."""
+    rule = str(about.get("split_rule", ""))
+    if not rule.startswith("given: "):
+        return ()
+    names = rule.removeprefix("given: ").partition(";")[0].split(", ")
+    return tuple(split for split in SPLITS[1:] if split in names)

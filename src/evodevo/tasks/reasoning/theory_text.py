@@ -1,0 +1,209 @@
+"""Theories in English-like words from a closed vocabulary, one token per word.
+
+Shapes: N theories, W words of the longest one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import UsageError, quoted_list
+from evodevo.tasks.generated import mix
+from evodevo.tasks.reasoning.theories import ABSENT, EVERYONE, Theories
+
+Wording = Literal["english", "terse"]
+Choice = Literal["many", "few"]
+
+ANSWERS = ("true", "false", "unknown")
+NAMES = ("anne", "bob", "carl", "dora", "erin", "fred", "gwen", "hugo")
+ADJECTIVES = (
+    *("big", "blue", "bold", "calm", "cold", "fast", "green", "kind"),
+    *("loud", "nice", "quiet", "red", "rich", "rough", "round", "young"),
+)
+_FUNCTION_WORDS = (
+    *(".", "?", "is", "not", "and", "if", "then"),
+    *("someone", "they", "are", "everyone", "who", "all", "people"),
+)
+PADDING = "<pad>"
+VOCABULARY = (PADDING, *_FUNCTION_WORDS, *ANSWERS, *NAMES, *ADJECTIVES)
+
+ID = {word: number for number, word in enumerate(VOCABULARY)}
+_NAME, _ADJECTIVE = ID[NAMES[0]], ID[ADJECTIVES[0]]
+_ANSWER = ID[ANSWERS[0]]
+_SLOTS = 14  # of the longest sentence: if someone is not A and not B then they are not C .
+
+Ids = NDArray[np.int64]
+
+
+class Words:
+    """What the entities and attributes of N theories are called; drawn at random for each theory.
+
+    Args:
+        rng: draws the names.
+        count: N.
+        entities: at most as many as there are names.
+        attributes: at most as many as there are adjectives.
+        choice: among all words, or among the first few, as many as a theory needs.
+    """
+
+    def __init__(
+        self, rng: np.random.Generator, count: int, entities: int, attributes: int, choice: Choice = "many"
+    ) -> None:
+        pool = (len(NAMES), len(ADJECTIVES)) if choice == "many" else (entities, attributes)
+        names = np.argsort(rng.random((count, pool[0])), axis=1)[:, :entities]
+        adjectives = np.argsort(rng.random((count, pool[1])), axis=1)[:, :attributes]
+        self.names: Ids = names + _NAME
+        self.adjectives: Ids = adjectives + _ADJECTIVE
+
+    def take(self, places: NDArray[np.bool_] | Ids) -> Words:
+        """Those of some theories."""
+        some = object.__new__(Words)
+        some.names, some.adjectives = self.names[places], self.adjectives[places]
+        return some
+
+    def name(self, entities: Ids) -> Ids:
+        """Words of entities (N, ...)."""
+        return _look_up(self.names, entities)
+
+    def literal(self, literals: Ids) -> tuple[Ids, Ids]:
+        """("not" or padding, adjective) of literals (N, ...); padding twice where ABSENT."""
+        there = literals != ABSENT
+        adjective = _look_up(self.adjectives, np.where(there, literals, 0) // 2)
+        return np.where(there & (literals % 2 == 1), ID["not"], 0), np.where(there, adjective, 0)
+
+
+def fingerprint(theories: Theories, words: Words) -> NDArray[np.uint64]:
+    """A number of what each theory says, whatever the order and wording of its sentences. Shape (N,)."""
+    facts = _code(words.name(theories.fact_entity), _signed(words, theories.fact_literal))
+    everyone = theories.rule_subject == EVERYONE
+    subject = np.where(everyone, ID["someone"], words.name(np.where(everyone, 0, theories.rule_subject)))
+    body = np.sort(_signed(words, theories.rule_body), axis=2)
+    rules = _code(subject, body[:, :, 0], body[:, :, 1], _signed(words, theories.rule_head))
+    total: NDArray[np.uint64] = facts.sum(axis=1, dtype=np.uint64) + rules.sum(axis=1, dtype=np.uint64)
+    return total
+
+
+def tell(rng: np.random.Generator, theories: Theories, words: Words, wording: Wording) -> Ids:
+    """The sentences of theories in random order.
+
+    Args:
+        rng: draws the order and, in English, the form of each rule about everyone.
+        theories: N of them.
+        words: theirs.
+        wording: ``terse`` leaves out all words that the meaning does not need, a third of all.
+
+    Returns:
+        (N, sentences * slots); padding anywhere between words.
+    """
+    everyone = theories.rule_subject == EVERYONE
+    subject = words.name(np.where(everyone, 0, theories.rule_subject))
+    first, second = words.literal(theories.rule_body[:, :, 0]), words.literal(theories.rule_body[:, :, 1])
+    head = words.literal(theories.rule_head)
+    if wording == "terse":
+        facts = _sentence(words.name(theories.fact_entity), *words.literal(theories.fact_literal), ID["."])
+        whom = np.where(everyone, 0, subject)
+        rules = _sentence(ID["if"], whom, *first, *second, ID["then"], *head, ID["."])
+    else:
+        facts = _sentence(words.name(theories.fact_entity), ID["is"], *words.literal(theories.fact_literal), ID["."])
+        conditions = (*first, np.where(theories.rule_body[:, :, 1] == ABSENT, 0, ID["and"]), *second)
+        whom, they = np.where(everyone, ID["someone"], subject), np.where(everyone, ID["they"], subject)
+        verb = np.where(everyone, ID["are"], ID["is"])
+        forms = (
+            _sentence(ID["if"], whom, ID["is"], *conditions, ID["then"], they, verb, *head, ID["."]),
+            _sentence(ID["everyone"], ID["who"], ID["is"], *conditions, ID["is"], *head, ID["."]),
+            _sentence(ID["all"], *conditions, ID["people"], ID["are"], *head, ID["."]),
+        )
+        form = np.where(everyone, rng.integers(0, 3, everyone.shape), 0)
+        rules = np.choose(form[:, :, None], forms)
+
+    sentences = np.concatenate([facts, rules], axis=1)
+    order = np.argsort(rng.random(sentences.shape[:2]), axis=1)
+    shuffled: Ids = np.take_along_axis(sentences, order[:, :, None], axis=1)
+    return shuffled.reshape(len(sentences), -1)
+
+
+def question(words: Words, entities: Ids, literals: Ids, wording: Wording) -> Ids:
+    """``NAME is (not) ADJECTIVE ?`` for entities (N,) and literals (N,). Shape (N, slots)."""
+    verb = 0 if wording == "terse" else ID["is"]
+    return _sentence(words.name(entities), verb, *words.literal(literals), ID["?"])
+
+
+def questions(words: Words, entities: Ids, literals: Ids, wording: Wording) -> Ids:
+    """Several of each theory: entities and literals (N, Q), both ABSENT where none is asked. Shape (N, Q, slots)."""
+    verb = 0 if wording == "terse" else ID["is"]
+    asked = _sentence(words.name(np.maximum(entities, 0)), verb, *words.literal(literals), ID["?"])
+    shown: Ids = np.where(entities[:, :, None] == ABSENT, 0, asked)
+    return shown
+
+
+def answer(answers: Ids) -> Ids:
+    """Words of answers (N,). Shape (N, 1)."""
+    return answers[:, None] + _ANSWER
+
+
+def pack(tokens: Ids) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Padding moved behind the words.
+
+    Args:
+        tokens: (N, any).
+
+    Returns:
+        (N, W) words, then padding; (N,) how many words.
+    """
+    real = tokens != 0
+    lengths = real.sum(axis=1)
+    packed = np.zeros((len(tokens), int(lengths.max(initial=0))), np.uint8)
+    packed[np.arange(packed.shape[1]) < lengths[:, None]] = tokens[real]
+    return packed, lengths
+
+
+def text(tokens: NDArray[np.integer]) -> str:
+    """Tokens in words, without padding."""
+    return " ".join(VOCABULARY[token] for token in tokens.tolist() if token)
+
+
+def tokens(words: str) -> Ids:
+    """A theory and its question as a person writes them, in the words that there are.
+
+    Raises:
+        UsageError: a word that is none of them.
+    """
+    found = re.findall(r"\w+|[^\w\s]", words.lower())
+    unknown = [word for word in found if word not in ID]
+    if unknown:
+        raise UsageError(
+            f"the word {unknown[0][:40]!r} is none that theories are told in; known: {quoted_list(VOCABULARY[1:])}."
+        )
+    return np.array([ID[word] for word in found], dtype=np.int64)
+
+
+def _look_up(table: Ids, places: Ids) -> Ids:
+    found: Ids = np.take_along_axis(table, places.reshape(len(places), -1), axis=1).reshape(places.shape)
+    return found
+
+
+def _signed(words: Words, literals: Ids) -> Ids:
+    """One number per literal in words: twice the adjective, plus one where negated."""
+    negation, adjective = words.literal(literals)
+    signed: Ids = 2 * adjective + (negation != 0)
+    return signed
+
+
+def _code(*parts: Ids) -> NDArray[np.uint64]:
+    code = np.zeros(parts[0].shape, np.uint64)
+    for part in parts:
+        code = mix(code ^ part.astype(np.uint64))
+    return code
+
+
+def _sentence(*slots: Ids | int) -> Ids:
+    """Words of one shape side by side, filled up with padding. Shape (..., slots)."""
+    shape = next(slot.shape for slot in slots if not isinstance(slot, int))
+    result: Ids = np.zeros((*shape, _SLOTS), np.int64)
+    for place, slot in enumerate(slots):
+        result[..., place] = slot
+    return result

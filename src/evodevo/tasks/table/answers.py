@@ -1,0 +1,171 @@
+"""What is asked of the rows of a user's table: a class, several labels, whether the inputs belong together.
+
+Shapes: N rows, C classes or labels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError, quoted_list
+from evodevo.tasks.base import NO_TARGET, Split
+from evodevo.tasks.image_text.samples import MATCH, Question, truth
+from evodevo.tasks.table import cells as table_cells
+from evodevo.tasks.table.cells import Trouble
+
+_MOST_CLASSES = 100
+"""More classes than this, most of them of one row, are numbers or names of rows."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What the rows say, before it is known which of them teach.
+
+    Attributes:
+        labels: the labels of each row, one where a class is asked for; None where a row has none. Empty: not asked.
+        several: whether a row may have several labels.
+        match: (N,) numbers in ``MATCH``, -1 for none; None: not asked.
+    """
+
+    labels: list[frozenset[str] | None]
+    several: bool
+    match: NDArray[np.int64] | None
+
+    def answered(self) -> NDArray[np.bool_]:
+        """Whether a row has an answer. Shape (N,)."""
+        labelled = np.asarray([labels is not None for labels in self.labels], bool)
+        matched = np.zeros(0, bool) if self.match is None else self.match != NO_TARGET
+        if not len(labelled):
+            return matched
+        return labelled if self.match is None else labelled | matched
+
+    def strata(self) -> list[str]:
+        """What should be spread evenly: the class, of several labels the rarest, and the match."""
+        counts = Counter(name for names in self.labels for name in names or ())
+        rarest = [min(names, key=lambda name: (counts[name], name)) if names else "" for names in self.labels]
+        matched = [] if self.match is None else [str(value) for value in self.match.tolist()]
+        if rarest and matched:
+            return [f"{name} {value}" for name, value in zip(rarest, matched, strict=True)]
+        return rarest or matched
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Outputs, their targets for all rows, and labels that training never saw.
+
+    Attributes:
+        questions: the outputs.
+        targets: name -> (N,) with -1 for none, or (N, C) of 0 and 1 with -1 in all of a row that has none.
+        unseen: split -> label -> rows of it.
+    """
+
+    questions: tuple[Question, ...]
+    targets: dict[str, NDArray[np.int64]]
+    unseen: dict[Split, dict[str, int]]
+
+
+def read(
+    labels: Sequence[str] | None, match: Sequence[str] | None, *, separator: str | None, match_column: str, source: str
+) -> Answers:
+    """The answers in the cells.
+
+    Args:
+        labels, match: the cells of these columns; None where they are not asked.
+        separator: between labels of one row.
+        match_column: name of the column, for messages.
+        source: the files, for messages.
+
+    Raises:
+        DataError: cells that cannot be read, all at once.
+    """
+    several = labels is not None and (separator is not None or any(map(table_cells.is_list, labels)))
+    found: list[frozenset[str] | None] = []
+    troubles: list[Trouble] = []
+    for row, cell in enumerate(labels or (), start=1):
+        try:
+            if several:
+                found.append(table_cells.labels(cell, separator))
+            else:
+                found.append(frozenset({cell.strip()}) if cell.strip() else None)
+        except DataError as error:
+            troubles.append(Trouble(row, str(error)))
+    table_cells.refuse(troubles, source, "labels that cannot be read", "Write JSON lists of names, or set separator.")
+    matched: NDArray[np.int64] | None = None
+    if match is not None:
+        cells = [cell.strip() for cell in match]
+        matched = np.asarray([truth(cell, match_column) if cell else NO_TARGET for cell in cells], np.int64)
+    return Answers(found, several, matched)
+
+
+def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source: str) -> Targets:
+    """Classes are those of the training rows; a row with another one has no target.
+
+    Raises:
+        DataError: training rows of one class only, or as good as a class per row; validation or test rows of
+            which none has a class that training knows.
+    """
+    questions: list[Question] = []
+    found: dict[str, NDArray[np.int64]] = {}
+    unseen: dict[Split, dict[str, int]] = {}
+    if answers.labels:
+        taught = [answers.labels[row] for row in places["train"].tolist()]
+        counts = Counter(name for names in taught for name in names or ())
+        names = table_cells.ordered(set(counts))
+        _check_classes(counts, answers.several, source)
+        for split, rows in places.items():
+            strange = Counter(name for row in rows.tolist() for name in answers.labels[row] or () if name not in counts)
+            if strange:
+                unseen[split] = dict(sorted(strange.items()))
+        number = {name: at for at, name in enumerate(names)}
+        if answers.several:
+            questions.append(Question("label", "labels", names))
+            table = np.zeros((len(answers.labels), len(names)), np.int64)
+            for row, own in enumerate(answers.labels):
+                if own is None:
+                    table[row] = NO_TARGET
+                else:
+                    table[row, [number[name] for name in own if name in number]] = 1
+            found["label"] = table
+        else:
+            questions.append(Question("label", "class", names))
+            each = [number.get(next(iter(own)), NO_TARGET) if own else NO_TARGET for own in answers.labels]
+            found["label"] = np.asarray(each, np.int64)
+            if answers.match is None:
+                _check_splits(found["label"], places, source)
+    if answers.match is not None:
+        seen = np.unique(answers.match[places["train"]])
+        if len(seen[seen != NO_TARGET]) < 2:
+            raise DataError(f"{source}: all training rows match, or none does. Give rows of both kinds.")
+        questions.append(Question("match", "class", MATCH))
+        found["match"] = answers.match
+    return Targets(tuple(questions), found, unseen)
+
+
+def _check_splits(target: NDArray[np.int64], places: Mapping[Split, NDArray[np.int64]], source: str) -> None:
+    for split in ("validation", "test"):
+        rows = places[split]
+        if len(rows) and (target[rows] == NO_TARGET).all():
+            raise DataError(
+                f"{source}: none of the {len(rows):,} {split} rows has a class that training rows have, so nothing can"
+                " be measured there. Give more rows of each class, or another label."
+            )
+
+
+def _check_classes(counts: Counter[str], several: bool, source: str) -> None:
+    if not counts or (len(counts) < 2 and not several):
+        there = f"only the class {next(iter(counts))!r}" if counts else "no label"
+        raise DataError(
+            f"{source}: the training rows have {there}; a task needs two classes at least. Is the right column set as"
+            " label?"
+        )
+    if not several and len(counts) > _MOST_CLASSES and counts.total() < 2 * len(counts):
+        raise DataError(
+            f"{source}: {counts.total():,} training rows have {len(counts):,} different labels"
+            f" ({quoted_list(sorted(counts)[:3])}, ...), which look like numbers or names, not classes. Set another"
+            " label, or put numbers into a few classes."
+        )

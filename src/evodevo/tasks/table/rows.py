@@ -1,0 +1,141 @@
+"""Rows of named columns, from JSON lines and CSV."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from evodevo import canonical
+from evodevo.errors import DataError, UsageError, quoted_list
+from evodevo.tasks.text import corpus
+
+SUFFIXES = frozenset({".jsonl", ".csv"})
+
+
+def read(path: Path, columns: Sequence[str], *, separator: str | None = None) -> Iterator[tuple[str, ...]]:
+    """The values of some columns, row by row, as text.
+
+    Args:
+        path: a .jsonl or .csv file, plain or .gz or .xz; a CSV file names its columns in the first line.
+        columns: which ones, in which order; whole numbers and booleans of JSON become text.
+        separator: what stands between the texts of a JSON list when they become one text; None refuses lists.
+
+    Raises:
+        DataError: unreadable, no such column (with the nearest one), or a value that is no text, with the line.
+    """
+    suffix, text = text_of(path)
+    if suffix == ".jsonl":
+        yield from _json_values(text, path, columns, separator)
+    else:
+        yield from _comma_separated_values(text, path, columns)
+
+
+def text_of(path: Path) -> tuple[str, str]:
+    """The suffix of a file of rows, and all that it holds.
+
+    Raises:
+        DataError: of another suffix, unreadable, too large, or not UTF-8.
+    """
+    suffix, compression = corpus.suffixes(path)
+    if suffix not in SUFFIXES:
+        raise DataError(f"{path} is neither .jsonl nor .csv (also .gz, .xz). Convert it, or give another file.")
+    with corpus.open_stream(path, compression) as stream:
+        data = corpus.reading(path, lambda: stream.read(corpus.MAX_CORPUS_BYTES + 1))
+    if len(data) > corpus.MAX_CORPUS_BYTES:
+        raise DataError(f"{path} has more than {corpus.MAX_CORPUS_BYTES:,} bytes. Give smaller files.")
+    return suffix, corpus.as_text(data, str(path)).decode("utf-8")
+
+
+def json_lines(text: str, path: Path, wanted: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each object of a JSONL file stands, and the object.
+
+    Args:
+        text: of the file.
+        path: its name, for messages.
+        wanted: what an object should have, for messages.
+
+    Raises:
+        DataError: a line that is no JSON object.
+    """
+    # Not splitlines: JSON text may hold U+2028 and its like as they are.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            row = canonical.loads(line, what=place, max_bytes=corpus.MAX_CORPUS_BYTES)
+        except UsageError as error:
+            raise DataError(f"{error} Each line must be one JSON object.") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{place} is not a JSON object with {wanted}.")
+        yield place, row
+
+
+def comma_separated(text: str, path: Path) -> Iterator[list[str]]:
+    """The rows of a CSV file, the names of the columns first; all have as many values as there are names.
+
+    Raises:
+        DataError: not CSV, or a row with more or fewer values.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        header = next(reader, [])
+        yield header
+        for row in reader:
+            if row:
+                if len(row) != len(header):
+                    raise DataError(
+                        f"{path}, line {reader.line_num} has {len(row)} values for {len(header)} columns. Put values "
+                        "that hold commas between double quotes."
+                    )
+                yield row
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num} is not CSV: {error}.") from None
+
+
+def missing_column(column: str, there: Iterable[str], place: str) -> DataError:
+    """The error for a column that a table does not have: the nearest one, and all of them."""
+    names = list(there)
+    near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return DataError(
+        f"{place} has no column {column!r}.{hint} There: {quoted_list(names[:16]) or 'none'}. Name the columns in the "
+        "task's settings."
+    )
+
+
+def _json_values(text: str, path: Path, columns: Sequence[str], separator: str | None) -> Iterator[tuple[str, ...]]:
+    for place, row in json_lines(text, path, f"the columns {quoted_list(columns)}"):
+        for column in columns:
+            if column not in row:
+                raise missing_column(column, row, place)
+        yield tuple(_as_text(row[column], column, place, separator) for column in columns)
+
+
+def _comma_separated_values(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    found = comma_separated(text, path)
+    header = next(found)
+    for column in columns:
+        if column not in header:
+            raise missing_column(column, header, f"{path}, line 1")
+    places = [header.index(column) for column in columns]
+    for row in found:
+        yield tuple(row[place] for place in places)
+
+
+def _as_text(value: Any, column: str, place: str, separator: str | None) -> str:
+    if separator is not None and isinstance(value, list):
+        pieces = [_as_text(piece, column, place, None) for piece in value]
+        if any(separator in piece for piece in pieces):
+            raise DataError(f"{place}: an item of {column!r} holds the separator {separator!r}. Choose another one.")
+        return separator.join(pieces)
+    if isinstance(value, bool | int):
+        return str(value)
+    if isinstance(value, str):
+        corpus.encoded(value, place)  # refuses half surrogate pairs, which JSON can spell
+        return value
+    raise DataError(f"{place}: {column!r} holds {type(value).__name__}, and text or a whole number is wanted.")

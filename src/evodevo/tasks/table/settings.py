@@ -1,0 +1,159 @@
+"""How a user tells what the columns of a table are."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from evodevo.errors import DataError, quoted_list
+from evodevo.settings import Settings
+from evodevo.tasks.images.pixels import Colour
+from evodevo.tasks.table.group_splits import Shares
+from evodevo.tasks.table.tables import HOW_TO_GIVE_ROWS, Table
+
+Names = str | tuple[str, ...]
+_INPUTS = ("image", "text")
+_ANSWERS = ("label", "match")
+
+
+class TableSettings(Settings):
+    """Where the rows are, and which columns hold what."""
+
+    data: str | None = Field(
+        default=None, description="a .csv, .jsonl (or .gz, .xz) or .parquet file, a sample per row"
+    )
+    architecture: str | None = Field(default=None, description="the same for the split that a strategist looks at")
+    validation: str | None = Field(default=None, description="the same for the validation split")
+    test: str | None = Field(default=None, description="the same for the test split")
+    image: str | None = Field(default=None, min_length=1, description="column of the image's path, or number in an npz")
+    box: Names = Field(
+        default=(), description="columns of x, y, width, height (or one that holds all four) of the part that counts"
+    )
+    text: str | None = Field(default=None, min_length=1, description="column of the text")
+    vectors: Names = Field(default=(), description="columns of numbers, or one that holds a list of them")
+    label: str | None = Field(default=None, min_length=1, description="column of the class, or of several labels")
+    separator: str | None = Field(
+        default=None,
+        min_length=1,
+        description="between labels of one row; none is one class, unless JSON lists stand there",
+    )
+    match: str | None = Field(
+        default=None, min_length=1, description="column of whether the inputs belong together: yes/no, true/false, 1/0"
+    )
+    group: str | None = Field(
+        default=None,
+        min_length=1,
+        description="column whose equal values stay in one split; none is equal images, texts",
+    )
+    split: str | None = Field(
+        default=None, min_length=1, description="column of train, architecture, validation, test; empty is free"
+    )
+    images: str | None = Field(
+        default=None, description="folder of the images, or an .npz with images 'x'; none is the folder of the file"
+    )
+    test_images: str | None = Field(default=None, description="the same for the test split; none is that of data")
+    size: tuple[int, int] | None = Field(
+        default=None,
+        description="height and width that images are resized to; none is their own where all have one of at most"
+        " 128 x 128, else 64 x 64",
+    )
+    colour: Colour = Field(default="auto", description="'grey', 'rgb', or what the images have")
+    tokenizer: str = Field(default="words", description="'words', 'bytes', or a tokenizer.json or a folder with one")
+    vocabulary: int = Field(
+        default=4096, ge=3, le=65_536, description="ids of 'words', the commonest of training texts"
+    )
+    length: int | None = Field(
+        default=None, ge=1, le=65_536, description="tokens of a text that are read; none is the longest, up to 128"
+    )
+    shares: Shares = Field(default=Shares(), description="of the rows, for each split that no file or column gives")
+    skip_corrupt: bool = Field(
+        default=False, description="leave out rows whose image, and numbers that, cannot be read, and count them"
+    )
+
+    @model_validator(mode="after")
+    def _what_belongs_together(self) -> Self:
+        if self.data is None and any((self.architecture, self.validation, self.test, self.images)):
+            raise ValueError("files of splits and images belong to data; there is none")
+        if self.test_images is not None and self.test is None:
+            raise ValueError("test_images belong to test; there is none")
+        if self.size is not None and not all(1 <= side <= 4096 for side in self.size):
+            raise ValueError(f"size is a height and a width from 1 to 4096, got {list(self.size)}")
+        if self.box and self.image is None:
+            raise ValueError("box is a part of an image; name the column of images too")
+        return self
+
+
+class Columns(Settings):
+    """The columns that are read, by what they hold; what a table lacks is None or empty."""
+
+    image: str | None
+    box: tuple[str, ...]
+    text: str | None
+    vectors: tuple[str, ...]
+    label: str | None
+    match: str | None
+    group: str | None
+    split: str | None
+
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the columns of inputs."""
+        return tuple(name for name in (self.image, *self.box, self.text, *self.vectors) if name)
+
+    def all(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        others = (self.label, self.match, self.group, self.split)
+        return self.inputs() + tuple(name for name in others if name)
+
+
+def columns_of(settings: TableSettings, table: Table) -> Columns:
+    """What the settings say; where they name no input or no answer, columns that are called like one.
+
+    Raises:
+        DataError: there is no input, or no answer, or a number of columns of a box that is neither 1 nor 4.
+    """
+    image, text, vectors = settings.image, settings.text, _names(settings.vectors, table)
+    if not (image or text or vectors):
+        image, text = ("image" if "image" in table else None), ("text" if "text" in table else None)
+    label, match = settings.label, settings.match
+    if not (label or match):
+        label = "label" if "label" in table else None
+        match = "match" if "match" in table and not label else None
+    there = quoted_list(list(table)[:16])
+    if not (image or text or vectors):
+        raise DataError(f"no input is named. Set image, text or vectors to columns of the table (there: {there}).")
+    if not (label or match):
+        raise DataError(f"no answer is named. Set label or match to a column of the table (there: {there}).")
+    box = _names(settings.box, table)
+    if len(box) not in (0, 1, 4):
+        raise DataError(f"box is one column, or four of x, y, width and height; got {quoted_list(box)}.")
+    if match and sum(map(bool, (image, text, vectors))) < 2:
+        raise DataError("a match needs two inputs. Set two of image, text and vectors, or set label instead of match.")
+    return Columns(
+        image=image,
+        box=box,
+        text=text,
+        vectors=vectors,
+        label=label,
+        match=match,
+        group=settings.group,
+        split=settings.split,
+    )
+
+
+def data_of(settings: TableSettings) -> str:
+    """Where the rows are.
+
+    Raises:
+        DataError: nowhere.
+    """
+    if settings.data is None:
+        raise DataError(f"the task 'table' has no data of its own. {HOW_TO_GIVE_ROWS}.")
+    return settings.data
+
+
+def _names(given: Names, table: Table) -> tuple[str, ...]:
+    """Columns that are named as a list, or in one text with commas between them."""
+    if isinstance(given, tuple):
+        return given
+    return (given,) if given in table else tuple(name.strip() for name in given.split(",") if name.strip())

@@ -1,0 +1,195 @@
+"""The files of a user's table: their columns, and what their rows show.
+
+Shapes: N rows, M distinct images, F numbers of a vector.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError, quoted_list
+from evodevo.tasks.base import Split
+from evodevo.tasks.image_text.references import References
+from evodevo.tasks.sample_splits import fingerprint
+from evodevo.tasks.table import cells as table_cells
+from evodevo.tasks.table import images as table_images
+from evodevo.tasks.table import tables
+from evodevo.tasks.table import text as table_text
+from evodevo.tasks.table.cells import Trouble
+from evodevo.tasks.table.images import Named
+from evodevo.tasks.table.settings import Columns, TableSettings, columns_of, data_of
+from evodevo.tasks.table.tables import Table
+
+_VERSION = 1
+# The paths do not count: what they hold does. The tokenizer is identified by its content.
+_NOT_OF_CONTENT = {"data", "architecture", "validation", "test", "images", "test_images", "tokenizer", "vocabulary"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file.
+
+    Attributes:
+        path: of the file.
+        given: the split that its rows are, if it was named as one.
+        table: the columns that are read, and only these.
+        images: what its rows name, if they name images.
+    """
+
+    path: Path
+    given: Split | None
+    table: Mapping[str, list[str]]
+    images: Named | None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.table.values())))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the rows show.
+
+    Attributes:
+        pixels: (M, height, width, channels), or None.
+        image: (N,) which image, -1 for none.
+        texts: one per row, empty where there is none; None where no column of texts is named.
+        vectors: (N, F) with NaN for what is missing; None where no column of numbers is named.
+        troubles: rows whose image (``image``) or numbers (``vectors``) cannot be read.
+    """
+
+    pixels: NDArray[np.uint8] | None
+    image: NDArray[np.int64]
+    texts: list[str] | None
+    vectors: NDArray[np.float32] | None
+    troubles: dict[str, list[Trouble]]
+
+    def present(self) -> dict[str, NDArray[np.bool_]]:
+        """Input -> (N,), false where a row lacks it."""
+        found: dict[str, NDArray[Any]] = {}
+        if self.pixels is not None:
+            found["image"] = self.image >= 0
+        if self.texts is not None:
+            found["text"] = np.asarray([bool(text) for text in self.texts], bool)
+        if self.vectors is not None:
+            found["vectors"] = np.logical_not(np.isnan(self.vectors).all(axis=1))
+        return found
+
+
+def read_parts(settings: TableSettings) -> tuple[Columns, list[Part]]:
+    """The rows of all files.
+
+    Raises:
+        DataError: unreadable, empty, or without a column.
+    """
+    files: list[tuple[str, Split | None, str | None]] = [(data_of(settings), None, settings.images)]
+    for split in ("architecture", "validation", "test"):
+        named = getattr(settings, split)
+        if named is not None:
+            own = settings.test_images if split == "test" else None
+            files.append((named, split, own or settings.images))
+    parts: list[Part] = []
+    columns: Columns | None = None
+    for name, given, images in files:
+        path = Path(name).expanduser()
+        table = tables.read(path)
+        columns = columns or columns_of(settings, table)
+        tables.check_columns(table, columns.all(), path)
+        parts.append(part(path, given, table, columns, images))
+    assert columns is not None
+    return columns, parts
+
+
+def part(path: Path, given: Split | None, table: Table, columns: Columns, images: str | None) -> Part:
+    """The columns that are read of one table."""
+    kept = {name: table[name] for name in columns.all() if name in table}
+    named: Named | None = None
+    if columns.image in kept:
+        place = Path(images).expanduser() if images else path.parent
+        names = [name.strip() for name in kept[columns.image]]
+        boxes = list(zip(*(kept[name] for name in columns.box), strict=True)) if columns.box else None
+        named = Named(References(names, place, columns.image, path), boxes)
+    return Part(path, given, kept, named)
+
+
+def identity(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -> dict[str, Any]:
+    """What decides the samples: the settings, the rows, and the bytes of the images that they name. JSON."""
+    return {
+        "task": "table",
+        "version": _VERSION,
+        "settings": settings.model_dump(exclude=_NOT_OF_CONTENT, mode="json"),
+        "columns": columns.model_dump(mode="json"),
+        "tokenizer": table_text.identify(settings.tokenizer, settings.vocabulary),
+        "sources": [
+            [one.given, _digest(one.table), one.images.references.digest() if one.images else None] for one in parts
+        ],
+    }
+
+
+def read_inputs(settings: TableSettings, columns: Columns, parts: Sequence[Part], *, settled: bool = False) -> Inputs:
+    """What the rows show; what cannot be read is refused, or missing where it is to be skipped.
+
+    Args:
+        settings: of the task.
+        columns: that are read.
+        parts: the files.
+        settled: no setting can be changed any more, so none is recommended.
+
+    Raises:
+        DataError: images or numbers that cannot be read: how many, and the first three.
+        UnsafeFileError: a path that leads out of the folder of images.
+    """
+
+    def repair(what: str) -> str:
+        return f"Repair {what}, or leave the cells empty{'' if settled else ', or set skip_corrupt'}."
+
+    named = [one.images for one in parts if one.images is not None]
+    troubles: dict[str, list[Trouble]] = {}
+    pixels, image = None, np.full(sum(map(len, parts)), -1, np.int64)
+    if named:
+        found = table_images.read(named, settings.size, settings.colour)
+        pixels, image, troubles["image"] = found.pixels, found.numbers, found.troubles
+        _refuse(settings, parts, found.troubles, "images that cannot be read", repair("the paths or files"))
+        if pixels is None and found.troubles and not (columns.text or columns.vectors):
+            raise DataError(f"{sources(parts)}: no image could be read. Check the paths in {columns.image!r}.")
+    texts = [text.strip() for text in column(parts, columns.text)] if columns.text else None
+    numbers: NDArray[np.float32] | None = None
+    if columns.vectors:
+        numbers, troubles["vectors"] = table_cells.vectors([column(parts, name) for name in columns.vectors])
+        _refuse(settings, parts, troubles["vectors"], "numbers that cannot be read", repair("them"))
+    return Inputs(pixels, image, texts, numbers, troubles)
+
+
+def column(parts: Sequence[Part], name: str) -> list[str]:
+    """The values of a column in all files, empty in those that lack it."""
+    return [value for one in parts for value in one.table.get(name, [""] * len(one))]
+
+
+def sources(parts: Sequence[Part]) -> str:
+    """The files, for messages."""
+    return quoted_list(one.path for one in parts)
+
+
+def _refuse(
+    settings: TableSettings, parts: Sequence[Part], troubles: Sequence[Trouble], what: str, advice: str
+) -> None:
+    if settings.skip_corrupt:
+        return
+    start = 0
+    for one in parts:
+        own = [Trouble(t.row - start, t.reason) for t in troubles if start < t.row <= start + len(one)]
+        table_cells.refuse(own, str(one.path), what, advice)
+        start += len(one)
+
+
+def _digest(table: Mapping[str, list[str]]) -> str:
+    whole = hashlib.sha256()
+    for name, values in table.items():
+        whole.update(fingerprint(name.encode(), *(value.encode() for value in values)))
+    return whole.hexdigest()

@@ -1,0 +1,125 @@
+"""Labelled texts from where they lie: rows of a file, a folder per class, or one of these per split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evodevo.errors import DataError
+from evodevo.tasks.base import Split
+from evodevo.tasks.sample_splits import Pool
+from evodevo.tasks.table import rows
+from evodevo.tasks.text import corpus
+
+_SPLIT_NAMES: dict[str, Split] = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "test": "test",
+    "testing": "test",
+}
+_HOW = (
+    "Give a .jsonl or .csv file (also .gz, .xz) with a column of texts and one of labels, a folder with one folder of "
+    "texts per class, or a folder that holds train, validation and test as such files or folders"
+)
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """Texts in the order in which they were read.
+
+    Attributes:
+        source: where they come from, for people.
+        texts: UTF-8, none of them blank.
+        labels: one per text.
+        pools: where each may go.
+        empty: how many texts were blank and left out.
+    """
+
+    source: str
+    texts: tuple[bytes, ...]
+    labels: tuple[str, ...]
+    pools: tuple[Pool, ...]
+    empty: int
+
+
+def read(
+    data: Path, *, validation: Path | None = None, test: Path | None = None, text: str = "text", label: str = "label"
+) -> LabelledTexts:
+    """All labelled texts of one or several places.
+
+    Args:
+        data: a file, a folder per class, or a folder with a file or folder per split.
+        validation, test: files or folders per class that hold these splits, beside ``data``.
+        text, label: the columns of files.
+
+    Raises:
+        DataError: nothing there, unreadable, a column is missing, or a split is given twice; the message says where.
+    """
+    given: dict[Split, Path] = _splits_of(data) or {"train": data}
+    others: dict[Split, Path | None] = {"validation": validation, "test": test}
+    for split, place in others.items():
+        if place is not None and split in given:
+            raise DataError(f"{given[split]} is the {split} split of {data}, and {place} is given too. Leave one out.")
+        if place is not None:
+            given[split] = place
+    if "train" not in given:
+        raise DataError(f"{data} holds no training texts. {_HOW}.")
+    # With a test split given, the rest is only divided into training and validation.
+    of_train: Pool = "all" if "test" not in given else "train" if "validation" in given else "train_validation"
+    texts: list[bytes] = []
+    labels: list[str] = []
+    pools: list[Pool] = []
+    empty = 0
+    for split, place in given.items():
+        assert split != "architecture", "texts have three splits"
+        pool = of_train if split == "train" else split
+        for document, name in _labelled(place.expanduser(), text, label):
+            if document.strip():
+                texts.append(document)
+                labels.append(name)
+                pools.append(pool)
+            else:
+                empty += 1
+    return LabelledTexts(
+        ", ".join(str(place) for place in given.values()), tuple(texts), tuple(labels), tuple(pools), empty
+    )
+
+
+def _splits_of(folder: Path) -> dict[Split, Path]:
+    """The files or folders that are named like splits; none where some other folder of texts lies there."""
+    place = folder.expanduser()
+    if not place.is_dir():
+        return {}
+    found: dict[Split, Path] = {}
+    for entry in _entries(place):
+        split = _SPLIT_NAMES.get(entry.name.split(".")[0].lower())
+        if split is None or not (entry.is_dir() or corpus.suffixes(entry)[0] in rows.SUFFIXES):
+            continue
+        if split in found:
+            raise DataError(f"{found[split]} and {entry} both look like the {split} split. Leave one out, or name it.")
+        found[split] = entry
+    return found if "train" in found else {}
+
+
+def _labelled(place: Path, text: str, label: str) -> Iterator[tuple[bytes, str]]:
+    if place.is_dir():
+        classes = [entry for entry in _entries(place) if entry.is_dir()]
+        if not classes:
+            raise DataError(f"the folder {place} holds neither classes nor splits. {_HOW}.")
+        for folder in classes:
+            for document in corpus.read(folder, field=text).documents:
+                yield document, folder.name
+    elif place.is_file():
+        for written, name in rows.read(place, (text, label)):
+            yield written.encode("utf-8"), name
+    else:
+        raise DataError(f"there is nothing at {place}. {_HOW}.")
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))

@@ -1,0 +1,205 @@
+"""The language task: predict the next token of real text.
+
+Shapes: B windows in a batch, L context length; a window holds L + 1 tokens, the first L are read and the last L
+predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from evodevo import canonical
+from evodevo.errors import DataError
+from evodevo.randomness import generator
+from evodevo.settings import Settings
+from evodevo.tasks import splits
+from evodevo.tasks.base import SPLITS, Split, Task
+from evodevo.tasks.baselines import CountModel, fit_bigram, fit_unigram
+from evodevo.tasks.text import corpus, tokenizers
+from evodevo.tasks.text.token_cache import Entry, TokenCache, recall
+
+
+class LanguageSettings(Settings):
+    """What text, how it is cut into tokens, how long a window is."""
+
+    data: str | None = Field(default=None, description="a file or folder of text; none is Python's standard library")
+    field: str = Field(default="text", min_length=1, description="the JSON key or parquet column that holds the text")
+    tokenizer: str = Field(
+        default="bytes", description="'bytes', 'bpe' (trained on the corpus), or the path of a tokenizer.json"
+    )
+    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
+    context_length: int = Field(default=256, ge=1, le=2**20, description="tokens that a window predicts")
+    max_bytes: int | None = Field(default=None, ge=1, description="use documents, chosen by their hash, up to this sum")
+
+
+class LanguageTask(Task):
+    """Windows of text in three splits of documents.
+
+    Args:
+        settings: the settings.
+        key: 64 hexadecimal digits over the corpus, the tokenizer and the split; the same in every process.
+        entry: tokens and bytes of each split, the tokenizer, and where they come from.
+
+    Raises:
+        DataError: a split is shorter than one window.
+    """
+
+    name: ClassVar[str] = "language"
+    settings_class: ClassVar[type[Settings]] = LanguageSettings
+
+    def __init__(self, settings: LanguageSettings, key: str, entry: Entry) -> None:
+        self.settings = settings
+        self.key = key
+        self.tokenizer = tokenizers.from_bytes(entry.tokenizer)
+        self.context_length = settings.context_length
+        self.digest = canonical.digest({"task": self.name, "key": key, "context_length": settings.context_length})
+        self._info = entry.info
+        self._tokens: dict[Split, NDArray[Any]] = {split: entry.arrays[f"tokens_{split}"] for split in SPLITS}
+        self._bytes: dict[Split, NDArray[np.uint8]] = {split: entry.arrays[f"bytes_{split}"] for split in SPLITS}
+        self._check_lengths()
+
+    @classmethod
+    def open(cls, settings: LanguageSettings, cache_folder: Path | None = None, key: str | None = None) -> LanguageTask:
+        return cls(settings, *recall(settings, cache_folder, key, _prepare))
+
+    @property
+    def vocabulary(self) -> int:
+        """The number of ids."""
+        return self.tokenizer.vocabulary
+
+    def tokens(self, split: Split) -> NDArray[Any]:
+        """All tokens of a split, a separator after each document. Shape ``(tokens,)``, unsigned, read-only."""
+        return self._tokens[split]
+
+    def text(self, split: Split) -> NDArray[np.uint8]:
+        """All bytes of a split, NUL after each document. Shape ``(bytes,)``, read-only."""
+        return self._bytes[split]
+
+    def batch(self, split: Split, seed: int, step: int, size: int) -> NDArray[np.int64]:
+        """Random windows: a function of (split, seed, step, size) alone. Shape ``(size, L + 1)``."""
+        tokens = self._tokens[split]
+        rng = generator(seed, step, f"windows/{split}")
+        starts = rng.integers(0, len(tokens) - self.context_length, size=size)
+        return self._gather(tokens, starts)
+
+    def evaluation_windows(self, split: Split, tokens: int | None = None) -> NDArray[np.int64]:
+        """Windows that follow each other, so that no token is predicted twice; the same ones at every call.
+
+        Args:
+            split: which split.
+            tokens: predict at most this many tokens (but one window at least), in windows spread evenly over the
+                split; None is the whole split, except for a rest shorter than a window.
+
+        Returns:
+            Shape ``(windows, L + 1)``; the last token of a window is the first of the next.
+        """
+        stream = self._tokens[split]
+        available = (len(stream) - 1) // self.context_length
+        wanted = available if tokens is None else min(available, max(1, tokens // self.context_length))
+        starts = np.arange(wanted) * available // wanted * self.context_length
+        return self._gather(stream, starts)
+
+    def bytes_per_token(self, split: Split) -> float:
+        """Mean bytes of text behind one token of the split, its separators included."""
+        return len(self._bytes[split]) / len(self._tokens[split])
+
+    def predicted_bytes(self, split: Split, windows: NDArray[np.int64]) -> float:
+        """Bytes of text that the predicted tokens of these windows stand for.
+
+        Exact where each token stands for fixed bytes (bytes, byte-level BPE), else the split's mean.
+        """
+        if self._token_lengths is None:
+            return windows[:, 1:].size * self.bytes_per_token(split)
+        return float(self._token_lengths[windows[:, 1:]].sum())
+
+    def baselines(self, split: Split, windows: NDArray[np.int64] | None = None) -> dict[str, float]:
+        """Bits per byte of the count models on a split, or on exactly the bytes that these windows of it predict."""
+        streams = [self._bytes[split]] if windows is None else self._window_bytes(split, windows)
+        return {model.name: model.bits_per_byte(streams) for model in self._count_models}
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "task": self.name,
+            "digest": self.digest,
+            "key": self.key,
+            "context_length": self.context_length,
+            "tokenizer": self.tokenizer.describe(),
+            "tokens": {split: len(self._tokens[split]) for split in SPLITS},
+            "bytes": {split: len(self._bytes[split]) for split in SPLITS},
+            "bytes_per_token": self.bytes_per_token("train"),
+            **self._info,
+        }
+
+    @cached_property
+    def _count_models(self) -> tuple[CountModel, ...]:
+        texts = self._bytes["train"], self._bytes["validation"]
+        return fit_unigram(*texts), fit_bigram(*texts)
+
+    @cached_property
+    def _token_bytes(self) -> list[bytes] | None:
+        return self.tokenizer.token_bytes()
+
+    @cached_property
+    def _token_lengths(self) -> NDArray[np.int64] | None:
+        table = self._token_bytes
+        return None if table is None else np.asarray([len(piece) for piece in table], dtype=np.int64)
+
+    def _window_bytes(self, split: Split, windows: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
+        table = self._token_bytes
+        if table is None:
+            return [self._bytes[split]]
+        # One byte of the first token is the given context of the first predicted byte.
+        texts = (table[row[0]][-1:] + b"".join(table[i] for i in row[1:]) for row in windows.tolist())
+        return [np.frombuffer(text, dtype=np.uint8) for text in texts]
+
+    def _gather(self, stream: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+        windows: NDArray[np.int64] = stream[starts[:, None] + np.arange(self.context_length + 1)].astype(np.int64)
+        return windows
+
+    def _check_lengths(self) -> None:
+        for split in SPLITS:
+            if len(self._tokens[split]) <= self.context_length:
+                raise DataError(
+                    f"the corpus is too small: its {split} split has {len(self._tokens[split]):,} tokens "
+                    f"({self._info['documents'][split]:,} documents of {self._info['source']}), and a context length "
+                    f"of {self.context_length:,} needs at least {self.context_length + 1:,}. Give more text, or a "
+                    f"context length of at most {max(1, min(map(len, self._tokens.values())) - 1):,}."
+                )
+
+
+def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Entry]:
+    """Read the corpus; find its tokens in the cache by content, or make them."""
+    documents = corpus.read(settings.data, field=settings.field, max_bytes=settings.max_bytes)
+    given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
+    parts = splits.split(documents.documents)
+    key = canonical.digest({"corpus": documents.digest, "tokenizer": identity, "split": parts.rule, "version": 1})
+    entry = cache.get(key)
+    if entry is not None:
+        return key, entry
+    tokenizer = given or tokenizers.train_bpe(parts.documents["train"], settings.vocabulary)
+    arrays: dict[str, NDArray[Any]] = {}
+    for split in SPLITS:
+        arrays[f"tokens_{split}"] = tokenizer.encode_documents(parts.documents[split])
+        arrays[f"bytes_{split}"] = tokenizers.byte_stream(parts.documents[split])
+    info = {
+        "source": documents.source,
+        "corpus_digest": documents.digest,
+        "documents": {split: len(parts.documents[split]) for split in SPLITS},
+        "documents_omitted": documents.omitted,
+        "split_rule": parts.rule,
+        "lossless": _lossless(tokenizer, parts.documents["validation"]),
+    }
+    return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
+
+
+def _lossless(tokenizer: tokenizers.Tokenizer, documents: Sequence[bytes]) -> bool:
+    """Whether text comes back as it was; a user's tokenizer may normalise it, and its bits per byte then flatter."""
+    texts = (document.decode("utf-8") for document in documents)
+    return tokenizer.kind != "file" or all(tokenizer.decode(tokenizer.encode(text)) == text for text in texts)

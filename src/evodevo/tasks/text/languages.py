@@ -1,0 +1,250 @@
+"""Several languages at once: predict the next token, and know of each window which language it is (paper 6.6, E2).
+
+Shapes: B samples, L tokens that a window reads, and as many that it predicts.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from evodevo import canonical
+from evodevo.errors import DataError
+from evodevo.settings import Settings
+from evodevo.tasks import splits
+from evodevo.tasks.base import SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
+from evodevo.tasks.baselines import fit_bigram
+from evodevo.tasks.sample_splits import fingerprint
+from evodevo.tasks.text import language_sources, tokenizers
+from evodevo.tasks.text.scripts import script
+from evodevo.tasks.text.synthetic_languages import SyntheticSettings, generate
+from evodevo.tasks.text.token_cache import Entry, TokenCache, recall
+
+_VERSION = 1
+_SCRIPT_BYTES = 100_000  # of training text that tell a language's script
+
+
+class LanguagesSettings(Settings):
+    """Which texts, how they are cut into tokens, how long a window is."""
+
+    data: str | None = Field(
+        default=None, description="a folder by language, or rows of language and text; none is six invented languages"
+    )
+    language: str = Field(default="lang", min_length=1, description="the column of languages")
+    text: str = Field(default="text", min_length=1, description="the column of texts")
+    tokenizer: str = Field(default="bytes", description="'bytes', 'bpe' (trained on the texts), or a tokenizer.json")
+    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
+    context_length: int = Field(default=64, ge=1, le=65_536, description="tokens that a window predicts")
+    synthetic: SyntheticSettings = SyntheticSettings()
+
+
+class LanguagesTask(SampleTask):
+    """Windows of one language each, as many of each language, in three splits of documents.
+
+    Place p of a split is a window of language p modulo the number of languages. Training windows begin at any token,
+    spread evenly over a longer language; validation and test windows follow each other and never overlap.
+
+    Groups: ``language``, and ``script``, in which a probe may confuse what it reads with the mere alphabet.
+
+    Args:
+        settings: the settings.
+        key: 64 hexadecimal digits over the texts, the tokenizer and the split; the same in every process.
+        entry: tokens and bytes of each split, language after language, the tokenizer, and where they come from.
+
+    Raises:
+        DataError: a language has less than a window in a split.
+    """
+
+    name: ClassVar[str] = "languages"
+    settings_class: ClassVar[type[Settings]] = LanguagesSettings
+
+    def __init__(self, settings: LanguagesSettings, key: str, entry: Entry) -> None:
+        self.settings = settings
+        self.key = key
+        self.tokenizer = tokenizers.from_bytes(entry.tokenizer)
+        self.context_length = settings.context_length
+        self.digest = canonical.digest({"task": self.name, "key": key, "context_length": settings.context_length})
+        vocabulary = self.tokenizer.vocabulary
+        self.inputs = (InputSpec("text", "tokens", length=settings.context_length, vocabulary=vocabulary),)
+        self.outputs = (OutputSpec("next", "tokens", vocabulary, of="text"),)
+        self._info = entry.info
+        self.languages: tuple[str, ...] = tuple(entry.info["scripts"])
+        scripts = tuple(sorted(set(entry.info["scripts"].values())))
+        self._script_of = np.asarray([scripts.index(entry.info["scripts"][name]) for name in self.languages])
+        self.group_names = {"language": self.languages, "script": scripts}
+        self._tokens = {split: _cut(entry, f"tokens_{split}") for split in SPLITS}
+        self._bytes = {split: _cut(entry, f"bytes_{split}") for split in SPLITS}
+        self._check_lengths()
+        self._windows = {split: self._window_counts(split) for split in SPLITS}
+
+    @classmethod
+    def open(
+        cls, settings: LanguagesSettings, cache_folder: Path | None = None, key: str | None = None
+    ) -> LanguagesTask:
+        return cls(settings, *recall(settings, cache_folder, key, _prepare))
+
+    def count(self, split: Split) -> int:
+        return min(self._windows[split]) * len(self.languages)
+
+    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+        windows = self.windows(split, places)
+        return {"text": windows[:, :-1], "next/target": windows[:, 1:]}
+
+    def windows(self, split: Split, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Windows with the token after them. Shape (B, L + 1)."""
+        result = np.empty((len(places), self.context_length + 1), np.int64)
+        languages, starts = self._starts(split, places)
+        columns = np.arange(self.context_length + 1)
+        for number, stream in enumerate(self._tokens[split]):
+            rows = np.flatnonzero(languages == number)
+            result[rows] = stream[starts[rows, None] + columns]
+        return result
+
+    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        languages, _ = self._starts(split, places)
+        return {"language": languages, "script": self._script_of[languages]}
+
+    def show(self, split: Split, place: int) -> dict[str, str]:
+        window = self.windows(split, np.asarray([place]))[0]
+        return {"text": self.tokenizer.decode(window[:-1]), "next": self.tokenizer.decode(window[-1:])}
+
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        return self.tokenizer.encode(text)[: self.context_length]
+
+    def decode(self, name: str, tokens: NDArray[np.int64]) -> str:
+        return self.tokenizer.decode(tokens)
+
+    def predicted_bytes(self, split: Split, places: NDArray[np.int64]) -> float:
+        """Bytes of text that the predicted tokens of these windows stand for: bits per byte are their bits over it.
+
+        Exact where each token stands for fixed bytes (bytes, byte-level BPE), else by each language's mean.
+        """
+        if self._token_lengths is not None:
+            return float(self._token_lengths[self.windows(split, places)[:, 1:]].sum())
+        streams = zip(self._bytes[split], self._tokens[split], strict=True)
+        means = np.asarray([len(text) / len(tokens) for text, tokens in streams])
+        languages, _ = self._starts(split, places)
+        return float(means[languages].sum() * self.context_length)
+
+    def baselines(self, split: Split) -> dict[str, float]:
+        """Bits per byte of byte bigrams, the same for all languages and one for each; the mean over languages."""
+        train, held_out, judged = self._bytes["train"], self._bytes["validation"], self._bytes[split]
+        together = fit_bigram(np.concatenate(train), np.concatenate(held_out))
+        apart = [fit_bigram(*texts) for texts in zip(train, held_out, strict=True)]
+        return {
+            "bigram": float(np.mean([together.bits_per_byte([text]) for text in judged])),
+            "bigram per language": float(
+                np.mean([model.bits_per_byte([text]) for model, text in zip(apart, judged, strict=True)])
+            ),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        def sizes(streams: dict[Split, list[NDArray[Any]]]) -> dict[str, dict[str, int]]:
+            return {
+                split: {name: len(stream) for name, stream in zip(self.languages, streams[split], strict=True)}
+                for split in SPLITS
+            }
+
+        return {
+            "task": self.name,
+            "digest": self.digest,
+            "key": self.key,
+            "context_length": self.context_length,
+            "tokenizer": self.tokenizer.describe(),
+            "samples": {split: self.count(split) for split in SPLITS},
+            "tokens": sizes(self._tokens),
+            "bytes": sizes(self._bytes),
+            **self._info,
+        }
+
+    @cached_property
+    def _token_lengths(self) -> NDArray[np.int64] | None:
+        table = self.tokenizer.token_bytes()
+        return None if table is None else np.asarray([len(piece) for piece in table], dtype=np.int64)
+
+    def _starts(self, split: Split, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Language and first token of windows. Shapes (B,), (B,)."""
+        counts = self._windows[split]
+        each = min(counts)
+        languages, index = places % len(counts), places // len(counts)
+        starts = index * np.asarray(counts)[languages] // each
+        return languages, starts if split == "train" else starts * self.context_length
+
+    def _window_counts(self, split: Split) -> list[int]:
+        """Windows of each language."""
+        lengths = [len(stream) for stream in self._tokens[split]]
+        if split == "train":
+            return [length - self.context_length for length in lengths]
+        return [(length - 1) // self.context_length for length in lengths]
+
+    def _check_lengths(self) -> None:
+        shortest, split, name = min(
+            (len(stream), split, name)
+            for split in SPLITS
+            for name, stream in zip(self.languages, self._tokens[split], strict=True)
+        )
+        if shortest <= self.context_length:
+            raise DataError(
+                f"the language {name!r} is too small: its {split} split has {shortest:,} tokens, and a context length "
+                f"of {self.context_length:,} needs at least {self.context_length + 1:,}. Give more text of it, or a "
+                f"context length of at most {max(1, shortest - 1):,}."
+            )
+
+
+def _cut(entry: Entry, name: str) -> list[NDArray[Any]]:
+    """The part of each language of a stream."""
+    ends = np.cumsum(entry.info["sizes"][name]).tolist()
+    return [entry.arrays[name][start:end] for start, end in pairwise([0, *ends])]
+
+
+def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, Entry]:
+    """Read the texts; find their tokens in the cache by content, or make them."""
+    if settings.data is None:
+        source, documents = "six invented languages", generate(settings.synthetic)
+    else:
+        path = Path(settings.data).expanduser()
+        source, documents = str(path), language_sources.read(path, language=settings.language, text=settings.text)
+    given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
+    parts = {name: splits.split(texts) for name, texts in documents.items()}
+    key = canonical.digest(
+        {
+            "task": "languages",
+            "version": _VERSION,
+            "documents": {name: fingerprint(*texts).hex() for name, texts in documents.items()},
+            "tokenizer": identity,
+            "split": {name: part.rule for name, part in parts.items()},
+        }
+    )
+    entry = cache.get(key)
+    if entry is not None:
+        return key, entry
+    tokenizer = given or tokenizers.train_bpe(
+        [text for part in parts.values() for text in part.documents["train"]], settings.vocabulary
+    )
+    arrays: dict[str, NDArray[Any]] = {}
+    sizes: dict[str, list[int]] = {}
+    for split in SPLITS:
+        texts = [part.documents[split] for part in parts.values()]
+        for name, streams in (
+            (f"tokens_{split}", [tokenizer.encode_documents(one) for one in texts]),
+            (f"bytes_{split}", [tokenizers.byte_stream(one) for one in texts]),
+        ):
+            arrays[name], sizes[name] = np.concatenate(streams), [len(stream) for stream in streams]
+    info = {
+        "source": source,
+        "scripts": {name: script(_beginning(part.documents["train"])) for name, part in parts.items()},
+        "documents": {name: {split: len(part.documents[split]) for split in SPLITS} for name, part in parts.items()},
+        "split_rule": " / ".join(sorted({part.rule for part in parts.values()})),
+        "sizes": sizes,
+    }
+    return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
+
+
+def _beginning(documents: tuple[bytes, ...]) -> str:
+    return b" ".join(documents)[:_SCRIPT_BYTES].decode("utf-8", "ignore")

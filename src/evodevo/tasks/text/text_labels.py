@@ -1,0 +1,242 @@
+"""Texts and their classes: the user's, or generated ones about topics (paper 6.7; specification E3).
+
+Shapes: B samples, L tokens at most, of each text the first ones.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from evodevo import canonical
+from evodevo.errors import DataError, quoted_list
+from evodevo.settings import Settings
+from evodevo.tasks.base import SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
+from evodevo.tasks.sample_splits import assign, fingerprint
+from evodevo.tasks.text import labelled_text, tokenizers
+from evodevo.tasks.text.labelled_text import LabelledTexts
+from evodevo.tasks.text.token_cache import Entry, TokenCache, recall
+from evodevo.tasks.text.topics import TopicSettings, generate
+
+_VERSION = 1
+_SHOWN_CHARACTERS = 400
+
+
+class TextLabelsSettings(Settings):
+    """Which texts, how they are cut into tokens, how much of them is read."""
+
+    data: str | None = Field(default=None, description="a .jsonl or .csv file, or a folder; none is generated topics")
+    validation: str | None = Field(default=None, description="the validation split, where it lies elsewhere")
+    test: str | None = Field(default=None, description="the test split, where it lies elsewhere")
+    text: str = Field(default="text", min_length=1, description="the column of texts")
+    label: str = Field(default="label", min_length=1, description="the column of labels")
+    tokenizer: str = Field(default="bpe", description="'bpe' (trained on the texts), 'bytes', or a tokenizer.json")
+    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
+    length: int = Field(default=64, ge=1, le=65_536, description="tokens of a text that are read")
+    topics: TopicSettings = TopicSettings()
+
+    @model_validator(mode="after")
+    def _splits_need_data(self) -> Self:
+        if self.data is None and (self.validation is not None or self.test is not None):
+            raise ValueError("validation and test go with data, which is not given")
+        return self
+
+
+class TextLabelsTask(SampleTask):
+    """One class per text. A text that a held-out split repeats is left out of training.
+
+    Args:
+        settings: the settings.
+        key: 64 hexadecimal digits over the texts, the tokenizer and the split; the same in every process.
+        entry: tokens, texts and labels of each split, the tokenizer, and where they come from.
+    """
+
+    name: ClassVar[str] = "text_labels"
+    settings_class: ClassVar[type[Settings]] = TextLabelsSettings
+
+    def __init__(self, settings: TextLabelsSettings, key: str, entry: Entry) -> None:
+        self.settings = settings
+        self.key = key
+        self.tokenizer = tokenizers.from_bytes(entry.tokenizer)
+        self.digest = canonical.digest({"task": self.name, "key": key, "length": settings.length})
+        self.classes: tuple[str, ...] = tuple(entry.info["classes"])
+        self.inputs = (InputSpec("text", "tokens", length=settings.length, vocabulary=self.tokenizer.vocabulary),)
+        self.outputs = (OutputSpec("label", "class", len(self.classes), names=self.classes),)
+        self.group_names = {}
+        self._info = entry.info
+        self._arrays = entry.arrays
+        self._starts = {split: _starts(entry.arrays[f"tokens_each_{split}"]) for split in SPLITS}
+
+    @classmethod
+    def open(
+        cls, settings: TextLabelsSettings, cache_folder: Path | None = None, key: str | None = None
+    ) -> TextLabelsTask:
+        return cls(settings, *recall(settings, cache_folder, key, _prepare))
+
+    def count(self, split: Split) -> int:
+        return len(self._arrays[f"labels_{split}"])
+
+    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+        columns = np.arange(self.settings.length)
+        lengths = self._arrays[f"tokens_each_{split}"][places]
+        mask = columns < lengths[:, None]
+        positions = np.where(mask, self._starts[split][places][:, None] + columns, 0)
+        tokens = np.where(mask, self._arrays[f"tokens_{split}"][positions].astype(np.int64), 0)
+        return {"text": tokens, "text/mask": mask, "label/target": self._labels(split)[places]}
+
+    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return {}
+
+    def show(self, split: Split, place: int) -> dict[str, str]:
+        text = self.texts(split)[place].decode("utf-8")
+        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
+        return {"text": shown, "label": self.classes[self._labels(split)[place]]}
+
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        return self.tokenizer.encode(text)[: self.settings.length]
+
+    def baselines(self, split: Split) -> dict[str, float]:
+        """Accuracy of the commonest class of training, and of logistic regression on tf-idf of whole texts."""
+        common = np.bincount(self._labels("train"), minlength=len(self.classes)).argmax()
+        labels = self._labels(split)
+        return {
+            "majority": float((labels == common).mean()),
+            "tf-idf": float((self._word_model.predict(self.texts(split)) == labels).mean()),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        lengths = self._arrays["tokens_each_train"]
+        return {
+            "task": self.name,
+            "digest": self.digest,
+            "key": self.key,
+            "length": self.settings.length,
+            "tokenizer": self.tokenizer.describe(),
+            "samples": {split: self.count(split) for split in SPLITS},
+            "class_counts": {
+                split: {name: int((self._labels(split) == place).sum()) for place, name in enumerate(self.classes)}
+                for split in SPLITS
+            },
+            "tokens_per_text": float(lengths.mean()),
+            "share_cut": float((lengths > self.settings.length).mean()),
+            **self._info,
+        }
+
+    @cached_property
+    def _word_model(self) -> Any:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+
+        # Words of one letter count too: there may be no others.
+        words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
+        return make_pipeline(words, LogisticRegression(C=10.0, max_iter=1000)).fit(
+            self.texts("train"), self._labels("train")
+        )
+
+    def _labels(self, split: Split) -> NDArray[np.int64]:
+        return self._arrays[f"labels_{split}"].astype(np.int64)
+
+    def texts(self, split: Split) -> list[bytes]:
+        """All texts of a split, whole, in UTF-8."""
+        whole = self._arrays[f"bytes_{split}"].tobytes()
+        ends = np.cumsum(self._arrays[f"bytes_each_{split}"], dtype=np.int64).tolist()
+        return [whole[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Entry]:
+    """Read the texts; find their tokens in the cache by content, or make them."""
+    found = _generated(settings.topics) if settings.data is None else _read(settings)
+    given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
+    classes = sorted(set(found.labels))
+    if len(classes) < 2:
+        what = f"only the class {classes[0]!r}" if classes else "no text"
+        raise DataError(
+            f"{found.source} holds {what} ({found.empty:,} empty texts were left out); at least two classes are "
+            f"needed. Is {settings.label!r} the column of labels?"
+        )
+    number = {name: place for place, name in enumerate(classes)}
+    labels = np.asarray([number[name] for name in found.labels], np.uint32)
+    parts = assign(found.texts, found.pools, classes=labels.tolist())
+    content = fingerprint(
+        *found.texts, *(value.encode() for pair in zip(found.labels, found.pools, strict=True) for value in pair)
+    )
+    key = canonical.digest(
+        {
+            "task": "text_labels",
+            "version": _VERSION,
+            "content": content.hex(),
+            "tokenizer": identity,
+            "split": parts.rule,
+            "lengths": {split: len(parts.places[split]) for split in SPLITS},
+        }
+    )
+    entry = cache.get(key)
+    if entry is not None:
+        return key, entry
+    texts = {split: [found.texts[place] for place in parts.places[split].tolist()] for split in SPLITS}
+    _check_classes(labels, parts.places, classes)
+    tokenizer = given or tokenizers.train_bpe(texts["train"], settings.vocabulary)
+    arrays: dict[str, NDArray[Any]] = {}
+    for split in SPLITS:
+        encoded = [tokenizer.encode(text.decode("utf-8")) for text in texts[split]]
+        arrays[f"tokens_{split}"] = np.concatenate(encoded).astype(np.min_scalar_type(tokenizer.vocabulary - 1))
+        arrays[f"tokens_each_{split}"] = np.asarray([len(tokens) for tokens in encoded], np.uint32)
+        arrays[f"bytes_{split}"] = np.frombuffer(b"".join(texts[split]), np.uint8)
+        arrays[f"bytes_each_{split}"] = np.asarray([len(text) for text in texts[split]], np.uint32)
+        arrays[f"labels_{split}"] = labels[parts.places[split]]
+    info = {
+        "source": found.source,
+        "classes": classes,
+        "empty_texts": found.empty,
+        "texts_dropped": parts.dropped,
+        "texts_repeated": parts.repeated,
+        "split_rule": parts.rule,
+    }
+    return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
+
+
+def _check_classes(labels: NDArray[Any], places: dict[Split, NDArray[np.int64]], classes: list[str]) -> None:
+    taught = set(labels[places["train"]].tolist())
+    for split in SPLITS:
+        unseen = sorted(set(labels[places[split]].tolist()) - taught)
+        if unseen:
+            raise DataError(
+                f"the {split} split has classes that no training text has: "
+                f"{quoted_list(repr(classes[place]) for place in unseen[:8])}. Add training texts of these classes, or "
+                "leave them out."
+            )
+
+
+def _read(settings: TextLabelsSettings) -> LabelledTexts:
+    def place(path: str | None) -> Path | None:
+        return None if path is None else Path(path).expanduser()
+
+    data = place(settings.data)
+    assert data is not None
+    return labelled_text.read(
+        data,
+        validation=place(settings.validation),
+        test=place(settings.test),
+        text=settings.text,
+        label=settings.label,
+    )
+
+
+def _generated(settings: TopicSettings) -> LabelledTexts:
+    pools, labels, texts = zip(*generate(settings), strict=True)
+    encoded = tuple(text.encode() for text in texts)
+    return LabelledTexts(f"{settings.classes} generated topics", encoded, labels, pools, empty=0)
+
+
+def _starts(lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each text begins. Shape as given."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    starts: NDArray[np.int64] = ends - lengths
+    return starts
