@@ -1,4 +1,4 @@
-"""The arrows of the house (shared/DESIGN.md): a room imports from itself and from lower floors only.
+"""The arrows of the house: a room imports from itself and from lower floors only.
 
 A room is a folder in the package's root, or a file there. Imports inside functions and for type checkers count; only
 the package's lazy ``__init__`` is exempt.
@@ -60,7 +60,7 @@ def wrong_arrows(path: Path, source: str) -> list[str]:
     """What is wrong with the imports of one file; ``path`` is relative to the package."""
     room = room_of(path)
     if room not in FLOOR:
-        return [f"{path}: the room {room!r} is on no floor; DESIGN.md and FLOORS say where each room lies"]
+        return [f"{path}: the room {room!r} is on no floor; FLOORS says where each room lies"]
     wrong = []
     for line, name in imported(path, source):
         top, _, rest = name.partition(".")

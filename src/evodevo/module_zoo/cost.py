@@ -1,4 +1,6 @@
-"""What a zoo of modules costs, in parts that add up: senses, fusion, modules, router, heads (specification C5, 2.3).
+"""What a zoo of modules costs, in parts that add up: senses, fusion, modules, router, heads.
+
+Source: docs/spec/architect_thyself.md#keys.
 
 ``models/module_zoo.py`` builds exactly these parameters; a test recounts them, and the products.
 

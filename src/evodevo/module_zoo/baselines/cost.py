@@ -1,4 +1,6 @@
-"""What an opponent of the zoo costs: senses, trunk and heads, in parts that add up (spec 2.8).
+"""What an opponent of the zoo costs: senses, trunk and heads, in parts that add up.
+
+Source: docs/spec/architect_thyself.md#opponents.
 
 ``models/baselines.py`` builds exactly these parameters; a test recounts them, and the matrix products.
 

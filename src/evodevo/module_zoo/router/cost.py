@@ -1,4 +1,6 @@
-"""What a router over modules costs: exact parameters, and the work of one sample (Architect Thyself; spec C5, C25).
+"""What a router over modules costs: exact parameters, and the work of one sample (Architect Thyself).
+
+Source: docs/spec/architect_thyself.md#router.
 
 ``routing/module_choice.py`` builds exactly these parameters; a test recounts them, and the matrix products.
 

@@ -2,7 +2,7 @@
 
 A model that ``evolve`` found, one that ``grow`` grew, an H-Model or a language model keep their parts in a checkpoint;
 each part becomes a component of a multitask system, and what ``represent`` says of a sample as a whole is what a head
-or a connector hears (DESIGN.md, contract *Model*; specification ``munet.md`` 1.1 and 1.4).
+or a connector hears (docs/spec/munet.md#tasks).
 """
 
 from __future__ import annotations

@@ -25,7 +25,10 @@ def path_parameters(structure: VisionStructure) -> int:
 
 
 def path_work(structure: VisionStructure) -> Work:
-    """FLOPs of one sample, as this implementation computes them (specification 2.9; a multiply-add counts two)."""
+    """FLOPs of one sample, as this implementation computes them (a multiply-add counts two).
+
+    Source: docs/spec/munet.md#score.
+    """
     patches = 2 * (structure.tokens - 1) * structure.channels * structure.patch**2 * structure.width
     return Work(patches) + work_behind_embedding(structure)
 
