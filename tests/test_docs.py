@@ -391,7 +391,7 @@ CITATION = re.compile(r"docs/spec/([\w-]+\.md)(#[\wµ-]*)?")
 OTHER_FORMS = re.compile(
     r"(?<!docs/)\bspec/\w+|(?<!docs/spec/)\b(?:star|munet|routing|platform|search|donor|stack)\.md\b|\bDESIGN\b"
     r"|\bshared/|\b[Ss]pec(?:ification)?s?,? (?:part |section |row |checks? |Part )?\(?[A-E]?\d|\b[Cc]hecks? \d"
-    r"|\b[Ii]ssue,? (?:\d|section|part)|\bthe issue\b|\bAppendix [AB]\b|[(;,] ?[AC]\d{1,2}(?:[,;:)]| to )"
+    r"|\b[Ii]ssue,? (?:\d|section|part)|\bthe issue\b|\bAppendix [AB]\b|\b[ACE]\d{1,2}\b"
 )
 """What a citation may not look like: another page, a number of an issue or of a check, a code without a target."""
 ABLATION_CODES = re.compile(r"``[A-D]\d+``")
