@@ -3,8 +3,8 @@
 Run: python benchmarks/extend_status.py [--json PATH] [--tasks 100 --cycles 3 --rounds 15]
 
 The system is made by the driver: each agent runs so many cycles of 16 children, whose training alone is replaced by a
-function of their values (``evodevo.testing.system_paths``). Its store lies in memory (/dev/shm) while it is made, where
-there is one, and on disk when it is read. Wall time of whole processes, in turns, beside that of ``python -c pass``;
+function of their values (``evodevo.testing.multitask.paths``). Its store lies in memory (/dev/shm) while it is made,
+where there is one, and on disk when it is read. Wall time of whole processes, in turns, beside that of ``python -c pass``;
 and the least CPU time of three, which other work on the machine moves less.
 """
 
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from evodevo.storage import Store
-from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of
 from measuring import Report, Spread, arguments, take_turns
 
 CHILDREN, GENERATION = 16, 4

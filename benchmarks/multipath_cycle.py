@@ -9,7 +9,7 @@ keeps representations (``representations``, the default), the other does not; fi
 Values that change images by chance are pinned to change nothing. CPU time.
 
 Both cycles must tell of the same children and lead to the same weights, within 1e-4 (the agent computes in float32;
-for float64 see ``multipath_cache.py`` and ``tests/models/test_multipath_cache.py``).
+for float64 see ``multipath_cache.py`` and ``tests/multitask/paths/test_multipath_cache.py``).
 """
 
 from __future__ import annotations

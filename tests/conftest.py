@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,14 @@ from evodevo.cli.application import run
 # Ctrl-C need a machine on which it works.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    """Sums of floats do not depend on the machine's cores, and two test processes do not fight for them."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
 
 SMALL = """
 [space]
@@ -75,7 +84,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 @pytest.fixture(scope="session")
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store of a system whose paths answer; see ``testing.answering``. Tests that change it take a copy."""
-    from evodevo.testing.answering import answering_system
+    from evodevo.testing.multitask.answering import answering_system
 
     folder = tmp_path_factory.mktemp("gallery") / "runs"
     answering_system(folder)

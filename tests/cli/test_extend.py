@@ -20,7 +20,7 @@ from evodevo.cli.stopping import Stopping
 from evodevo.errors import ExitCode
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.system_paths import told
+from evodevo.testing.multitask.paths import told
 
 TINY = """
 cycle = {samples = 2, generation_size = 2}

@@ -16,7 +16,7 @@ from evodevo.cli.extend.live import EventView, LiveView, View
 from evodevo.cli.extend.standing import Agent, Standing
 from evodevo.multitask.run.run import Session, run_system
 from evodevo.storage import Store
-from evodevo.testing.system_paths import Trainer, executor_of, new_system
+from evodevo.testing.multitask.paths import Trainer, executor_of, new_system
 
 PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 

@@ -15,7 +15,7 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 from evodevo.multitask.settings import AgentSettings
 from evodevo.storage import Store
-from evodevo.testing.system_paths import Trainer, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of
 
 Ask = Callable[..., dict[str, Any]]
 

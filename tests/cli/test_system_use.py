@@ -13,7 +13,7 @@ from PIL import Image
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.testing.answering import CLASSES, COLOURS, MULTI, NAME, SHAPES
+from evodevo.testing.multitask.answering import CLASSES, COLOURS, MULTI, NAME, SHAPES
 
 Said = pytest.CaptureFixture[str]
 

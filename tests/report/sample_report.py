@@ -1,4 +1,4 @@
-"""The made-up run of ``tests/diagrams/sample_run.py`` as the data of a report."""
+"""The made-up run of ``tests/report/charts/sample_run.py`` as the data of a report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evodevo.report.charts.curves import Series
 
 def load_sample_run() -> ModuleType:
     """The neighbouring sample; tests are not a package."""
-    path = Path(__file__).parents[1] / "diagrams" / "sample_run.py"
+    path = Path(__file__).parent / "charts" / "sample_run.py"
     spec = importlib.util.spec_from_file_location("sample_run", path)
     assert spec is not None
     assert spec.loader is not None

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from evodevo.backbone.space import BackboneSpace
 from evodevo.runs import Archive, Run
@@ -18,11 +17,6 @@ from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation
 from evodevo.search.study import BASELINE
 from evodevo.storage import NewIndividual, Store, individual_id
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 
 from evodevo.errors import NotFoundError
 from evodevo.storage import Lease, NewComponent, PathRow, Store, Use
-from evodevo.testing.systems import path_of, result
+from evodevo.testing.multitask.systems import path_of, result
 
 TASKS = ("root", "a", "b")
 ROUNDS = 2

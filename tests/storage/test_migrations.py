@@ -19,8 +19,8 @@ from evodevo.storage import Evaluation, Score, Store, failpoints, migrations, re
 from evodevo.storage.blobs import FolderPool
 from evodevo.storage.engine import open_file
 from evodevo.storage.schema import VERSION_TABLE
+from evodevo.testing.multitask.systems import new_agent, new_system
 from evodevo.testing.storages import FIDELITY, SETTINGS, newborn
-from evodevo.testing.systems import new_agent, new_system
 
 TABLES = (
     *("property", "event", "run", "lease", "individual", "parentage", "evaluation"),

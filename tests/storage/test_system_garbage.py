@@ -12,7 +12,7 @@ from evodevo.errors import StoreDamagedError
 from evodevo.randomness import generator
 from evodevo.storage import NewComponent, Store, Use
 from evodevo.storage.base import sha256
-from evodevo.testing.systems import Agent, new_agent, new_system, result, uses_of
+from evodevo.testing.multitask.systems import Agent, new_agent, new_system, result, uses_of
 
 
 @pytest.fixture(params=["folder", "memory"])

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from evodevo.storage import Store
-from evodevo.testing.systems import new_agent, new_system
+from evodevo.testing.multitask.systems import new_agent, new_system
 
 SCRIPT = Path(__file__).with_name("system_coordinator.py")
 CYCLES = 4

@@ -8,7 +8,7 @@ import pytest
 
 from evodevo.storage import Evaluation, Score, Store
 from evodevo.storage.systems.standing import Fates
-from evodevo.testing.systems import FIDELITY, new_agent, new_system
+from evodevo.testing.multitask.systems import FIDELITY, new_agent, new_system
 
 
 def fates(store: Store, system: str) -> dict[tuple[str, int], Fates]:

@@ -15,7 +15,7 @@ from evodevo.errors import NotFoundError, RunOwnedError, UsageError
 from evodevo.storage import Counters, NewComponent, Publication, Store, Use, path_id
 from evodevo.storage.base import sha256
 from evodevo.storage.systems.schema import IMMUTABLE
-from evodevo.testing.systems import Agent, new_agent, new_system, path_of, result, uses_of
+from evodevo.testing.multitask.systems import Agent, new_agent, new_system, path_of, result, uses_of
 
 
 @pytest.fixture(params=["folder", "memory"])

@@ -43,11 +43,6 @@ class Tiny(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten())
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.fixture
 def tiny() -> Callable[..., Tiny]:
     """``tiny(seed=0, dropout=0.1, width=8)``: a model whose weights depend on the seed alone."""

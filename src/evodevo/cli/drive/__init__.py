@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""Commands that search, train and grow."""

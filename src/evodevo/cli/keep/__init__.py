@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""Commands that replay runs and mend stores."""

@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""Commands that show runs and what came of them."""

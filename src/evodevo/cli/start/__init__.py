@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""Commands to begin with."""

@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""Commands that use a trained network."""

@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""The scikit-learn classifier that grows while it fits."""

@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""The report of an experiment: its data, gathered, and its page."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Drawings of growth: SVG, no torch."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""The report of a growing network."""

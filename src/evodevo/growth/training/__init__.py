@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""What training needs while a network grows: distillation, replay, surgery."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Births of modules in a zoo, and the bank of retired ones."""

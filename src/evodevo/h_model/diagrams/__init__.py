@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Drawings of H-Models and of their routing: SVG, no torch."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Trainings of H-Models beyond the plain one: extension, pretrained donors."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""The page on the routing of an H-Model."""

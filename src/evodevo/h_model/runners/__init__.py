@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""How an iteration's layers are run: one by one, or in groups."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""The ablation study of Architect Thyself: its rows, its run, its table."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Networks that a zoo is compared with."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Drawings of zoos, modules and routing: SVG, no torch."""

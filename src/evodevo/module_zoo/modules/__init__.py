@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Genotypes of modules: graphs, costs, mutations, and the modules built from them."""

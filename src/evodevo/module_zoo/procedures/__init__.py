@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Searches for a pool of modules: DARTS- and ENAS-like, random, best single."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Routers over modules, and their losses and births."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Encoders, alignment and fusion of modalities."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Kinds of agents, one file each."""

@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""Recipes that compare several multitask systems or agents, run copy by copy."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Drawings of multitask systems: SVG, no torch."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Kinds of paths: what a child of an agent is built of."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""The report of a system: what its record holds, gathered, and its page."""

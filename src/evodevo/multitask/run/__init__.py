@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""A system as its users handle it: create, add, run, predict, export."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""How an agent chooses: parents, mutations, scores, populations (munet)."""

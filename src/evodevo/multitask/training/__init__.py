@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""How one child of an agent is trained: augmentation, optimizer, steps."""

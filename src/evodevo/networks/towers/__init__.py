@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Pretrained towers: files, digests, models."""

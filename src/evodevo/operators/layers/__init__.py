@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Layers: operators with their settings and costs, by kind."""

@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""Layers and embeddings taken from pretrained checkpoints."""

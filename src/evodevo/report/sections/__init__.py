@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Sections of pages on runs."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""The part of the store that holds multitask systems."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Tasks over images with text."""

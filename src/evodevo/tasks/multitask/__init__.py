@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Tasks of multitask systems."""

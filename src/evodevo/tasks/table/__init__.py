@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Tasks over rows of a table: the user's CSV, JSONL or parquet."""

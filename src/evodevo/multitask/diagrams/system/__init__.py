@@ -1,1 +1,1 @@
-"""TO WRITE."""
+"""The graph of a whole system: layout, frame, outline, cycles."""

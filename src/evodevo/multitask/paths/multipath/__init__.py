@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Paths that combine frozen paths with connectors and a router."""

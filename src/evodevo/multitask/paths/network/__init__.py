@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Paths that are imported networks."""

@@ -1,1 +1,1 @@
-"""TO WRITE: what this folder holds."""
+"""Paths over images: vision transformers."""

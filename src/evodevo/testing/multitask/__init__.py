@@ -1,0 +1,1 @@
+"""Fixtures and conformance suites for multitask systems."""

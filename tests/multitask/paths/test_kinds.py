@@ -1,0 +1,82 @@
+"""Each kind of path keeps the laws; a row that is added to the table needs a request here, or this fails."""
+
+from __future__ import annotations
+
+from pathlib import Path as Folder
+from typing import Any
+
+import pytest
+
+from evodevo import canonical
+from evodevo.multitask.evaluate import evaluate_path
+from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.families import structure_of
+from evodevo.multitask.paths.kinds import KINDS
+from evodevo.multitask.paths.network.imports import read_import
+from evodevo.settings import validate
+from evodevo.storage.blobs import FolderPool
+from evodevo.testing.multitask.imports import H_MODEL, checkpoint_of
+from evodevo.testing.multitask.path_kinds import TRAINING, PathKindTests, Request
+
+VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
+TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}
+TOPICS: dict[str, Any] = {"samples": {"train": 400, "validation": 80, "test": 80}, "classes": 2}
+TEXTS = {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 32, "topics": TOPICS}}
+NEW = {"digest": None, "train": True, "how": "new"}
+
+
+def path(kind: str, structure: dict[str, Any], classes: int, **other: Any) -> dict[str, Any]:
+    plain = {"agent": "Class~task", "number": 0, "task": "task", "classes": classes, "kind": kind}
+    values = {**plain, "structure": structure, "hparams": {"opt_lr": 0.1}, **other}
+    return validate(Path, values, what="a path").model_dump(mode="json")
+
+
+def whole(place: dict[str, str], genome: dict[str, Any], **other: Any) -> Request:
+    """A request all of whose components begin anew and learn."""
+    roles = structure_of(validate(Path, genome, what="a path")).roles if "components" not in other else ()
+    plain = {"path": genome, "components": dict.fromkeys(roles, NEW), "task": "task", "seed": 1}
+    return {**plain, "training": TRAINING, **place, **other}
+
+
+def vision(place: dict[str, str]) -> Request:
+    return whole(place, path("vision_path", VISION, 10))
+
+
+def text(place: dict[str, str]) -> Request:
+    return whole(place, path("text_path", TEXT, 2), task_settings=TEXTS)
+
+
+def network(place: dict[str, str]) -> Request:
+    """An import whose head learns, and one of its parts."""
+    pool = FolderPool(Folder(place["blobs"]))
+    found = read_import(pool, checkpoint_of(pool, H_MODEL))
+    parts: dict[str, Any] = {role: {"digest": one, "how": "reference"} for role, one in found.digests.items()}
+    parts["core"] |= {"train": True, "how": "clone"}
+    genome = path("network_path", found.structure.model_dump(mode="json"), 10)
+    roles = structure_of(validate(Path, genome, what="a path")).roles
+    return whole(place, genome, components=parts | {role: NEW for role in roles if role not in parts})
+
+
+def multipath(place: dict[str, str]) -> Request:
+    """Two vision paths, one of which was trained for the task."""
+    main, other = (path("vision_path", VISION, 10, agent=f"VitTiny~{name}") for name in ("task", "other"))
+    trained = canonical.loads(evaluate_path(canonical.dumps(whole(place, main)).encode(), lambda message: None))
+    digests = {role: one["digest"] for role, one in trained["components"].items()}
+    inside = [{"agent": one["agent"], "number": 0} for one in (main, other)]
+    genome = path("multipath", {}, 10, agent="MultiVitTiny~task", paths=inside)
+    supports = [{"path": one, "components": digests} for one in (main, other)]
+    return whole(place, genome, components={"connector_1": NEW, "router": NEW}, supports=supports)
+
+
+REQUESTS = {"vision_path": vision, "text_path": text, "network_path": network, "multipath": multipath}
+ROWS = [one if one == "vision_path" else pytest.param(one, marks=pytest.mark.slow) for one in KINDS.names()]
+
+
+@pytest.mark.parametrize("kind", ROWS)
+class TestPathKinds(PathKindTests):
+    @pytest.fixture(autouse=True)
+    def _of_kind(self, kind: str) -> None:
+        self.kind = kind
+
+    def request(self, place: dict[str, str]) -> Request:
+        return REQUESTS[self.kind](place)

@@ -1,0 +1,123 @@
+"""Recipes of multitask systems: the arms restrict what they say, the tasks are there, the budgets are equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.multitask.genome import agent_name
+from evodevo.multitask.hyperparameters import MU, singlepath_hyperparameters
+from evodevo.multitask.paths.multipath_spec import ABLATIONS
+from evodevo.multitask.paths.vision.spec import PRESETS
+from evodevo.multitask.recipes.arms import ARMS, ROOTS, restricted
+from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings
+from evodevo.multitask.recipes.tasks import FOLDERS, OFFLINE, OFFLINE_ROOT, PRETRAINING, tasks_of
+from evodevo.multitask.search.components import Place, plan_components
+from evodevo.multitask.search.mutation import Mutator, matches
+from evodevo.multitask.settings import CycleSettings
+from evodevo.multitask.system import ROOT_TASK
+from evodevo.randomness import generator
+from evodevo.runs.recipe import resolve
+from evodevo.tasks.multitask.task import MultitaskTask
+
+DATA = Path(__file__).parents[4] / "shared" / "data"
+ROLES = PRESETS["tiny"].changed(classes=3).roles
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("name", list(ARMS))
+def test_arms_share_copy_or_begin_anew_as_they_say(name: Any, seed: int) -> None:
+    settings = restricted(CycleSettings(), ARMS[name]).child
+    places = [Place(role, "fits", f"Vit~root:{number}") for number, role in enumerate(ROLES)]
+    rates = singlepath_hyperparameters("tiny").rates
+    mutator = Mutator({MU: 0.2}, rates, generator(seed), settings.mutation)
+    needs = [Place(role, "fits") for role in ROLES]
+    plans = plan_components(
+        needs, places, own=False, locked=lambda _: True, mutator=mutator, settings=settings.components
+    )
+    fates = {one.role: one.fate for one in plans}
+    assert fates.pop("head") == "new"
+    if name == "scratch":
+        assert set(fates.values()) == {"new"}
+    elif name == "fine_tuning":
+        assert set(fates.values()) == {"clone"}
+    else:
+        assert fates.pop("encoder_norm") == "clone", "always copied, as the paper does"
+        assert name == "singlepath" or set(fates.values()) == {"reference"}
+
+
+def test_only_the_singlepath_agent_builds_on_other_tasks() -> None:
+    root, other = agent_name("VitT3", f"{ROOT_TASK}/pretrain"), agent_name("VitT3", "mnist10k")
+    for name, arm in ARMS.items():
+        assert matches(root, arm.builds_on)
+        assert matches(other, arm.builds_on) == (name == "singlepath")
+    assert not matches(other, (ROOTS,))
+
+
+@pytest.mark.parametrize("name", list(ARMS))
+def test_all_arms_tune_the_same_hyperparameters_of_training(name: Any) -> None:
+    forbidden = ARMS[name].child.mutation.forbidden
+    tuned = [key for key in singlepath_hyperparameters("ti3").tuned if key.startswith(("opt_", "ds_", MU))]
+    free = {key for key in tuned if not matches(f"hp:{key}", forbidden)}
+    assert set(tuned) - free <= {"ds_image_size"}
+
+
+def test_questions_about_digits_hold_out_the_same_images(tmp_path: Path) -> None:
+    held = []
+    for plan in (OFFLINE_ROOT, *OFFLINE):
+        task = MultitaskTask.open(plan.source, tmp_path)
+        assert task.classes >= 2
+        test = {task.fetch("test", np.asarray([place]))["image"].tobytes() for place in range(task.count("test"))}
+        train = {task.fetch("train", np.asarray([place]))["image"].tobytes() for place in range(task.count("train"))}
+        held.append((train, test))
+    for train, _ in held:
+        for _, test in held:
+            assert not train & test, "what one task learns is no test of another"
+
+
+def test_the_root_is_trained_on_no_task_of_the_table() -> None:
+    for name in ("multitask.characters", "multitask.multipath"):
+        settings = resolve(name, driver="extend", overrides={})
+        assert isinstance(settings, CharactersSettings | MultipathRecipeSettings)
+        assert settings.system.root.name not in {one.name for one in settings.system.tasks}
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the development data are not here")
+@pytest.mark.parametrize("size", ["quick", "full"])
+def test_a_folder_of_data_is_the_tasks_of_the_issue(size: str) -> None:
+    settings = resolve("multitask.characters", size=size, driver="extend", overrides={"data": str(DATA)})
+    assert isinstance(settings, CharactersSettings)
+    assert [one.name for one in settings.system.tasks] == [*FOLDERS, "digits"]
+    assert settings.system.root.name == PRETRAINING
+    assert all(one.source.data for one in settings.system.tasks if one.name != "digits")
+    settings = resolve("multitask.multipath", size=size, driver="extend", overrides={"data": str(DATA)})
+    assert isinstance(settings, MultipathRecipeSettings)
+    assert settings.compared.targets == ("cifar10_jpg", "omniglot_small1")
+    assert settings.study.copies >= 5
+
+
+def test_a_folder_without_the_tasks_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mnist10k").mkdir()
+    with pytest.raises(NotFoundError, match="notmnist10k"):
+        tasks_of(str(tmp_path))
+
+
+def test_every_ablation_of_the_paper_is_a_row() -> None:
+    settings = resolve("multitask.multipath", driver="extend", overrides={})
+    assert isinstance(settings, MultipathRecipeSettings)
+    rows = {one.name: one for one in settings.compared.variants}
+    assert set(ABLATIONS) <= set(rows)
+    assert {one.agent for one in rows.values()} == {"multipath", "singlepath", "head"}
+    assert rows["forced_support"].first is not None
+    weights = {one.structure.main_weight for name, one in rows.items() if name.startswith("main_")}
+    assert len(weights) >= 3
+
+
+def test_tasks_have_names_of_their_own() -> None:
+    twice = [{"name": "a"}, {"name": "a"}]
+    with pytest.raises(UsageError, match="different names"):
+        resolve("multitask.characters", driver="extend", overrides={"system": {"tasks": twice}})

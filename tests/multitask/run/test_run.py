@@ -1,0 +1,429 @@
+"""Systems from a user's words: what is recorded, and that nothing is where something cannot be used."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from evodevo.errors import DataError, EvodevoError, NotFoundError, RunOwnedError, UsageError
+from evodevo.multitask.run import create as extending
+from evodevo.multitask.run import run as extend_running
+from evodevo.multitask.run.create import add_root, add_task, create_system, withdraw
+from evodevo.multitask.run.run import Session, run_system
+from evodevo.multitask.system import System
+from evodevo.storage import Store
+from evodevo.testing.multitask.paths import ROOT, SIZES, Trainer, executor_of, told
+
+CYCLE = {"samples": 4, "generation_size": 2}
+
+
+@pytest.fixture(scope="session")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a system that has a root and no task; one with two tasks, made of the digits; what is prepared."""
+    place = tmp_path_factory.mktemp("extending")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+        for name in ("folder", "busy"):
+            create_system("zoo", kind="VitTiny", overrides={"cycle": CYCLE, "root": ROOT}, store=place / name)
+        add_task("zoo", "digits", store=place / "busy")
+        add_task("zoo", "digits_parity", question="parity", store=place / "busy")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def cache(stores: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(stores / "cache"))
+
+
+@pytest.fixture
+def folder(stores: Path, tmp_path: Path) -> Path:
+    """A system with a root and no task."""
+    return Path(shutil.copytree(stores / "folder", tmp_path / "runs"))
+
+
+@pytest.fixture
+def busy(stores: Path, tmp_path: Path) -> Path:
+    """With two tasks."""
+    return Path(shutil.copytree(stores / "busy", tmp_path / "runs"))
+
+
+def work(folder: Path, **more: Any) -> extend_running.Ended:
+    """Agents run; nothing is trained."""
+    with Store.open(folder) as store:
+        return run_system("zoo", executor=executor_of(Trainer(store)), store=folder, **more)
+
+
+def names(folder: Path, system: str = "zoo") -> list[str]:
+    with Store.open(folder, "ro") as store:
+        return [one.name for one in System.open(store, system).agents()]
+
+
+def images(folder: Path, classes: dict[str, int], side: int = 6) -> Path:
+    """A folder of classes, so many images each."""
+    chance = np.random.default_rng(5)
+    for name, count in classes.items():
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            pixels = chance.integers(0, 256, (side, side, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{number}.png")
+    return folder
+
+
+# Create
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"root": "randm_init"}, UsageError, "random_init"),
+        ({"root": "random_init:digits"}, UsageError, "pretrain:NAME"),
+        ({"root": "pretrain"}, UsageError, "pretrain:NAME"),
+        ({"root": "pretrain:mnist"}, UsageError, "no data"),
+        ({"root": "pretrain:a~b"}, UsageError, "name of a task"),
+        ({"root": "checkpoint:nowhere"}, NotFoundError, "nowhere"),
+        ({"root": "checkpoint:."}, EvodevoError, "config"),
+        ({"data": "somewhere"}, UsageError, "pretrain"),
+        ({"kind": "VitTiny2"}, UsageError, "VitTiny"),
+        ({"kind": "MultiVitTiny"}, UsageError, "root"),
+        ({"overrides": {"training": {"validation": 3}}}, UsageError, "validations"),
+        ({"overrides": {"cycle": {"sample": 3}}}, UsageError, "samples"),
+        ({"overrides": {"cycles": {}}}, UsageError, "cycle"),
+        ({"overrides": {"root": {"structure": {"width": 8, "heads": 3}}}}, UsageError, "heads"),
+        ({"overrides": {"root": {"hyperparameters": {"num_layer": {}}}}}, UsageError, "num_layer"),
+        ({"overrides": {"root": {"cycle": {"samples": 2}}}}, UsageError, "one child"),
+        ({"overrides": {"root": 3}}, UsageError, "table"),
+        ({"overrides": {"packages": ["nobody-has-this"]}}, EvodevoError, "nobody-has-this"),
+    ],
+    ids=str,
+)
+def test_a_root_that_cannot_be_leaves_no_system(
+    change: dict[str, Any], error: type[Exception], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=says):
+        create_system("zoo", store=tmp_path / "runs", **{"kind": "VitTiny", **change})
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_system_is_created_once(folder: Path) -> None:
+    with pytest.raises(UsageError, match="already"):
+        create_system("zoo", kind="VitTiny", store=folder)
+    assert names(folder) == ["VitTiny~root_model~random_init"]
+
+
+def test_what_was_killed_before_its_root_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*anything: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, Store.open(tmp_path / "runs") as store:
+        System.create(store, "zoo", seed=4)
+        patch.setattr(System, "add_root", killed)
+        with pytest.raises(KeyboardInterrupt):
+            create_system("zoo", kind="VitTiny", seed=4, store=tmp_path / "runs")
+    with pytest.raises(UsageError, match="already"):  # of another seed it would be another system
+        create_system("zoo", kind="VitTiny", seed=5, store=tmp_path / "runs")
+    create_system("zoo", kind="VitTiny", seed=4, store=tmp_path / "runs")
+    assert names(tmp_path / "runs") == ["VitTiny~root_model~random_init"]
+
+
+def test_a_pretrained_root_is_called_after_its_task(tmp_path: Path) -> None:
+    made = create_system("zoo", root="pretrain:digits", kind="VitTiny", store=tmp_path / "runs")
+    assert made.agent.name == "VitTiny~root_model~digits"
+    assert made.agent.settings["classes"] == 10
+    assert sum(made.samples.values()) == 1797
+
+
+def test_a_system_may_have_roots_of_several_classes(busy: Path) -> None:
+    own = {"task": {"source": "text_labels"}}
+    made = add_root("zoo", root="pretrain:topics", kind="TextTiny", overrides=own, store=busy)
+    assert made.agent.name == "TextTiny~root_model~topics"
+    assert made.agent.settings["modalities"] == ["tokens:bytes"]
+    with pytest.raises(UsageError, match="--class"):
+        add_task("zoo", "digits_more", store=busy)
+    (more,) = add_task("zoo", "digits_more", kind="VitTiny", store=busy)
+    assert more.agent.name == "VitTiny~digits_more"
+    (texts,) = add_task("zoo", "topics", kind="TextTiny", source="text_labels", store=busy)
+    assert texts.agent.settings["classes"] == 20
+    for change, says in (
+        ({"root": "pretrain:topics", "kind": "TextTiny", "overrides": own}, "already"),
+        ({"root": "pretrain:topics", "kind": "VitTiny", "overrides": own}, "tokens"),
+        ({"kind": "VitTiny"}, "already"),
+    ):
+        before = names(busy)
+        with pytest.raises(UsageError, match=says):
+            add_root("zoo", store=busy, **change)
+        assert names(busy) == before
+
+
+# Add
+
+
+def test_a_task_is_recorded_with_all_that_is_asked_later(folder: Path) -> None:
+    (made,) = add_task("zo", "digits_odd", question="parity", rotate=1, only=["3", "4", "5"], store=folder)
+    settings = made.agent.settings
+    assert made.agent.name == "VitTiny~digits_odd"
+    assert settings["class_names"] == ["odd", "even"]  # rotated by one
+    assert settings["classes"] == 2
+    assert settings["modalities"] == ["image"]
+    assert settings["inputs"][0]["height"] == 8
+    assert settings["task"]["only"] == ["3", "4", "5"]
+    assert len(settings["task_key"]) == 64
+    assert settings["options"]["hyperparameters"] == SIZES  # as the root's
+    assert settings["cycle"]["samples"] == 4  # as the system's
+
+
+def test_settings_of_an_agent_stand_above_those_of_its_system_and_root(folder: Path) -> None:
+    own = {
+        "cycle": {"samples": 2},
+        "training": {"validations": 3},
+        "task": {"batch": 64},
+        "hyperparameters": {"num_layers": {"values": [0, 1], "default": 1}},
+        "builds_on": ["*~root_model~*"],
+        "multi": {"most_paths": 2},
+    }
+    single, multi = add_task("zoo", "digits", multi=True, overrides=own, store=folder)
+    settings = single.agent.settings
+    assert (settings["cycle"]["samples"], settings["cycle"]["generation_size"]) == (2, 2)
+    assert settings["training"]["validations"] == 3
+    assert settings["task"]["batch"] == multi.agent.settings["task"]["batch"] == 64
+    assert settings["options"]["hyperparameters"] == {**SIZES, "num_layers": {"values": [0, 1], "default": 1}}
+    assert settings["builds_on"] == ["*~root_model~*"]
+    assert multi.agent.name == "MultiVitTiny~digits"
+    assert multi.agent.settings["options"] == {"most_paths": 2}
+
+
+def test_data_are_found_from_anywhere(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images(tmp_path / "pets", {"cat": 12, "dog": 12})
+    monkeypatch.chdir(tmp_path)
+    (made,) = add_task("zoo", "pets", data="pets", store=folder)
+    assert made.agent.settings["task"]["data"] == str(tmp_path / "pets")
+
+
+def unreadable(folder: Path) -> dict[str, Any]:
+    (images(folder, {"cat": 12, "dog": 12}) / "cat" / "broken.png").write_bytes(b"no image")
+    return {"data": folder}
+
+
+def mislabelled(folder: Path) -> dict[str, Any]:
+    Image.new("L", (6, 6)).save(images(folder, {"cat": 12, "dog": 12}) / "stray.png")
+    return {"data": folder}
+
+
+def only_in_test(folder: Path) -> dict[str, Any]:
+    images(folder / "train", {"cat": 12, "dog": 12})
+    images(folder / "test", {"cat": 3, "dog": 3, "fox": 3})
+    return {"data": folder}
+
+
+def one_class(folder: Path) -> dict[str, Any]:
+    return {"data": images(folder, {"cat": 12})}
+
+
+def nothing(folder: Path) -> dict[str, Any]:
+    return {"data": folder}
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (unreadable, "broken.png"),
+        (mislabelled, "stray.png"),
+        (only_in_test, "fox"),
+        (one_class, "two"),
+        (nothing, "mine"),
+        (lambda folder: {}, "no data"),
+        (lambda folder: {"source": "pictures"}, "images"),
+        (lambda folder: {"source": "text_labels"}, "tokens"),
+        (lambda folder: {"kind": "VitT3"}, "VitTiny"),
+        (lambda folder: {"kind": "VitTine"}, "VitTiny"),
+        (lambda folder: {"overrides": {"task": {"batches": 3}}}, "batch"),
+        (lambda folder: {"overrides": {"task": {"data": "x"}}}, "--data"),
+    ],
+    ids=["unreadable", "mislabelled", "class only in test", "one class", "not there", *map(str, range(7))],
+)
+def test_data_that_cannot_be_used_leave_nothing(
+    make: Callable[[Path], dict[str, Any]], says: str, folder: Path, tmp_path: Path
+) -> None:
+    given = make(tmp_path / "mine")
+    if "overrides" in given or "kind" in given:
+        given["data"] = images(tmp_path / "good", {"cat": 12, "dog": 12})
+    with pytest.raises((UsageError, DataError, NotFoundError), match=says):
+        add_task("zoo", "mine", store=folder, **given)
+    assert names(folder) == ["VitTiny~root_model~random_init"]
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "says"),
+    [
+        ("digits", {}, "already"),
+        ("digits", {"overrides": {"cycle": {"samples": 1}}}, "already"),
+        ("digits~two", {}, "name of a task"),
+        ("digits two", {}, "name of a task"),
+        ("/digits", {}, "name of a task"),
+        ("", {}, "name of a task"),
+        ("root_model/digits", {}, "roots"),
+        ("digits_new", {"overrides": {"options": {"x": 1}}}, "options"),
+        ("digits_new", {"overrides": {"training": {"clips": 1}}}, "clip"),
+        ("digits_new", {"overrides": {"hyperparameters": {"opt_lr": {"values": [1], "default": 2}}}}, "opt_lr"),
+        ("digits_new", {"multi": True, "overrides": {"multi": {"structure": {"x": 1}}}}, "x"),
+        ("digits_new", {"only": ["3"]}, "two"),
+        ("digits_new", {"only": ["3", "11"]}, "11"),
+    ],
+    ids=str,
+)
+def test_a_task_that_cannot_be_leaves_nothing(name: str, more: dict[str, Any], says: str, busy: Path) -> None:
+    before = names(busy)
+    with pytest.raises(UsageError, match=says):
+        add_task("zoo", name, store=busy, **more)
+    assert names(busy) == before
+
+
+def test_another_class_takes_the_data_that_a_task_has(busy: Path) -> None:
+    with pytest.raises(UsageError, match="leave the data out"):
+        add_task("zoo", "digits", kind="MultiVitTiny", question="parity", store=busy)
+    (made,) = add_task("zoo", "digits", kind="MultiVitTiny", store=busy)
+    with Store.open(busy, "ro") as store:
+        single = System.open(store, "zoo").agent("VitTiny~digits").settings
+    shared = ("task", "task_key", "classes", "class_names", "inputs")
+    assert {key: made.agent.settings[key] for key in shared} == {key: single[key] for key in shared}
+
+
+# Run
+
+
+def test_agents_that_combine_paths_come_where_they_are_missing(busy: Path) -> None:
+    ended = work(busy, agents=["single", "multi"], tasks=["digits"])
+    assert [one.agent for one in ended.agents] == ["VitTiny~digits", "MultiVitTiny~digits"]
+    assert [one.cycles for one in ended.agents] == [1, 1]
+    assert names(busy)[-1] == "MultiVitTiny~digits"
+    assert work(busy, agents=["multi"], tasks=["digits"]).agents == ended.agents[1:], "it is added once"
+
+
+def test_the_same_call_does_nothing_twice_and_more_cycles_go_on(busy: Path) -> None:
+    first = work(busy)
+    with Store.open(busy) as store:
+        before = told(System.open(store, "zoo"))
+    assert work(busy) == first
+    with Store.open(busy) as store:
+        assert told(System.open(store, "zoo")) == before
+    assert [one.cycles for one in work(busy, cycles=2).agents] == [2, 2]
+
+
+def to_the_end(folder: Path, stop_after: int | None) -> int:
+    """Agents run, stopped again and again after so many children; gives how often."""
+    sessions: list[Session] = []
+    told_of = 0
+
+    def hear(kind: str, facts: dict[str, Any]) -> None:
+        nonlocal told_of
+        told_of += kind == "child"
+        if kind == "child" and told_of == stop_after:
+            sessions[-1].stop()
+
+    while True:
+        told_of = 0
+        ended = work(folder, agents=["single", "multi"], listener=hear, on_start=sessions.append)
+        if ended.state == "finished":
+            return len(sessions) - 1
+
+
+@pytest.mark.slow
+def test_what_was_stopped_goes_on_to_the_same_system(stores: Path, tmp_path: Path) -> None:
+    systems = []
+    for stop_after in (None, 3):
+        folder = Path(shutil.copytree(stores / "busy", tmp_path / f"{stop_after}"))
+        assert to_the_end(folder, stop_after) > (3 if stop_after else -1)
+        with Store.open(folder) as store:
+            systems.append(told(System.open(store, "zoo")))
+    assert systems[0] == systems[1]
+
+
+def test_a_wish_to_stop_from_before_the_run_counts(busy: Path) -> None:
+    assert work(busy, on_start=lambda session: session.stop()).state == "interrupted"
+    assert work(busy).state == "finished"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"agents": ["singel"]}, "single"),
+        ({"agents": ["VitTiny~digit"]}, "VitTiny~digits"),
+        ({"tasks": ["digit"]}, "digits"),
+        ({"cycles": 0}, "1 cycle"),
+        ({"workers": 0}, "1 worker"),
+        ({"agents": ["VitTiny~digits"], "tasks": ["digits_parity"]}, "nobody"),
+    ],
+    ids=str,
+)
+def test_an_unknown_agent_is_named_with_the_nearest(more: dict[str, Any], says: str, busy: Path) -> None:
+    with pytest.raises(UsageError, match=says):
+        work(busy, **more)
+
+
+def test_a_system_without_tasks_says_what_comes_next(folder: Path) -> None:
+    with pytest.raises(UsageError, match="evodevo extend add zoo"):
+        work(folder)
+
+
+def test_nobody_runs_an_agent_that_somebody_holds(busy: Path) -> None:
+    work(busy)
+    with Store.open(busy) as store:
+        system = System.open(store, "zoo")
+        lease = store.acquire(system.agent("VitTiny~digits").id)
+        with pytest.raises(RunOwnedError):
+            work(busy, cycles=2)
+        assert work(busy, cycles=2, tasks=["digits_parity"]).agents[0].cycles == 2
+        before = [one.agent for one in store.systems.publications(system.row.id)]
+        with pytest.raises(RunOwnedError):
+            withdraw("zoo", "digits", store=busy)
+        assert [one.agent for one in store.systems.publications(system.row.id)] == before
+        store.release(lease)
+
+
+# Withdraw
+
+
+def test_a_withdrawn_task_is_offered_no_more_and_others_stay(busy: Path) -> None:
+    work(busy, agents=["single", "multi"], tasks=["digits"])
+    work(busy)
+    with Store.open(busy) as store:
+        other = System.open(store, "zoo").best("digits_parity")
+        assert withdraw("zoo", "digits", store=busy) == ["VitTiny~digits", "MultiVitTiny~digits"]
+        system = System.open(store, "zoo")
+        with pytest.raises(NotFoundError):
+            system.best("digits")
+        assert system.best("digits_parity").components == other.components
+    for call, says in (
+        (lambda: withdraw("zoo", "digits", store=busy), "already"),
+        (lambda: work(busy, agents=["VitTiny~digits"], cycles=2), "withdrawn"),
+        (lambda: work(busy, tasks=["digits"], cycles=2), "withdrawn"),
+        (lambda: add_task("zoo", "digits", store=busy), "another name"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            call()
+    assert [one.agent for one in work(busy, cycles=2).agents] == ["VitTiny~digits_parity"]
+
+
+def test_an_agent_is_withdrawn_alone(busy: Path) -> None:
+    work(busy, agents=["single", "multi"])
+    assert withdraw("zoo", "MultiVitTiny~digits", store=busy) == ["MultiVitTiny~digits"]
+    with Store.open(busy) as store:
+        assert System.open(store, "zoo").best("digits").path.agent == "VitTiny~digits"
+
+
+def test_what_is_not_there_cannot_be_withdrawn(busy: Path) -> None:
+    with pytest.raises(NotFoundError, match="digits_parity"):
+        withdraw("zoo", "digit", store=busy)
+    with pytest.raises(NotFoundError, match="zoo"):
+        withdraw("zebra", "digits", store=busy)
+
+
+def test_recipes_keep_their_names(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="recipe"):
+        extending.create_system("backbone.demo", store=tmp_path / "runs")

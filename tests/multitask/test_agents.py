@@ -1,0 +1,30 @@
+"""Each class of agents keeps the laws; a row that is added to the table is tested by being there."""
+
+from __future__ import annotations
+
+import pytest
+
+from evodevo.multitask.agent import AGENTS, IMPORT
+from evodevo.multitask.system import System
+from evodevo.testing.multitask.agents import AgentTests
+from evodevo.testing.multitask.imports import small_import
+
+QUICK = ("VitTiny", "MultiVitTiny")
+# Those that hand in an import make one path and have no children; see test_imports.py.
+ROWS = [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in AGENTS.names() if one != IMPORT]
+
+
+@pytest.mark.parametrize("kind", ROWS)
+class TestAgents(AgentTests):
+    @pytest.fixture(autouse=True)
+    def _of_kind(self, kind: str) -> None:
+        self.kind = kind
+        if kind.startswith("Multi"):
+            self.roots = kind.removeprefix("Multi")
+            self.companions = (self.roots,)
+
+    def add_root(self, system: System) -> None:
+        if "Net" in (self.kind, self.roots):
+            system.add_agent(IMPORT, "one", small_import())
+        else:
+            super().add_root(system)

@@ -1,0 +1,124 @@
+"""Weights that are damaged or gone are named with their owner, and nothing else is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evodevo.errors import ExitCode, StoreDamagedError
+from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask.measure import measure
+from evodevo.multitask.recorded import deciding
+from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.system import System
+from evodevo.storage import Store
+from evodevo.storage.systems.base import ComponentRow
+from evodevo.testing.multitask.real_system import agents_of, new_real_system, run_real
+
+ROOT = "VitTiny~root_model~random_init"
+
+
+def damage(store: Store, part: ComponentRow, how: str) -> None:
+    file = store.blobs.path(part.digest)
+    file.chmod(0o600)
+    if how == "gone":
+        file.unlink()
+    else:
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(bytes(data))
+
+
+def part_of(system: System, agent: str, role: str) -> ComponentRow:
+    found = system.view().offers[agent].component(role)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def system(store: Store, tmp_path: Path) -> System:
+    made = new_real_system(store)
+    run_real(made, 1, tmp_path)
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["damaged", "gone"])
+def test_a_component_that_cannot_be_read_is_named_before_anything_is_lost(
+    system: System, tmp_path: Path, how: str
+) -> None:
+    """The run ends with the exit code of damage; the child waits; with the weights back, all goes on."""
+    store = system.store
+    part = part_of(system, ROOT, "embedding")  # whoever runs next reads it
+    file = store.blobs.path(part.digest)
+    whole = file.read_bytes()
+    damage(store, part, how)
+    before = len(store.systems.publications(system.row.id))
+    with pytest.raises(StoreDamagedError, match=rf"{ROOT}:{part.id.rpartition(':')[2]} \('embedding'\)") as caught:
+        run_real(system, 2, tmp_path)
+    assert caught.value.exit_code == ExitCode.STORE_DAMAGED
+    assert ("evodevo repair" in str(caught.value)) == (how == "damaged")
+    assert len(store.systems.publications(system.row.id)) == before
+    problems = store.check(deep=True).problems
+    assert any(part.digest in one.subject or part.id in one.subject for one in problems)
+    file.write_bytes(whole)
+    run_real(system, 2, tmp_path)
+    assert store.check(deep=True).ok
+    for agent in agents_of(system):
+        for row in store.individuals(agent.id):
+            result = deciding(store.systems.evaluations_of([row.id])[row.id])
+            assert result is not None
+            assert result.state == "done", "damage is no fault of a child"
+
+
+@pytest.mark.slow
+def test_after_repair_what_needs_lost_weights_fails_and_the_rest_goes_on(system: System, tmp_path: Path) -> None:
+    store = system.store
+    part = part_of(system, ROOT, "embedding")
+    damage(store, part, "damaged")
+    with pytest.raises(StoreDamagedError):
+        run_real(system, 2, tmp_path)
+    report = store.repair()
+    assert part.digest in report.quarantined
+    assert any(part.id in one.subject for one in report.remaining)
+    users = system.view().locks[part.id]
+    assert users == {ROOT, "VitTiny~parity"}, "the case is one where somebody does not use it"
+    for name in users:
+        system.withdraw(name)
+    run_real(system, 3, tmp_path, only="VitTiny~digits")  # the cycle that had begun ends, then another one
+    rows = store.individuals(system.agent("VitTiny~digits").id)
+    results = [deciding(store.systems.evaluations_of([row.id])[row.id]) for row in rows]
+    assert {None if one is None else one.reason for one in results} == {None, "damaged"}
+    assert len(results) == 6
+    assert store.check(deep=True).ok
+
+
+@pytest.mark.slow
+def test_what_was_lost_is_told_before_a_cycle_begins(system: System, tmp_path: Path) -> None:
+    part = part_of(system, ROOT, "cls")
+    damage(system.store, part, "gone")
+    system.store.repair()
+    before = system.store.systems.cycles(system_id=system.row.id)
+    with pytest.raises(StoreDamagedError, match=rf"{part.id} are gone.*withdraw the tasks"):
+        run_real(system, 2, tmp_path)
+    assert system.store.systems.cycles(system_id=system.row.id) == before
+
+
+@pytest.mark.slow
+def test_a_damaged_component_stops_its_measurement(system: System, tmp_path: Path) -> None:
+    best = system.best("digits")
+    head = part_of(system, "VitTiny~digits", "head")
+    damage(system.store, head, "damaged")
+    with SerialExecutor() as executor, pytest.raises(StoreDamagedError, match=r"of VitTiny~digits/\d+|'head'"):
+        measure(system, best, executor, cache=str(tmp_path / "cache"))
+    assert not [one for one in system.store.systems.evaluations_of([best.id])[best.id] if one.fidelity == "test"]
+
+
+@pytest.mark.slow
+def test_damage_inside_a_multipath_model_names_the_path_it_is_of(system: System, tmp_path: Path) -> None:
+    system.add_agent("MultiVitTiny", "digits", AgentSettings(classes=10))
+    norm = part_of(system, "VitTiny~parity", "encoder_norm")
+    damage(system.store, norm, "gone")
+    with pytest.raises(StoreDamagedError, match=r"VitTiny~parity/\d+ \('encoder_norm'\)"):
+        run_real(system, 1, tmp_path, only="MultiVitTiny~digits")

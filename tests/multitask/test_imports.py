@@ -1,0 +1,281 @@
+"""Networks that were trained elsewhere, inside a system: held, offered, built on, and left as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.execution.serial import SerialExecutor
+from evodevo.experiments.evaluate import load_network
+from evodevo.multitask.agent import Known
+from evodevo.multitask.agents.network import Origin
+from evodevo.multitask.evaluate import open_path
+from evodevo.multitask.evaluate_settings import PathRequest
+from evodevo.multitask.fork import fork
+from evodevo.multitask.imports import import_network
+from evodevo.multitask.paths.network.evaluate import freeze_network_path
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
+from evodevo.multitask.training.values import data_values
+from evodevo.networks.spec import NetworkEnvelope
+from evodevo.settings import validate
+from evodevo.storage import Store
+from evodevo.storage.blobs import FolderPool
+from evodevo.tasks.base import InputSpec
+from evodevo.testing.multitask.imports import H_MODEL, checkpoint_of
+from evodevo.testing.multitask.paths import ROOT, Trainer, executor_of, small
+
+WORDS = InputSpec("words", "tokens", length=16, vocabulary=256)
+TEXTS: dict[str, Any] = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 16}}
+TRAINING = {"validations": 2, "most_between": 600, "device": "cpu"}
+
+
+@pytest.fixture
+def system(store: Store) -> System:
+    return System.create(store, "home", seed=3, settings=SystemSettings(cycle=small(2, 2), training=TRAINING))
+
+
+def imported(system: System, name: str = "one", pool: Any = None, seed: int = 0, **about: Any) -> Known:
+    pool = pool or system.store.blobs
+    return import_network(system, name, pool, Origin(run="r", weights=checkpoint_of(pool, H_MODEL, seed=seed, **about)))
+
+
+def kinds(known: Known) -> set[str]:
+    return {part.id.partition(":")[0] for part in known.components}
+
+
+def test_an_import_is_offered_at_once_with_the_blobs_of_its_checkpoint(system: System) -> None:
+    before = len(set(system.store.blobs.digests()))
+    known = imported(system)
+    agent = system.agent("Import~one")
+    assert system.view().offers["Import~one"] == known
+    assert [part.id for part in known.components] == ["Import~one:0", "Import~one:1"]
+    assert len({part.digest for part in known.components}) == 1, "small parts share a blob"
+    assert len(set(system.store.blobs.digests())) == before + 2, "the checkpoint's two blobs and no others"
+    assert (known.path.classes, known.quality, known.path.task) == (0, None, "one")
+    assert agent.settings["options"]["origin"]["run"] == "r"
+    assert system.accounts() == {"Import~one": float(known.parameters)}
+    with pytest.raises(NotFoundError):
+        system.best("one")  # it answers no task
+    assert system.store.check(deep=True).ok
+
+
+def test_blobs_of_another_store_are_copied_and_stay_when_that_is_gone(system: System, tmp_path: Path) -> None:
+    other = FolderPool(tmp_path / "elsewhere")
+    known = imported(system, pool=other)
+    for digest in list(other.digests()):
+        other.remove(digest)
+    path = freeze_network_path(
+        known.path, {one.role: one.digest for one in known.components}, system.store.blobs, False
+    )
+    assert path.width == 8
+    assert {one.digest for one in known.components} <= set(system.store.blobs.digests())
+
+
+def test_garbage_is_what_nobody_offers_or_uses(system: System) -> None:
+    used, idle = imported(system, "used"), imported(system, "idle", seed=1)
+    system.add_agent("Net", "task", AgentSettings(classes=3, options={}))
+    executor = executor_of(Trainer(system.store))
+    # Not the accuracy but the name decides: the other import is out of sight.
+    system.withdraw("Import~idle")
+    system.run([system.agent("Net~task")], 1, executor)
+    child = system.view().offers["Net~task"]
+    system.withdraw("Import~used")
+    system.store.gc(grace_seconds=0)
+    held = set(system.store.blobs.digests())
+    shared = {part.digest for part in child.components}
+    assert shared <= held
+    assert not {part.digest for part in idle.components} & held
+    assert {part.id for part in child.components} & {part.id for part in used.components}, "it is built of the import"
+    assert system.store.check(deep=False).ok
+
+
+def test_children_share_parts_that_others_offer_and_add_a_norm_and_a_head(system: System) -> None:
+    imported(system)
+    system.add_agent("Net", "task", AgentSettings(classes=3))
+    system.run([system.agent("Net~task")], 4, executor_of(Trainer(system.store)))
+    child = system.view().offers["Net~task"]
+    assert [part.role for part in child.components] == ["inputs", "core", "head_norm", "head"]
+    assert child.component("head").id.startswith("Net~task:")
+    rows = system.store.individuals(system.agent("Net~task").id)
+    fates = {part["how"] for row in rows for part in row.details["parts"] if part["role"] in ("inputs", "core")}
+    assert fates == {"reference", "clone"}
+    assert child.flops == pytest.approx(system.view().offers["Import~one"].flops + 2 * 8 * 3)
+
+
+def test_each_agent_sees_the_imports_that_can_read_its_task(system: System) -> None:
+    imported(system, "sees")
+    imported(system, "reads", inputs=(WORDS,), **TEXTS)
+    system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options=ROOT))
+    system.add_agent("VitTiny", "pictures", AgentSettings(classes=3))
+    for task, modality in (("pictures", "image"), ("letters", "tokens:bytes")):
+        system.add_agent("Net", task, AgentSettings(classes=3, modalities=(modality,)))
+    forced = {"child": {"supports": {"first": "Import~sees"}}}
+    system.add_agent("MultiVitTiny", "pictures", AgentSettings(classes=3, options=forced))
+    system.add_agent("MultiNet", "letters", AgentSettings(classes=3, modalities=("tokens:bytes",)))
+    agents = [one for one in system.agents() if not one.settings["root"]]
+    system.run(agents, 1, executor_of(Trainer(system.store)))
+    offers = system.view().offers
+    assert kinds(offers["Net~pictures"]) == {"Import~sees", "Net~pictures"}
+    assert kinds(offers["Net~letters"]) == {"Import~reads", "Net~letters"}
+    assert kinds(offers["VitTiny~pictures"]) <= {"VitTiny~root_model~random_init", "VitTiny~pictures"}
+    assert [one.agent for one in offers["MultiVitTiny~pictures"].path.paths][:2] == ["VitTiny~pictures", "Import~sees"]
+    assert [one.agent for one in offers["MultiNet~letters"].path.paths][:2] == ["Net~letters", "Import~reads"]
+    for row in system.store.individuals(system.agent("Net~letters").id):
+        values = row.genome_envelope["genes"]["hparams"]
+        assert values["ds_flip_left_right"] is False
+        assert not any(one["key"].startswith("ds_") for one in row.details["story"]["plan"]["moves"])
+
+
+def test_who_finds_nothing_to_build_on_says_what_to_do(system: System) -> None:
+    imported(system, "reads", inputs=(WORDS,), **TEXTS)
+    system.add_agent("Net", "pictures", AgentSettings(classes=3))
+    with pytest.raises(UsageError, match=r"needs a network that can read its samples.*extend import"):
+        system.run([system.agent("Net~pictures")], 1, executor_of(Trainer(system.store)))
+
+
+def test_an_import_that_was_killed_goes_on(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*args: Any, **more: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(System, "run", die)
+        with pytest.raises(Killed):
+            imported(system)
+    assert "Import~one" not in system.view().offers
+    with pytest.raises(UsageError, match="has an import 'one' already"):
+        imported(system, seed=1)
+    assert imported(system) == system.view().offers["Import~one"]
+
+
+def test_the_next_run_finishes_an_import(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(System, "run", lambda *args, **more: None)
+        with pytest.raises(KeyError):
+            imported(system)
+    system.add_agent("Net", "digits", AgentSettings(classes=10))
+    trainer = Trainer(system.store)
+    with SerialExecutor(evaluators={"path": trainer}) as executor:
+        system.run([system.agent("Net~digits")], 1, executor)
+    assert {"Import~one", "Net~digits"} <= set(system.view().offers)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("a~b", "no name of a task"), ("taken", "is a task"), ("one", "already"), ("", "no name")]
+)
+def test_names_that_an_import_cannot_have(system: System, name: str, message: str) -> None:
+    imported(system)
+    system.add_agent("VitTiny", "taken", AgentSettings(classes=2))
+    before = len(system.agents())
+    with pytest.raises(UsageError, match=message):
+        imported(system, name, seed=2)
+    assert len(system.agents()) == before
+
+
+def test_a_network_is_imported_once_while_it_is_offered(system: System) -> None:
+    imported(system)
+    with pytest.raises(UsageError, match="this network already, as Import~one"):
+        imported(system, "two")
+    system.withdraw("Import~one")
+    assert imported(system, "two").path.agent == "Import~two"
+
+
+def test_what_is_no_checkpoint_leaves_nothing(system: System) -> None:
+    with pytest.raises(NotFoundError):
+        import_network(system, "lost", system.store.blobs, Origin(weights="0" * 64))
+    assert system.agents() == []
+
+
+def test_roots_of_nets_are_imports_and_imports_are_roots(system: System) -> None:
+    with pytest.raises(UsageError, match="extend import"):
+        system.add_root("Net", "random_init", AgentSettings(classes=0))
+    options = imported(system).path.structure
+    with pytest.raises(UsageError, match="extend import"):
+        system.add_agent("Import", "two", AgentSettings(classes=2, options={"structure": options, "components": {}}))
+    with pytest.raises(UsageError, match="are the parts of its network"):
+        system.add_agent(
+            "Import", "two", AgentSettings(classes=0, root=True, options={"structure": options, "components": {}})
+        )
+
+
+def test_a_copy_of_a_system_has_its_imports(system: System) -> None:
+    imported(system)
+    system.add_agent("Net", "task", AgentSettings(classes=3))
+    system.run([system.agent("Net~task")], 1, executor_of(Trainer(system.store)))
+    copy = fork(system, "copy")
+    assert {name: [part.digest for part in one.components] for name, one in copy.view().offers.items()} == {
+        name: [part.digest for part in one.components] for name, one in system.view().offers.items()
+    }
+    assert system.store.check(deep=True).ok
+
+
+# Real training
+
+
+def answers(system: System, known: Known, cache: Path) -> torch.Tensor:
+    """Logits of a published path for fixed samples, built from the blobs as a worker builds it."""
+    agent = system.agent(known.path.agent)
+    request = {
+        "path": known.path.model_dump(mode="json"),
+        "components": {part.role: {"digest": part.digest} for part in known.components},
+        "supports": [
+            {"path": sub.path.model_dump(mode="json"), "components": {p.role: p.digest for p in sub.components}}
+            for sub in (system.library.by_number(one.agent, one.number) for one in known.path.paths)
+        ],
+        "task": agent.task,
+        "task_settings": agent.settings["task"],
+        "blobs": str(system.store.blobs_folder),
+        "cache": str(cache),
+    }
+    built, task, _ = open_path(validate(PathRequest, request, what="request"))
+    read = built.reader(task, "test", data_values({}), 0)
+    built.model.eval()
+    with torch.no_grad():
+        found: torch.Tensor = built.model(read(np.arange(16), None))
+    return found
+
+
+@pytest.mark.slow
+def test_imports_teach_and_answer_alike_for_ever(store: Store, tmp_path: Path) -> None:
+    cycle = CycleSettings(samples=2, generation_size=2)
+    system = System.create(store, "home", seed=3, settings=SystemSettings(cycle=cycle, training=TRAINING))
+    sees = imported(system, "sees")
+    imported(system, "reads", inputs=(WORDS,), **TEXTS)
+    few = {"samples": {"train": 400, "validation": 80, "test": 80}}
+    topics = {"source": "text_labels", "options": {"tokenizer": "bytes", "length": 24, "topics": few}}
+    system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options=ROOT))
+    system.add_agent(
+        "VitTiny", "digits", AgentSettings(classes=10, options={"hyperparameters": ROOT["hyperparameters"]})
+    )
+    system.add_agent("Net", "digits", AgentSettings(classes=10))
+    system.add_agent("Net", "topics", AgentSettings(classes=20, task=topics, modalities=("tokens:bytes",)))
+    forced = {"child": {"supports": {"first": "Import~sees"}}}
+    system.add_agent("MultiVitTiny", "digits", AgentSettings(classes=10, options=forced))
+    system.add_agent("MultiNet", "topics", AgentSettings(classes=20, task=topics, modalities=("tokens:bytes",)))
+    agents = [one for one in system.agents() if not one.settings["root"]]
+    with SerialExecutor() as executor:
+        system.run(agents, 1, executor, cache=str(tmp_path / "cache"))
+        first = {name: one for name, one in system.view().offers.items() if one.path.classes}
+        before = {name: answers(system, one, tmp_path / "cache") for name, one in first.items()}
+        system.run(agents, 2, executor, cache=str(tmp_path / "cache"))
+    assert set(before) == {one.name for one in agents}
+    for name, one in first.items():
+        assert torch.equal(answers(system, one, tmp_path / "cache"), before[name]), name
+    assert [one.agent for one in first["MultiVitTiny~digits"].path.paths][:2] == ["VitTiny~digits", "Import~sees"]
+    assert store.check(deep=True).ok
+    # The network itself is what it was before anybody built on it.
+    weights = system.agent("Import~sees").settings["options"]["origin"]["weights"]
+    network, _ = load_network(store.blobs, weights)
+    part = freeze_network_path(sees.path, {one.role: one.digest for one in sees.components}, store.blobs, False)
+    raw = {"image": torch.randint(0, 256, (5, 8, 8, 1), dtype=torch.uint8)}
+    with torch.no_grad():
+        assert torch.equal(part.path({str(part.path.reads): raw}), network.represent(raw).pooled)
+    assert validate(NetworkEnvelope, sees.path.structure["genome"], what="genome").network == H_MODEL

@@ -1,0 +1,200 @@
+"""What a system is for: tasks that build on one another, compete, and go, while nothing that is there is damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evodevo.errors import NotFoundError, UsageError
+from evodevo.multitask.agent import AGENTS
+from evodevo.multitask.agents.singlepath import Singlepath
+from evodevo.multitask.report.fates import fate
+from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.system import System
+from evodevo.storage import Store
+from evodevo.testing.multitask.paths import SIZES, Trainer, add, executor_of, new_system, tasks_of, told
+
+
+def grown(tasks: tuple[str, ...] = ("a", "b"), cycles: int = 1) -> System:
+    system = new_system(Store.memory(), tasks)
+    go(system, cycles)
+    return system
+
+
+def go(system: System, cycles: int, **other: Any) -> None:
+    agents = [one for one in tasks_of(system) if not system.is_withdrawn(one)]
+    assert system.run(agents, cycles, executor_of(Trainer(system.store), 2), **other).state == "finished"
+
+
+def test_a_task_is_added_once_to_each_class_under_a_name_that_it_may_have() -> None:
+    system = grown(("a",))
+    with pytest.raises(UsageError, match="has an agent 'VitTiny~a' already"):
+        add(system, "a")
+    for wrong in ("a~b", "", "/a", "a b", "cmaterdb/bangla"):
+        with pytest.raises(UsageError, match="no name of a task"):
+            add(system, wrong)
+    with pytest.raises(UsageError, match="Did you mean 'VitTiny'"):
+        system.add_agent("VitTinny", "c", AgentSettings(classes=3))
+    add(system, "cmaterdb_bangla")
+    assert system.agents()[-1].name == "VitTiny~cmaterdb_bangla"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (AgentSettings(classes=0), "at least 1 class"),
+        (AgentSettings(classes=3, options={"root": "random_init"}), "how it comes about"),
+        (AgentSettings(classes=3, options={"nonsense": 1}), "unknown key 'nonsense'"),
+        (
+            AgentSettings(classes=3, options={"hyperparameters": {"opt_lr": {"values": [0.1], "default": 0.2}}}),
+            "opt_lr",
+        ),
+    ],
+)
+def test_settings_that_make_no_agent_are_refused_when_it_is_added(settings: AgentSettings, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        new_system(Store.memory()).add_agent("VitTiny", "c", settings)
+
+
+def test_a_later_task_builds_on_earlier_ones() -> None:
+    system = grown(("a",), 2)
+    add(system, "later")
+    go(system, 2)
+    parents = {
+        system.store.systems.individuals([one["parent"]])[one["parent"]].genome_envelope["genes"]["agent"]
+        for one in (row.details for row in system.store.individuals(system.agent("VitTiny~later").id))
+    }
+    assert parents - {"VitTiny~later"}
+    assert system.best("later").quality is not None
+
+
+def test_a_withdrawn_task_leaves_what_others_use() -> None:
+    system = grown(("a", "b"), 2)
+    go(system, 3)
+    used = {part.id for name, one in system.view().offers.items() if name != "VitTiny~a" for part in one.components}
+    system.withdraw("VitTiny~a")
+    assert "VitTiny~a" not in system.view().offers
+    system.store.gc(grace_seconds=0)
+    held = {one.id for one in system.store.systems.components(system.row.id) if one.held}
+    assert used <= held
+    assert system.store.check(deep=True).ok
+    with pytest.raises(NotFoundError, match=r"no agent .* offers a path for task 'a'"):
+        system.best("a")
+    with pytest.raises(UsageError, match=r"VitTiny~a.*was withdrawn"):
+        system.run(tasks_of(system), 4, executor_of(Trainer(system.store)))
+    with pytest.raises(UsageError, match="withdrawn already"):
+        system.withdraw("VitTiny~a")
+    go(system, 4)
+    distinct = {c.id: c.parameters for one in system.view().offers.values() for c in one.components}
+    assert sum(system.accounts().values()) == pytest.approx(sum(distinct.values()))
+
+
+def test_withdrawing_the_root_changes_no_score() -> None:
+    system = grown(("a",), 1)
+    system.withdraw("VitTiny~root_model~random_init")
+    go(system, 2)
+    factors = [one.details["factor"] for one in system.store.individuals(system.agent("VitTiny~a").id)]
+    assert all(0 < factor < 1 for factor in factors), "the base of the scores is still there"
+
+
+def test_agents_of_two_classes_compete_on_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = dict(AGENTS._rows)
+    monkeypatch.setattr(AGENTS, "_rows", rows)
+    AGENTS.add("VitOther", Singlepath("VitOther", "tiny", "tiny"))
+    system = grown(("a",))
+    options = {"structure": {"width": 8, "heads": 2, "hidden": 8}, "hyperparameters": SIZES}
+    system.add_root("VitOther", "random_init", AgentSettings(classes=0, options=options))
+    system.add_agent("VitOther", "a", AgentSettings(classes=3, options={"hyperparameters": SIZES}))
+    go(system, 2)
+    offers = system.view().offers
+    assert {"VitTiny~a", "VitOther~a"} <= set(offers)
+    best = max(("VitTiny~a", "VitOther~a"), key=lambda name: offers[name].quality or 0)
+    assert system.best("a").path.agent == best
+    assert system.best("a", agent="VitOther~a").path.agent == "VitOther~a"
+    own = {part.id.split("~")[0] for part in offers["VitOther~a"].components}
+    assert own == {"VitOther"}, "classes that do not read each other share nothing"
+
+
+def test_an_asynchronous_run_is_repeated_from_its_views() -> None:
+    first = new_system(Store.memory(), ("a", "b", "c"))
+    go(first, 3, schedule="free")
+    again = new_system(Store.memory(), ("a", "b", "c"))
+    again.replay(first, executor_of(Trainer(again.store)))
+    assert told(again) == told(first)
+    views = [view for agent, _, _, view, _ in told(first)["cycles"] if "root" not in agent]
+    assert len(set(views)) > 3, "agents saw what there was at the time, not rounds"
+    again.replay(first, executor_of(Trainer(again.store)))
+    assert told(again) == told(first), "what was repeated whole is not repeated twice"
+    go(again, 4)
+    with pytest.raises(UsageError, match="empty system"):
+        again.replay(first, executor_of(Trainer(again.store)))
+
+
+def test_a_stopped_asynchronous_run_goes_on_with_the_views_that_it_has() -> None:
+    system = new_system(Store.memory())
+    agents, seen = tasks_of(system), 0
+
+    def count(kind: str, facts: dict[str, Any]) -> None:
+        nonlocal seen
+        seen += kind == "child"
+        if seen == 6:
+            watched.stop()
+
+    watched = System(system.store, system.row, listener=count)
+    assert watched.run(agents, 2, executor_of(Trainer(system.store)), schedule="free").state == "interrupted"
+    before = told(system)["cycles"]
+    go(system, 2, schedule="free")
+    views = {(agent, number): view for agent, number, _, view, _ in told(system)["cycles"]}
+    assert all(views[agent, number] == view for agent, number, _, view, _ in before)
+    again = new_system(Store.memory())
+    again.replay(system, executor_of(Trainer(again.store)))
+    assert told(again) == told(system)
+
+
+def test_every_child_can_be_explained() -> None:
+    system = grown(("a",), 3)
+    for row in system.store.individuals(system.agent("VitTiny~a").id):
+        facts = fate(system.store, row.id)
+        assert facts["fate"] in ("kept", "discarded")
+        assert (facts["fate"] == "kept") == (facts["bar"] is None or facts["score"] > facts["bar"])
+        assert facts["why"].startswith(facts["fate"])
+        assert facts["chosen"]["parent"] == facts["parent"]
+        assert "clone:encoder_norm" in facts["applied"] or any(
+            one["role"] == "encoder_norm" and one["how"] == "clone" for one in facts["components"]
+        )
+    with pytest.raises(NotFoundError):
+        fate(system.store, "nobody")
+
+
+def test_an_agent_keeps_several_paths_where_that_is_asked_for() -> None:
+    system = new_system(Store.memory(), ("a",))
+    cycle = CycleSettings(samples=4, generation_size=2, retained=3)
+    system.add_agent("VitTiny", "wide", AgentSettings(classes=3, cycle=cycle, options={"hyperparameters": SIZES}))
+    go(system, 2)
+    first = system.store.systems.cycles(agent_id=system.agent("VitTiny~wide").id)[0]
+    assert first.retained
+    population = system.store.individuals(system.agent("VitTiny~wide").id)[-1].details["story"]["population"]
+    assert set(first.retained) <= {one["id"] for one in population}
+
+
+def test_a_root_takes_the_shape_of_its_checkpoint_or_is_refused(tmp_path: Path) -> None:
+    config = {"model_type": "vit", "hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    config |= {"num_hidden_layers": 2, "image_size": 16, "patch_size": 4, "num_channels": 3, "hidden_act": "gelu"}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    system = System.create(Store.memory(), "zoo", settings=SystemSettings(cycle=CycleSettings(samples=2)))
+    options: dict[str, Any] = {"checkpoint": str(tmp_path), "hyperparameters": SIZES}
+    with pytest.raises(UsageError, match="names its folder"):
+        system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options=options))
+    shallow = {**options, "hyperparameters": {**SIZES, "num_layers": {"values": [0, 1], "default": 1}}}
+    with pytest.raises(UsageError, match="num_layers"):
+        system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=shallow))
+    root = system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=options))
+    system.run([root], 1, executor_of(Trainer(system.store)))
+    known = system.view().offers[root.name]
+    assert known.path.structure["width"] == 16
+    assert known.path.hparams["num_layers"] == 2
+    assert len(known.components) == 6
