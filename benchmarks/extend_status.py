@@ -4,8 +4,8 @@ Run: python benchmarks/extend_status.py [--json PATH] [--tasks 100 --cycles 3 --
 
 The system is made by the driver: each agent runs so many cycles of 16 children, whose training alone is replaced by a
 function of their values (``evodevo.testing.multitask.paths``). Its store lies in memory (/dev/shm) while it is made,
-where there is one, and on disk when it is read. Wall time of whole processes, in turns, beside that of ``python -c pass``;
-and the least CPU time of three, which other work on the machine moves less.
+where there is one, and on disk when it is read. Wall time of whole processes, in turns, beside that of
+``python -c pass``; and the least CPU time of three, which other work on the machine moves less.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         assert made.evolve(made.store) == 0
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(made.store) as archive:
         return Small(made.store, archive.run("last").id, text, config)

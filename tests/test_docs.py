@@ -184,7 +184,7 @@ def brief(tmp_path_factory: pytest.TempPathFactory) -> Brief:
             (folder / "texts" / language / f"{number}.txt").write_text(f"{word * 60}{number}")
     store = folder / "runs"
     assert run(["train", "h_model.pointer", "--config", str(folder / "train.toml"), "--store", str(store)]) == 0
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         found = archive.run("last")
@@ -233,7 +233,7 @@ def of_posts(folder: Path, command: str) -> Brief:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         assert run([*begin, "--config", str(folder / f"{command}.toml"), "--store", str(store)]) == 0
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         found = archive.run("last")
@@ -314,7 +314,7 @@ def network_stand_ins(words: Sequence[str], brief: Brief) -> list[str]:
 
 def stand_ins(words: Sequence[str], small: Small) -> list[str]:
     """The command with real ids for RUN and INDIVIDUAL, and less work to do."""
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(small.store) as archive:
         found = archive.run(small.run)

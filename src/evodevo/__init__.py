@@ -24,19 +24,19 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "GrowingClassifier": "evodevo.estimators:GrowingClassifier",
-    "Individual": "evodevo.runs:Individual",
-    "Run": "evodevo.runs:Run",
+    "Individual": "evodevo.runs.archive:Individual",
+    "Run": "evodevo.runs.archive:Run",
     "Study": "evodevo.search.study:Study",
     "System": "evodevo.multitask.system:System",
     "ZooClassifier": "evodevo.estimators:ZooClassifier",
     "add_task": "evodevo.multitask.run.create:add_task",
     "create_system": "evodevo.multitask.run.create:create_system",
-    "evolve": "evodevo.runs:evolve",
-    "grow": "evodevo.runs:grow",
-    "open": "evodevo.runs:Archive",
-    "resume": "evodevo.runs:resume",
+    "evolve": "evodevo.runs.evolve:evolve",
+    "grow": "evodevo.growth.run:grow",
+    "open": "evodevo.runs.archive:Archive",
+    "resume": "evodevo.runs.evolve:resume",
     "run_system": "evodevo.multitask.run.run:run_system",
-    "train": "evodevo.runs:train",
+    "train": "evodevo.runs.train:train",
 }
 
 __all__ = [

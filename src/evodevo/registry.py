@@ -1,14 +1,16 @@
 """Named tables: operators, spaces, tasks, objectives, algorithms, recipes, evaluators, exporters.
 
 A row is a value, or a ``"module:attribute"`` that is imported on first use, so that listing names loads nothing.
-Built-in rows are written in our own code. An installed package adds rows by the entry-point group of the table, and
-they are loaded only when the user enables that package by name; a name in a file selects a row and is never imported.
+Built-in rows of a table's own room are written where the table is; those of higher rooms are declared by string in the
+``slice`` module of their room, which imports nothing but this file. An installed package adds rows by the entry-point
+group of the table, and they are loaded only when the user enables that package by name; a name in a file selects a row
+and is never imported.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, Generic, TypeVar
@@ -16,6 +18,45 @@ from typing import Any, Generic, TypeVar
 from evodevo.errors import UsageError, unknown_name
 
 T = TypeVar("T")
+
+SLICE_MODULES = (
+    "evodevo.experiments.slice",
+    "evodevo.backbone.slice",
+    "evodevo.h_model.slice",
+    "evodevo.module_zoo.slice",
+    "evodevo.growth.slice",
+    "evodevo.multitask.slice",
+    "evodevo.testing.slice",
+)
+"""Modules that declare the rows of their room; all are imported, without torch, before the first look-up."""
+
+_declared: dict[str, dict[str, str]] = {}
+_slices_are_loaded = False
+
+
+def declare(group: str, rows: Mapping[str, str]) -> None:
+    """Rows of a higher room, for ``slice`` modules.
+
+    Args:
+        group: of the table ("evodevo.layers"); its module need not be imported.
+        rows: name -> "module:attribute".
+
+    Raises:
+        UsageError: a name of the group is declared already.
+    """
+    declared = _declared.setdefault(group, {})
+    for name, row in rows.items():
+        if name in declared:
+            raise UsageError(f"{name!r} is declared twice for {group}; choose another name.")
+        declared[name] = row
+
+
+def _load_slices() -> None:
+    global _slices_are_loaded
+    if not _slices_are_loaded:
+        _slices_are_loaded = True
+        for module in SLICE_MODULES:
+            importlib.import_module(module)
 
 
 @dataclass
@@ -30,6 +71,13 @@ class Registry(Generic[T]):
     kind: str
     group: str
     _rows: dict[str, T | str] = field(default_factory=dict)
+
+    def _all(self) -> dict[str, T | str]:
+        """The rows, with those that slices declare."""
+        _load_slices()
+        for name, row in _declared.pop(self.group, {}).items():
+            self.add(name, row)
+        return self._rows
 
     def add(self, name: str, row: T | str) -> None:
         """Add a row; a built-in name cannot be taken over by a plugin.
@@ -47,21 +95,22 @@ class Registry(Generic[T]):
         Raises:
             UsageError: no such name; the message holds the nearest one.
         """
-        if name not in self._rows:
-            raise unknown_name(self.kind, name, self._rows)
-        row = self._rows[name]
+        rows = self._all()
+        if name not in rows:
+            raise unknown_name(self.kind, name, rows)
+        row = rows[name]
         if isinstance(row, str):
             module, _, attribute = row.partition(":")
             row = getattr(importlib.import_module(module), attribute)
-            self._rows[name] = row
+            rows[name] = row
         return row
 
     def names(self) -> list[str]:
         """All names, sorted."""
-        return sorted(self._rows)
+        return sorted(self._all())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._rows
+        return name in self._all()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

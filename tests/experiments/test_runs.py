@@ -16,8 +16,10 @@ from evodevo.experiments.comparison import Row, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings, PaperTable
 from evodevo.experiments.report.data import report_data
 from evodevo.experiments.trials import ArmPlan, ArmSpace
-from evodevo.runs import Archive, Run, experiment, resume, train
+from evodevo.runs.archive import Archive, Run
+from evodevo.runs.evolve import resume
 from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.train import experiment, train
 from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation
 from evodevo.storage import NewIndividual, Store, individual_id

@@ -13,8 +13,10 @@ from evodevo.experiments.trials import ArmPlan
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.spec import ModuleZooNetwork
-from evodevo.runs import Archive, Run, experiment, resume
+from evodevo.runs.archive import Archive, Run
+from evodevo.runs.evolve import resume
 from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.train import experiment
 from evodevo.settings import merge
 from evodevo.testing.small_networks import settings
 

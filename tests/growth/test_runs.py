@@ -18,14 +18,14 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth import run as growing
 from evodevo.growth.replay_run import LOG, PARENTS, WEIGHTS, replay
-from evodevo.growth.run import edit_memories, join
+from evodevo.growth.run import edit_memories, grow, join
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.networks.spec import HModelNetwork
 from evodevo.operators.layers.spec import GenotypeLayer, TransformerLayer
-from evodevo.runs import Archive, Individual, Run, grow, resume
-from evodevo.runs.evolve import begin
+from evodevo.runs.archive import Archive, Individual, Run
+from evodevo.runs.evolve import begin, resume
 from evodevo.runs.recipe import ExecutionSettings
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool

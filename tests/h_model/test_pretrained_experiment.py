@@ -11,9 +11,9 @@ from evodevo.errors import NotFoundError
 from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.report.data import report_data
-from evodevo.h_model.slice import EXPERIMENT
-from evodevo.runs import experiment
+from evodevo.h_model.runs import EXPERIMENT
 from evodevo.runs.recipe import resolve
+from evodevo.runs.train import experiment
 from evodevo.settings import merge
 
 pytest.importorskip("transformers", reason="the extra hf is not installed")

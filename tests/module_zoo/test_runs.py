@@ -30,8 +30,10 @@ from evodevo.module_zoo.modules.zoo import archetype, start_zoo
 from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
 from evodevo.networks.draw import network_words
 from evodevo.networks.spec import BaselineNetwork, HModelNetwork, ModuleZooNetwork
-from evodevo.runs import Archive, Run, evolve, experiment
+from evodevo.runs.archive import Archive, Run
+from evodevo.runs.evolve import evolve
 from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
 
 WIDTH = 16

@@ -19,15 +19,16 @@ from evodevo.experiments import tower_features as features
 from evodevo.experiments.prepare import prepare_features
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.h_model.slice import EXPERIMENT
+from evodevo.h_model.runs import EXPERIMENT
 from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
-from evodevo.module_zoo.slice import MODULE_ZOO
+from evodevo.module_zoo.runs import MODULE_ZOO
 from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
 from evodevo.networks.towers.files import weights_digest
-from evodevo.runs import Archive, experiment
+from evodevo.runs.archive import Archive
 from evodevo.runs.predict import Predictor
 from evodevo.runs.recipe import resolve
 from evodevo.runs.slices import with_absolute_paths
+from evodevo.runs.train import experiment
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 

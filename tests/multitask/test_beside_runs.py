@@ -8,7 +8,7 @@ import pytest
 
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.system import System
-from evodevo.runs import Archive
+from evodevo.runs.archive import Archive
 from evodevo.storage import Store
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from evodevo.backbone.space import BackboneSpace
-from evodevo.runs import Archive, Run
+from evodevo.runs.archive import Archive, Run
 from evodevo.runs.recipe import resolve
 from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation

@@ -15,8 +15,9 @@ from PIL import Image
 
 from evodevo.cli.application import run as command
 from evodevo.errors import DataError, ExitCode, NotFoundError, UsageError
-from evodevo.runs import Archive, Run, experiment
+from evodevo.runs.archive import Archive, Run
 from evodevo.runs.predict import Answered, Prediction, Predictor, best_trained
+from evodevo.runs.train import experiment
 
 COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
 ROWS = 80

@@ -11,7 +11,7 @@ import torch
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.settings import SamplingSettings
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.runs import Archive, Run
+from evodevo.runs.archive import Archive, Run
 from evodevo.storage import Store
 from evodevo.training import held_out
 

@@ -15,7 +15,7 @@ from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.report.gather import bigram, notes, report, report_data, stability
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.operators.spec import SHARED_ROLES, Dimensions
-from evodevo.runs import Run
+from evodevo.runs.archive import Run
 from evodevo.settings import validate
 
 Arcs = Counter[tuple[int, int]]

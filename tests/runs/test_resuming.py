@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from evodevo.errors import DataError, EvodevoError, ExitCode, NotFoundError, StoreDamagedError, UsageError
-from evodevo.runs import Archive, evolve, resume
+from evodevo.runs.archive import Archive
+from evodevo.runs.evolve import evolve, resume
 from evodevo.search.study import Study, StudySettings
 from evodevo.storage import Store
 from evodevo.testing.histories import evaluated_twice, history, hypervolumes

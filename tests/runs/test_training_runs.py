@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.runs import Archive, Run, resume, train
+from evodevo.runs.archive import Archive, Run
+from evodevo.runs.evolve import resume
+from evodevo.runs.train import train
 from evodevo.storage import Store
 from evodevo.testing.histories import evaluated_twice
 

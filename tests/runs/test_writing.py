@@ -11,8 +11,9 @@ import torch
 
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
-from evodevo.runs import Archive, experiment
+from evodevo.runs.archive import Archive
 from evodevo.runs.recipe import resolve
+from evodevo.runs.train import experiment
 
 BRIEF: dict[str, Any] = {
     "training": {"budget": {"steps": 2}, "batch_size": 4},

@@ -1,106 +1,29 @@
-"""Runs over language-model backbones (STAR)."""
+"""Rows of language-model backbones (STAR) in the tables of lower rooms."""
 
-from __future__ import annotations
+from evodevo.registry import declare
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from evodevo.backbone.problem import BackboneProblem
-from evodevo.backbone.space import BackboneSpace
-from evodevo.runs.recipe import EvolveSettings
-from evodevo.runs.slices import Slice, absolute
-from evodevo.search.space import Space
-
-if TYPE_CHECKING:
-    from evodevo.backbone.settings import SamplingSettings
-    from evodevo.runs.archive import Individual, Run
-
-
-class BackboneSlice(Slice):
-    """See ``Slice``."""
-
-    name = "backbone"
-    settings_class = EvolveSettings
-    preload = ("torch", "evaluation")
-    judged = "language_model"
-
-    def space(self, settings: EvolveSettings) -> BackboneSpace:
-        return BackboneSpace(settings.space)
-
-    def problem(
-        self, settings: EvolveSettings, blobs: Path | None = None, cache_folder: Path | None = None
-    ) -> BackboneProblem:
-        return BackboneProblem(self.space(settings), settings.evaluation, blobs, cache_folder)
-
-    def paths(self, settings: EvolveSettings) -> dict[str, Any]:
-        language = settings.evaluation.language
-        changes: dict[str, Any] = {}
-        if language.data is not None:
-            changes["data"] = absolute(language.data)
-        if language.tokenizer not in ("bytes", "bpe"):
-            changes["tokenizer"] = absolute(language.tokenizer)
-        return {"evaluation": {"language": changes}} if changes else {}
-
-    def tokens_per_step(self, values: Mapping[str, Any]) -> int:
-        evaluation = values["evaluation"]
-        return int(evaluation["training"]["batch_size"] * evaluation["language"]["context_length"])
-
-    def load(self, individual: Individual) -> Any:
-        from evodevo.backbone.evaluate import load_backbone
-
-        return load_backbone(individual.run.archive.store.blobs, individual.weights())[0]
-
-    def tokenizer(self, individual: Individual) -> Any:
-        from evodevo.tasks.text.tokenizers import from_bytes
-        from evodevo.training import checkpoints
-
-        kept = checkpoints.load(individual.run.archive.store.blobs, individual.weights())
-        return from_bytes(kept.attachment("tokenizer"))
-
-    def generate(
-        self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
-    ) -> str:
-        import torch
-
-        from evodevo.backbone.generation import generate
-
-        model, tokenizer = individual.load(), individual.tokenizer()
-        ids = torch.from_numpy(tokenizer.encode(prompt)).long().unsqueeze(0)
-        new = generate(model, ids, count, sampling=sampling, seed=seed)
-        return str(tokenizer.decode(new[0].numpy()))
-
-    def strip(self, space: Space[Any], genome: Any, *, ascii_only: bool = False) -> str:
-        """One glyph per LIV; letters where only ASCII can be shown."""
-        from evodevo.backbone.diagrams.strip import text_strip
-        from evodevo.backbone.draw import marks
-
-        assert isinstance(space, BackboneSpace), "the slice's own"
-        return text_strip(marks(space.plan(genome), genome), ascii_only=ascii_only)
-
-    def words(self, individual: Individual) -> list[str]:
-        from evodevo.backbone.draw import words
-
-        return words(individual.plan)
-
-    def drawing(self, individual: Individual) -> str:
-        from evodevo.backbone.diagrams.genome import backbone_diagram
-        from evodevo.backbone.draw import drawn
-
-        picture = drawn(individual.plan, individual.genome)
-        return backbone_diagram(
-            picture.livs,
-            picture.feature_arcs,
-            picture.featurizer_arcs,
-            picture.residual_arcs,
-            title=individual.name,
-            subtitle=individual.text,
-        )
-
-    def report(self, run: Run) -> str:
-        from evodevo.backbone.report.gather import evolution
-
-        return evolution(run)
-
-
-BACKBONE = BackboneSlice()
+declare(
+    "evodevo.slices",
+    {
+        "backbone": "evodevo.backbone.runs:BACKBONE",
+    },
+)
+declare(
+    "evodevo.recipes",
+    {
+        "backbone.demo": "evodevo.backbone.recipes:DEMO",
+        "backbone.small": "evodevo.backbone.recipes:SMALL",
+    },
+)
+declare(
+    "evodevo.layers",
+    {
+        "span": "evodevo.backbone.span:build_span",
+    },
+)
+declare(
+    "evodevo.evaluators",
+    {
+        "backbone": "evodevo.backbone.evaluate:evaluate_backbone",
+    },
+)

@@ -10,7 +10,7 @@ from evodevo.cli.standing import duration
 
 if TYPE_CHECKING:
     from evodevo.experiments.comparison import Row, Spread, Table
-    from evodevo.runs import Run
+    from evodevo.runs.archive import Run
 
 EQUAL = {"steps": "equal steps", "flops": "equal FLOPs", "seconds": "equal time"}
 

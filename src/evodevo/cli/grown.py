@@ -10,7 +10,7 @@ from evodevo.cli import output
 if TYPE_CHECKING:
     from evodevo.experiments.comparison import Table
     from evodevo.experiments.trials import ArmPlan
-    from evodevo.runs import Individual
+    from evodevo.runs.archive import Individual
 
 
 def show_growth(table: Table, arms: Sequence[ArmPlan]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evodevo.cli import output
 
 if TYPE_CHECKING:
-    from evodevo.runs import Individual, Run
+    from evodevo.runs.archive import Individual, Run
     from evodevo.search.problem import Goal
 
 

@@ -16,7 +16,7 @@ from evodevo.cli.stopping import Stopping
 from evodevo.errors import EvaluationsFailedError, ExitCode, RunOwnedError
 
 if TYPE_CHECKING:
-    from evodevo.runs import Run
+    from evodevo.runs.archive import Run
     from evodevo.search.study import Listener, Study
 
     Action = Callable[[Listener, Callable[[Study], None]], Run]

@@ -55,38 +55,6 @@ def check_answer(answer: object) -> bytes:
 
 
 EVALUATORS: Registry[Evaluator] = table("evaluator", "evodevo.evaluators")
-EVALUATORS.add("backbone", "evodevo.backbone.evaluate:evaluate_backbone")
-EVALUATORS.add("network", "evodevo.experiments.evaluate:evaluate_network")
-EVALUATORS.add("network_pace", "evodevo.experiments.evaluate:measure_pace")
-EVALUATORS.add("network_features", "evodevo.experiments.evaluate:prepare_features")
-EVALUATORS.add("path", "evodevo.multitask.evaluate:evaluate_path")
-EVALUATORS.add("path_root", "evodevo.multitask.evaluate:evaluate_root")
-EVALUATORS.add("path_import", "evodevo.multitask.paths.network.imports:evaluate_import")
-EVALUATORS.add("path_test", "evodevo.multitask.evaluate:measure_path")
-# Evaluators that misbehave on purpose, for the conformance suite of executors; workers find evaluators by name only.
-for _name in (
-    "abort",
-    "act",
-    "allocate",
-    "allocate_at_once",
-    "crash",
-    "describe",
-    "echo",
-    "exit",
-    "fail",
-    "fork_grandchild",
-    "hang",
-    "ignore_sigterm_and_hang",
-    "kill_worker",
-    "matmul",
-    "nan",
-    "not_bytes",
-    "print_a_lot",
-    "progress",
-    "sleep",
-    "use_scratch",
-):
-    EVALUATORS.add(f"testing.{_name}", f"evodevo.testing.evaluators:{_name}")
 
 
 @dataclass(frozen=True)

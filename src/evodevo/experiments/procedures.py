@@ -42,24 +42,12 @@ if TYPE_CHECKING:
 
 PROCEDURES: Registry[Procedure] = table("procedure", "evodevo.procedures")
 PROCEDURES.add("train", "evodevo.experiments.trainer:train_once")
-PROCEDURES.add("pretrained", "evodevo.h_model.procedures.pretrained_procedure:train_pretrained")
-PROCEDURES.add("extend", "evodevo.h_model.procedures.extend_procedure:extend")
-PROCEDURES.add("best_single", "evodevo.module_zoo.procedures.best_single:train_best_single")
-PROCEDURES.add("random_pools", "evodevo.module_zoo.procedures.random_pools:train_random_pools")
-PROCEDURES.add("darts", "evodevo.module_zoo.procedures.darts:train_darts")
-PROCEDURES.add("enas", "evodevo.module_zoo.procedures.enas:train_enas")
-PROCEDURES.add("grow", "evodevo.growth.procedure:train_grow")
 
 CHECKS: Registry[Check] = table("check of a procedure", "evodevo.procedure_checks")
 """Procedure -> what looks at an arm before anything is trained, without torch; it raises a UsageError or none."""
-CHECKS.add("pretrained", "evodevo.h_model.procedures.pretrained_settings:check_pretrained")
-CHECKS.add("grow", "evodevo.growth.procedure_settings:check_grow")
-for _name in ("best_single", "random_pools", "darts", "enas"):
-    CHECKS.add(_name, f"evodevo.module_zoo.procedures.search_settings:check_{_name}")
 
 TASK_CHECKS: Registry[TaskCheck] = table("check of a procedure and its task", "evodevo.procedure_task_checks")
 """Likewise, for what depends on inputs and outputs."""
-TASK_CHECKS.add("grow", "evodevo.growth.procedure_settings:check_caps")
 
 
 @dataclass(frozen=True)

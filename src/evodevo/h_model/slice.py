@@ -1,172 +1,52 @@
-"""Runs over networks of separate samples: searches of H-Models, and experiments that compare given trainings."""
+"""Rows of H-Models in the tables of lower rooms."""
 
-from __future__ import annotations
+from evodevo.registry import declare
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from evodevo.experiments.given import plan_again
-from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.trials import Arm, ArmSpace
-from evodevo.growth.report.reading import grown_network, growth_of
-from evodevo.growth.report.words import growth_words
-from evodevo.h_model.recipes.search import HModelSearchSettings
-from evodevo.h_model.space import HModelSpace
-from evodevo.networks.draw import arm_words, h_model_drawing, network_words
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
-from evodevo.networks.towers.files import settled_network
-from evodevo.runs.slices import Slice, absolute
-
-if TYPE_CHECKING:
-    from evodevo.backbone.settings import SamplingSettings
-    from evodevo.runs.archive import Individual, Run
-
-PATHS = ("data", "tokenizer", "architecture", "validation", "test", "images", "test_images")
-"""Settings of tasks that may hold a path; what exists under that name is one."""
-
-
-class NetworkSlice(Slice):
-    """What both have in common."""
-
-    preload = ("torch", "networks")
-    judged = "network"
-
-    def paths(self, settings: Any) -> dict[str, Any]:
-        changes = {}
-        for name in PATHS:
-            given = settings.evaluation.task_settings.get(name)
-            if isinstance(given, str) and Path(given).expanduser().exists():
-                changes[name] = absolute(given)
-        evaluation: dict[str, Any] = {"task_settings": changes} if changes else {}
-        donors = settings.evaluation.options.get("pretrained", {}).get("paths")
-        if isinstance(donors, (list, tuple)):
-            # A name in the Hugging Face cache stays what it is.
-            found = [
-                absolute(one) if isinstance(one, str) and Path(one).expanduser().is_dir() else one for one in donors
-            ]
-            evaluation["options"] = {"pretrained": {"paths": found}}
-        return {"evaluation": evaluation} if evaluation else {}
-
-    def tokens_per_step(self, values: Mapping[str, Any]) -> int:
-        return int(values["evaluation"]["training"]["batch_size"])
-
-    def load(self, individual: Individual) -> Any:
-        from evodevo.experiments.evaluate import load_network
-
-        return load_network(individual.run.archive.store.blobs, individual.weights())[0]
-
-    def generate(
-        self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
-    ) -> str:
-        """Causal networks that predict tokens write; the task they were trained on knows the words."""
-        import torch
-
-        from evodevo.backbone.generation import generate
-        from evodevo.experiments.evaluate import load_network, reopen_task
-        from evodevo.h_model.generation import Writer
-
-        network, about = load_network(individual.run.archive.store.blobs, individual.weights())
-        writer, name = Writer(network), network.input_specs[0].name
-        task = reopen_task(about)
-        ids = torch.from_numpy(task.encode(name, prompt)).long().unsqueeze(0)
-        return task.decode(name, generate(writer, ids, count, sampling=sampling, seed=seed)[0].numpy())
-
-
-class ExperimentSlice(NetworkSlice):
-    """Experiments: the individuals are trainings."""
-
-    name = "experiment"
-    settings_class = ExperimentSettings
-
-    def paths(self, settings: ExperimentSettings) -> dict[str, Any]:
-        """Those of towers, too, whose digests are filled in or checked."""
-        arms = settings.experiment.arms
-        settled = [arm.model_copy(update={"network": settled_network(arm.network)}) for arm in arms]
-        if all(one.network == arm.network for one, arm in zip(settled, arms, strict=True)):
-            return super().paths(settings)
-        found = {"experiment": {"arms": [one.model_dump(mode="json") for one in settled]}}
-        return {**super().paths(settings), **found}
-
-    def space(self, settings: ExperimentSettings) -> ArmSpace:
-        return ArmSpace()
-
-    def problem(
-        self, settings: ExperimentSettings, blobs: Path | None = None, cache_folder: Path | None = None
-    ) -> NetworkProblem:
-        arms = settings.experiment.trainings()
-        return NetworkProblem(_itself, settings.evaluation, blobs, cache_folder, arms)
-
-    def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
-        """The training is an experiment of its own, with one arm; its seeds are that experiment's."""
-        plan = plan_again(individual.id, individual.genome)
-        values = super().retraining(settings, individual, budget, 1)
-        again = plan.model_dump(mode="json")
-        if any(limit is not None for limit in budget.values()):
-            again["training"].pop("budget", None)
-        values["experiment"] |= {"arms": [again], "seeds": seeds, "reference": None}
-        return values
-
-    def words(self, individual: Individual) -> list[str]:
-        growth = growth_of(individual)
-        return [*arm_words(individual.genome), *([] if growth is None else growth_words(growth))]
-
-    def drawing(self, individual: Individual) -> str:
-        network = grown_network(individual)
-        if isinstance(network, ModuleZooNetwork):
-            from evodevo.module_zoo.draw import drawing_of
-
-            return drawing_of(network.structure, individual, individual.title)
-        if not isinstance(network, HModelNetwork):
-            return super().drawing(individual)
-        return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)
-
-    def report(self, run: Run) -> str:
-        from evodevo.experiments.report.data import report
-
-        return report(run)
-
-
-class HModelSlice(NetworkSlice):
-    """Searches over the structure of H-Models."""
-
-    name = "h_model"
-    settings_class = HModelSearchSettings
-
-    def space(self, settings: HModelSearchSettings) -> HModelSpace:
-        return HModelSpace(settings.space)
-
-    def problem(
-        self, settings: HModelSearchSettings, blobs: Path | None = None, cache_folder: Path | None = None
-    ) -> NetworkProblem:
-        space, rate = self.space(settings), settings.evaluation.training.optimizer.learning_rate
-
-        def arm(genome: Any) -> Arm:
-            network = HModelNetwork(structure=space.structure(genome))
-            return Arm(name="H-Model", role="h_model", network=network, learning_rate=rate)
-
-        return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
-
-    def words(self, individual: Individual) -> list[str]:
-        space = individual.run.space
-        assert isinstance(space, HModelSpace), "the slice's own"
-        return network_words(HModelNetwork(structure=space.structure(individual.genome)))
-
-    def drawing(self, individual: Individual) -> str:
-        space = individual.run.space
-        assert isinstance(space, HModelSpace), "the slice's own"
-        return h_model_drawing(space.structure(individual.genome), title=individual.id, subtitle=individual.text)
-
-    def report(self, run: Run) -> str:
-        from evodevo.backbone.report.gather import evolution
-
-        return evolution(run)
-
-
-def _itself(arm: Arm) -> Arm:
-    return arm
-
-
-EXPERIMENT = ExperimentSlice()
-H_MODEL = HModelSlice()
+declare(
+    "evodevo.slices",
+    {
+        "h_model": "evodevo.h_model.runs:H_MODEL",
+        "experiment": "evodevo.h_model.runs:EXPERIMENT",
+    },
+)
+declare(
+    "evodevo.recipes",
+    {
+        "h_model.alpha": "evodevo.h_model.recipes.alpha:ALPHA",
+        "h_model.depth": "evodevo.h_model.recipes.depth:DEPTH",
+        "h_model.extend": "evodevo.h_model.recipes.extend:EXTEND",
+        "h_model.growing": "evodevo.h_model.recipes.growing:GROWING",
+        "h_model.image_text": "evodevo.h_model.recipes.image_text:IMAGE_TEXT",
+        "h_model.languages": "evodevo.h_model.recipes.languages:LANGUAGES",
+        "h_model.mixed": "evodevo.h_model.recipes.mixed:MIXED",
+        "h_model.pointer": "evodevo.h_model.recipes.pointer:POINTER",
+        "h_model.pretrained": "evodevo.h_model.recipes.pretrained:PRETRAINED",
+        "h_model.proofs": "evodevo.h_model.recipes.proofs:PROOFS",
+        "h_model.small": "evodevo.h_model.recipes.search:SMALL",
+    },
+)
+declare(
+    "evodevo.networks",
+    {
+        "h_model": "evodevo.h_model.model:HModel",
+    },
+)
+declare(
+    "evodevo.layers",
+    {
+        "h_model": "evodevo.h_model.nested:build_nested",
+    },
+)
+declare(
+    "evodevo.procedures",
+    {
+        "pretrained": "evodevo.h_model.procedures.pretrained_procedure:train_pretrained",
+        "extend": "evodevo.h_model.procedures.extend_procedure:extend",
+    },
+)
+declare(
+    "evodevo.procedure_checks",
+    {
+        "pretrained": "evodevo.h_model.procedures.pretrained_settings:check_pretrained",
+    },
+)

@@ -1,64 +1,67 @@
-"""Runs over zoos of modules: searches of pools, routers and fusions."""
+"""Rows of zoos of modules (Architect Thyself) in the tables of lower rooms."""
 
-from __future__ import annotations
+from evodevo.registry import declare
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.trials import Arm
-from evodevo.h_model.slice import NetworkSlice
-from evodevo.module_zoo.draw import drawing_of, zoo_words
-from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
-from evodevo.module_zoo.space import ModuleZooSpace
-from evodevo.networks.spec import ModuleZooNetwork
-from evodevo.networks.towers.files import settled
-
-if TYPE_CHECKING:
-    from evodevo.runs.archive import Individual, Run
-
-
-class ModuleZooSlice(NetworkSlice):
-    """Searches over zoos."""
-
-    name = "module_zoo"
-    settings_class = ModuleZooSearchSettings
-
-    def paths(self, settings: ModuleZooSearchSettings) -> dict[str, Any]:
-        """Those of towers, too, whose digests are filled in or checked."""
-        whole = settled(settings.space.structure)
-        if whole == settings.space.structure:
-            return super().paths(settings)
-        values = whole.model_dump(mode="json", include={"extractors", "extractor"})
-        return {**super().paths(settings), "space": {"structure": values}}
-
-    def space(self, settings: ModuleZooSearchSettings) -> ModuleZooSpace:
-        return ModuleZooSpace(settings.space)
-
-    def problem(
-        self, settings: ModuleZooSearchSettings, blobs: Path | None = None, cache_folder: Path | None = None
-    ) -> NetworkProblem:
-        space, rate = self.space(settings), settings.evaluation.training.optimizer.learning_rate
-
-        def arm(genome: Any) -> Arm:
-            return Arm(name="zoo", network=ModuleZooNetwork(structure=space.structure(genome)), learning_rate=rate)
-
-        return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
-
-    def words(self, individual: Individual) -> list[str]:
-        space = individual.run.space
-        assert isinstance(space, ModuleZooSpace), "the slice's own"
-        return zoo_words(space.structure(individual.genome))
-
-    def drawing(self, individual: Individual) -> str:
-        space = individual.run.space
-        assert isinstance(space, ModuleZooSpace), "the slice's own"
-        return drawing_of(space.structure(individual.genome), individual, individual.title)
-
-    def report(self, run: Run) -> str:
-        from evodevo.backbone.report.gather import evolution
-
-        return evolution(run)
-
-
-MODULE_ZOO = ModuleZooSlice()
+declare(
+    "evodevo.slices",
+    {
+        "module_zoo": "evodevo.module_zoo.runs:MODULE_ZOO",
+    },
+)
+declare(
+    "evodevo.recipes",
+    {
+        "module_zoo.classifier": "evodevo.module_zoo.recipes.classifier:CLASSIFIER",
+        "module_zoo.paper": "evodevo.module_zoo.recipes.paper:PAPER",
+        "module_zoo.growth_proof": "evodevo.module_zoo.recipes.proof:GROWTH_PROOF",
+        "module_zoo.small": "evodevo.module_zoo.recipes.search:SMALL",
+    },
+)
+declare(
+    "evodevo.networks",
+    {
+        "module_zoo": "evodevo.module_zoo.model:ModuleZoo",
+        "module_ensemble": "evodevo.module_zoo.baselines.ensemble:ModuleEnsemble",
+        "baseline": "evodevo.module_zoo.baselines.build:build_baseline",
+    },
+)
+declare(
+    "evodevo.network_costs",
+    {
+        "module_zoo": "evodevo.module_zoo.cost:zoo_cost",
+        "module_ensemble": "evodevo.module_zoo.cost:ensemble_cost",
+        "baseline": "evodevo.module_zoo.baselines.cost:baseline_cost",
+    },
+)
+declare(
+    "evodevo.network_words",
+    {
+        "module_zoo": "evodevo.module_zoo.draw:zoo_words",
+        "module_ensemble": "evodevo.module_zoo.draw:ensemble_words",
+        "baseline": "evodevo.module_zoo.draw:baseline_words",
+    },
+)
+declare(
+    "evodevo.layers",
+    {
+        "genotype": "evodevo.module_zoo.modules.layer:build_genotype",
+    },
+)
+declare(
+    "evodevo.procedures",
+    {
+        "best_single": "evodevo.module_zoo.procedures.best_single:train_best_single",
+        "random_pools": "evodevo.module_zoo.procedures.random_pools:train_random_pools",
+        "darts": "evodevo.module_zoo.procedures.darts:train_darts",
+        "enas": "evodevo.module_zoo.procedures.enas:train_enas",
+    },
+)
+declare(
+    "evodevo.procedure_checks",
+    {
+        "best_single": "evodevo.module_zoo.procedures.search_settings:check_best_single",
+        "random_pools": "evodevo.module_zoo.procedures.search_settings:check_random_pools",
+        "darts": "evodevo.module_zoo.procedures.search_settings:check_darts",
+        "enas": "evodevo.module_zoo.procedures.search_settings:check_enas",
+    },
+)

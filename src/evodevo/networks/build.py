@@ -34,12 +34,8 @@ BUILDERS: dict[str, Any] = {"backbone": build_backbone}
 
 NETWORKS: Registry[Any] = table("network", "evodevo.networks")
 """Kind of a ``NetworkSpec`` -> ``build(structure, inputs, outputs) -> Network``."""
-NETWORKS.add("h_model", "evodevo.h_model.model:HModel")
 NETWORKS.add("stack", "evodevo.networks.stack:LayerStack")
 NETWORKS.add("ensemble", "evodevo.networks.ensemble:Ensemble")
-NETWORKS.add("module_zoo", "evodevo.module_zoo.model:ModuleZoo")
-NETWORKS.add("module_ensemble", "evodevo.module_zoo.baselines.ensemble:ModuleEnsemble")
-NETWORKS.add("baseline", "evodevo.module_zoo.baselines.build:build_baseline")
 
 
 def build(space: Space[Any], genome: Any, settings: Any, seed: int) -> torch.nn.Module:

@@ -16,9 +16,6 @@ from evodevo.registry import Registry, table
 
 COSTS: Registry[Any] = table("cost of a network", "evodevo.network_costs")
 """Kind of a ``NetworkSpec`` -> ``cost(structure, *, inputs, outputs, length, batch, mode) -> Cost``."""
-COSTS.add("module_zoo", "evodevo.module_zoo.cost:zoo_cost")
-COSTS.add("module_ensemble", "evodevo.module_zoo.cost:ensemble_cost")
-COSTS.add("baseline", "evodevo.module_zoo.baselines.cost:baseline_cost")
 
 
 def network_cost(

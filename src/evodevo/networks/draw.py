@@ -26,9 +26,6 @@ FAMILIES = {
 
 NETWORK_WORDS: Registry[Any] = table("words of a network", "evodevo.network_words")
 """Kind of a ``NetworkSpec`` -> ``words(structure) -> list[str]``, for kinds that are not told below."""
-NETWORK_WORDS.add("module_zoo", "evodevo.module_zoo.draw:zoo_words")
-NETWORK_WORDS.add("module_ensemble", "evodevo.module_zoo.draw:ensemble_words")
-NETWORK_WORDS.add("baseline", "evodevo.module_zoo.draw:baseline_words")
 
 
 def arm_words(arm: Arm) -> list[str]:

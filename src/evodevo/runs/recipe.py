@@ -21,28 +21,6 @@ Baselines = Literal["none", "quick", "all"]
 """Which opponents stand beside the network of a recipe, where it leaves that to its user."""
 
 RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
-RECIPES.add("backbone.demo", "evodevo.backbone.recipes:DEMO")
-RECIPES.add("backbone.small", "evodevo.backbone.recipes:SMALL")
-for _name in (
-    "alpha",
-    "depth",
-    "extend",
-    "growing",
-    "image_text",
-    "languages",
-    "mixed",
-    "pointer",
-    "pretrained",
-    "proofs",
-):
-    RECIPES.add(f"h_model.{_name}", f"evodevo.h_model.recipes.{_name}:{_name.upper()}")
-RECIPES.add("h_model.small", "evodevo.h_model.recipes.search:SMALL")
-for _name in ("classifier", "paper"):
-    RECIPES.add(f"module_zoo.{_name}", f"evodevo.module_zoo.recipes.{_name}:{_name.upper()}")
-RECIPES.add("module_zoo.growth_proof", "evodevo.module_zoo.recipes.proof:GROWTH_PROOF")
-RECIPES.add("module_zoo.small", "evodevo.module_zoo.recipes.search:SMALL")
-for _name in ("characters", "multipath"):
-    RECIPES.add(f"multitask.{_name}", f"evodevo.multitask.recipes.{_name}:{_name.upper()}")
 
 Compose = Callable[[Size, "Baselines | None", Mapping[str, Any]], "RunSettings"]
 Grow = Callable[[Size, "Baselines | None", Mapping[str, Any], Sequence[str]], "RunSettings"]

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 EXPERIMENT = "experiment"
 
 SLICES: Registry[Slice] = table("slice", "evodevo.slices")
-SLICES.add("backbone", "evodevo.backbone.slice:BACKBONE")
-SLICES.add("h_model", "evodevo.h_model.slice:H_MODEL")
-SLICES.add("module_zoo", "evodevo.module_zoo.slice:MODULE_ZOO")
-SLICES.add(EXPERIMENT, "evodevo.h_model.slice:EXPERIMENT")
 
 
 class Slice(ABC):

@@ -82,7 +82,7 @@ class Plan:
 
 def main(text: str) -> None:
     """Run the session of a plan, given as JSON."""
-    from evodevo.runs import evolve, resume
+    from evodevo.runs.evolve import evolve, resume
 
     values = json.loads(text)
     plan = Plan(**{**values, "kill": Kill(**values["kill"])})

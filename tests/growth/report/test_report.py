@@ -35,8 +35,9 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
 from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
 from evodevo.operators.layers.spec import GenotypeLayer, TransformerLayer
-from evodevo.runs import Archive, Individual, Run, experiment
+from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import settings
 
 ZOO = ZooStructure(

@@ -32,7 +32,7 @@ FAMILIES = tuple(ARCHETYPES.names())
 
 def answer(module: nn.Module) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(3, 7, WIDTH, generator=generator)
+    x = torch.randn(3, 7, WIDTH, generator=generator).to(next(module.parameters()).dtype)
     mask = torch.arange(7) < torch.tensor([[7], [4], [1]])
     with torch.no_grad():
         y: Tensor = module.eval()(x, mask=mask).y
@@ -123,7 +123,8 @@ def test_units_may_come_in_any_number(seed: int, family: str) -> None:
     top = {"mlp": 4.0, "transformer": 4.0, "resnet1d": 2.0, "lstm": 1.0}[family]
     child = archetype(family, WIDTH, **{**parent.attributes, key: min(size, top)})
     newborn, own, _ = born(child, parent)
-    torch.testing.assert_close(answer(newborn), answer(own), rtol=0, atol=1e-5)
+    # In float32, sums of another length are rounded differently, and by more than this on some processors.
+    torch.testing.assert_close(answer(newborn.double()), answer(own.double()), rtol=0, atol=1e-9)
 
 
 def remade(

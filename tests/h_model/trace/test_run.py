@@ -17,7 +17,8 @@ from evodevo.errors import UsageError
 from evodevo.h_model.trace.file import record_trace
 from evodevo.h_model.trace.run import Traced, Tracer
 from evodevo.h_model.trace.spec import join
-from evodevo.runs import Archive, experiment
+from evodevo.runs.archive import Archive
+from evodevo.runs.train import experiment
 from evodevo.training.precision import decide
 
 

@@ -19,7 +19,8 @@ from evodevo.module_zoo.ablation.recipe import BASE
 from evodevo.module_zoo.ablation.report import ablation_blocks
 from evodevo.module_zoo.ablation.run import ablate, plan
 from evodevo.module_zoo.ablation.table import COLUMNS, ablation_lines, ablation_record, to_csv
-from evodevo.runs import Archive, Run, resume
+from evodevo.runs.archive import Archive, Run
+from evodevo.runs.evolve import resume
 from evodevo.settings import merge
 
 WANTED = "text_raw,fusion_norm_off,relative_positions_off,full_dynamic,fixed"

@@ -22,7 +22,7 @@ from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.run.imports import import_individual
 from evodevo.multitask.system import System
 from evodevo.networks.spec import ModuleZooNetwork
-from evodevo.runs import Archive
+from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import begin
 from evodevo.runs.recipe import ExecutionSettings
 from evodevo.settings import validate

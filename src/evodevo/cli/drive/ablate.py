@@ -26,7 +26,7 @@ from evodevo.cli.overrides import overrides
 from evodevo.cli.running import carry_out, store_option
 
 if TYPE_CHECKING:
-    from evodevo.runs import Run
+    from evodevo.runs.archive import Run
 
 
 def ablate(
@@ -100,7 +100,7 @@ def ablate(
 def _show(name: str, store: Path, csv: Path | None, json: bool) -> None:
     """The table of a recorded run."""
     from evodevo.module_zoo.ablation.table import ablation_record
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         run = archive.run(name)

@@ -29,7 +29,7 @@ from evodevo.cli.overrides import overrides
 from evodevo.cli.running import carry_out, store_option
 
 if TYPE_CHECKING:
-    from evodevo.runs import Run
+    from evodevo.runs.archive import Run
 
 
 class Opponents(StrEnum):

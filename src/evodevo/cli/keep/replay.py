@@ -13,7 +13,7 @@ def replay(individual: IndividualName, store: StoreFolder = DEFAULT_STORE, json:
     compared with those of the kept network.
     """
     from evodevo.growth.replay_run import replay as make_again
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         found = archive.individual(individual)

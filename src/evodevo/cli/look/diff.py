@@ -13,7 +13,7 @@ from evodevo.cli.listing import print_individuals, record
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.runs import Individual
+    from evodevo.runs.archive import Individual
 
 NOTHING = "–"
 
@@ -27,7 +27,7 @@ def diff(
     """Compare two individuals, LIV by LIV."""
     from evodevo.backbone.space import BackboneSpace
     from evodevo.errors import UsageError
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         a, b = archive.individual(first), archive.individual(second)

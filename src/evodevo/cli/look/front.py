@@ -9,12 +9,12 @@ from evodevo.cli.listing import goal_records, print_individuals, record, say_see
 from evodevo.cli.options import DEFAULT_STORE, Json, RunName, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.runs import Run
+    from evodevo.runs.archive import Run
 
 
 def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
     """List the best trade-offs of a run (nobody is better in one goal without being worse in another) and baselines."""
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         found = archive.run(run)

@@ -12,7 +12,7 @@ from evodevo.cli.listing import print_individuals, record
 from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.runs import Archive, Individual
+    from evodevo.runs.archive import Archive, Individual
     from evodevo.storage import Parent
 
 
@@ -24,7 +24,7 @@ def lineage(
     json: Json = False,
 ) -> None:
     """List the ancestors of an individual, latest birth first, with what was done at each birth."""
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         found = archive.individual(individual)

@@ -24,8 +24,8 @@ def pick(
     json: Json = False,
 ) -> None:
     """Choose one of the best trade-offs, and compare it with the baselines."""
-    from evodevo.runs import Archive
     from evodevo.runs import pick as choosing
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         found = archive.run(run)

@@ -12,7 +12,7 @@ from evodevo.cli.files import write_text
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.runs import Run
+    from evodevo.runs.archive import Run
 
 
 def report(
@@ -33,7 +33,7 @@ def report(
     Of a system: its graph over time, who leads, what is shared, how it went, and what became of every child.
     """
     from evodevo.multitask.report.gather import run_or_system, system_report
-    from evodevo.runs import Archive, Run
+    from evodevo.runs.archive import Archive, Run
 
     with Archive(store) as archive:
         found = run_or_system(archive, run)

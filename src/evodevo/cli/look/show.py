@@ -15,7 +15,7 @@ from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.cli.standing import duration
 
 if TYPE_CHECKING:
-    from evodevo.runs import Individual, Run
+    from evodevo.runs.archive import Individual, Run
 
 
 def show(
@@ -26,7 +26,7 @@ def show(
 ) -> None:
     """Show an individual: genome, ancestry, scores, cost, why it failed. Or all individuals of a run."""
     from evodevo.errors import UsageError
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         if name == "last" or archive.store.find(name).kind == "run":

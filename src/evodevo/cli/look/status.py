@@ -11,7 +11,7 @@ from evodevo.cli import output
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.runs import Run
+    from evodevo.runs.archive import Run
 
 
 def status(
@@ -22,7 +22,7 @@ def status(
     json: Json = False,
 ) -> None:
     """Say how the runs of a store stand, or one run, generation by generation."""
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
         if run is None:

@@ -50,7 +50,7 @@ def trace(
     """Draw how a trained H-Model routes: one sample, means of classes, patterns, activity of layers."""
     from evodevo.errors import UsageError
     from evodevo.h_model.trace.run import Tracer
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
 
     values = parse_given(given or [])
     if not 1 <= samples <= MOST_SAMPLES:

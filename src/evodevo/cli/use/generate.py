@@ -26,7 +26,7 @@ def generate(
     """Let a trained individual continue a text."""
     from evodevo.backbone.settings import SamplingSettings
     from evodevo.errors import UsageError
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
     from evodevo.settings import validate
 
     if not 1 <= tokens <= MOST_TOKENS:

@@ -60,7 +60,7 @@ def predict(
         )
         return
 
-    from evodevo.runs import Archive
+    from evodevo.runs.archive import Archive
     from evodevo.runs.predict import Predictor, best_trained
 
     values = parse_given(given or [])

@@ -93,6 +93,3 @@ LAYERS.add("convolution", _convolution)
 LAYERS.add("lstm", _lstm)
 LAYERS.add("liv", _liv)
 LAYERS.add("pretrained", _pretrained)
-LAYERS.add("span", "evodevo.backbone.span:build_span")
-LAYERS.add("genotype", "evodevo.module_zoo.modules.layer:build_genotype")  # nodes of its graph may be layers
-LAYERS.add("h_model", "evodevo.h_model.nested:build_nested")  # its hidden layers are layers

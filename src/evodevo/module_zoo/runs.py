@@ -1,0 +1,64 @@
+"""Runs over zoos of modules: searches of pools, routers and fusions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.trials import Arm
+from evodevo.h_model.runs import NetworkSlice
+from evodevo.module_zoo.draw import drawing_of, zoo_words
+from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
+from evodevo.module_zoo.space import ModuleZooSpace
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.networks.towers.files import settled
+
+if TYPE_CHECKING:
+    from evodevo.runs.archive import Individual, Run
+
+
+class ModuleZooSlice(NetworkSlice):
+    """Searches over zoos."""
+
+    name = "module_zoo"
+    settings_class = ModuleZooSearchSettings
+
+    def paths(self, settings: ModuleZooSearchSettings) -> dict[str, Any]:
+        """Those of towers, too, whose digests are filled in or checked."""
+        whole = settled(settings.space.structure)
+        if whole == settings.space.structure:
+            return super().paths(settings)
+        values = whole.model_dump(mode="json", include={"extractors", "extractor"})
+        return {**super().paths(settings), "space": {"structure": values}}
+
+    def space(self, settings: ModuleZooSearchSettings) -> ModuleZooSpace:
+        return ModuleZooSpace(settings.space)
+
+    def problem(
+        self, settings: ModuleZooSearchSettings, blobs: Path | None = None, cache_folder: Path | None = None
+    ) -> NetworkProblem:
+        space, rate = self.space(settings), settings.evaluation.training.optimizer.learning_rate
+
+        def arm(genome: Any) -> Arm:
+            return Arm(name="zoo", network=ModuleZooNetwork(structure=space.structure(genome)), learning_rate=rate)
+
+        return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
+
+    def words(self, individual: Individual) -> list[str]:
+        space = individual.run.space
+        assert isinstance(space, ModuleZooSpace), "the slice's own"
+        return zoo_words(space.structure(individual.genome))
+
+    def drawing(self, individual: Individual) -> str:
+        space = individual.run.space
+        assert isinstance(space, ModuleZooSpace), "the slice's own"
+        return drawing_of(space.structure(individual.genome), individual, individual.title)
+
+    def report(self, run: Run) -> str:
+        from evodevo.backbone.report.gather import evolution
+
+        return evolution(run)
+
+
+MODULE_ZOO = ModuleZooSlice()
