@@ -137,7 +137,7 @@ class HCore(nn.Module):
         alpha_rate: factor per iteration.
         inference: which connections count in evaluation mode; in training mode too while ``sharpening``.
         sharpening: train with the hard connections of ``inference`` forward and soft gradients backward.
-        births: place of a hidden layer -> its birth factor in [0, 1] (``models/h_births.py``); 1 where none stands.
+        births: place of a hidden layer -> its birth factor in [0, 1] (``h_model/births.py``); 1 where none stands.
             With 0 it is as if it were not there, and in evaluation it is not run.
         gates: (H,), factors of what hidden layers say, or None: meta-gradients differentiate by them.
         level: everybody addresses all hidden layers alike, as loudly in sum as the routers say: the control of a probe.

@@ -2,7 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#keys.
 
-``models/module_zoo.py`` builds exactly these parameters; a test recounts them, and the products.
+``module_zoo/model.py`` builds exactly these parameters; a test recounts them, and the products.
 
 Legend: L positions of the fused sequence, d width, N live modules, K modules that a sample may use.
 """

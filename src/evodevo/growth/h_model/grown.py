@@ -3,7 +3,7 @@
 Source: docs/spec/h_model.md#adding-and-removing-layers.
 
 A newborn is addressed as loudly as its parent is, or as the other layers are on average, and addresses others as its
-parent does; its birth factor keeps all of that unheard at first (``models/h_births.py``).
+parent does; its birth factor keeps all of that unheard at first (``h_model/births.py``).
 
 Legend: H hidden layers, d width.
 """

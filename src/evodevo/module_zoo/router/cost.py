@@ -2,7 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#router.
 
-``routing/module_choice.py`` builds exactly these parameters; a test recounts them, and the matrix products.
+``module_zoo/router/others.py`` builds exactly these parameters; a test recounts them, and the matrix products.
 
 Legend: d width, N modules, H heads, d_h = d / H, U hidden units, V numbers of a genotype vector.
 """

@@ -18,7 +18,7 @@ from evodevo.multitask.search.mutation import Mutator, matches
 from evodevo.settings import Settings
 
 POSITIONS, BLOCKS, HEAD = "posembed_input", "encoderblock_*", "head"
-"""Roles with rules of their own, as ``spaces/path_blocks.py`` calls them."""
+"""Roles with rules of their own, as ``multitask/paths/blocks_spec.py`` calls them."""
 Fate = Literal["reference", "clone", "resize", "insert", "new"]
 
 

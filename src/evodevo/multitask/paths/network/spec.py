@@ -145,7 +145,7 @@ class NetworkStructure(Settings):
 
     @property
     def input_spec(self) -> dict[str, Any]:
-        """What the network makes of a task's samples; see ``models/network_path_input.py``."""
+        """What the network makes of a task's samples; see ``multitask/paths/network/input.py``."""
         return {"inputs": [one.model_dump(mode="json") for one in self.inputs], "resize": "bilinear", "as": "uint8"}
 
     def part(self, role: str) -> NetworkPart | None:

@@ -1,7 +1,7 @@
 """A vision transformer as a row of components: the structure of a path that looks at images, as plain data.
 
-µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. ``models/vision_path.py`` builds the parts,
-``spaces/vision_path_cost.py`` states what they cost.
+µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. ``model.py`` builds the parts,
+``multitask/paths/vision/cost.py`` states what they cost.
 """
 
 from __future__ import annotations
