@@ -1,9 +1,9 @@
-"""A task with a fourth split, held back from its training samples: what a search may look at.
+"""A view of a task with a fourth split ``architecture``, cut from its training samples, for a search's decisions.
 
 Source: docs/spec/architect_thyself.md#splits.
 
-For tasks that have none of their own. Which samples are held back is drawn sample by sample: where several samples
-share a picture or a sentence, a task's own split by group judges more honestly.
+For tasks without such a split. Samples are drawn one by one: where several samples share a picture or a sentence, a
+task's own split by group is the better choice, since shared content then cannot leak from training.
 
 Shapes: B samples.
 """
@@ -29,11 +29,11 @@ class HeldBackTask(SampleTask):
     """A view of another task.
 
     Args:
-        task: the whole, without a split ``architecture``.
-        share: of its training samples that are held back, rounded, at least one.
+        task: Original task, without a split ``architecture``.
+        share: Fraction of its training samples to hold back, 0 to 1; the number is rounded, and at least one.
 
     Raises:
-        DataError: it has fewer than two training samples.
+        DataError: The task has fewer than two training samples.
     """
 
     name: ClassVar[str] = "held_back"
@@ -77,5 +77,5 @@ class HeldBackTask(SampleTask):
 
 
 def with_architecture_split(task: SampleTask) -> SampleTask:
-    """The task itself where it has all four splits, else a view of it that has."""
+    """The task itself where it has all four splits, else a view with all four."""
     return task if "architecture" in task.splits else HeldBackTask(task)
