@@ -1,4 +1,4 @@
-"""Part of a task: the samples of which a fact is known to be one of some values.
+"""A view of a task with only the samples for which a fact has one of some values.
 
 Shapes: B samples.
 """
@@ -19,16 +19,16 @@ from evodevo.tasks.base import SPLITS, Batch, SampleTask, Split
 
 
 class SelectedTask(SampleTask):
-    """A view of another task; inputs and outputs are those of the whole one, so that one network serves both.
+    """A view of another task; inputs and outputs are those of the original, so that one network fits both.
 
     Args:
-        task: the whole.
-        group: name of a fact in its ``group_names`` ("domain", "language").
-        values: samples with one of these are kept.
+        task: Original task.
+        group: Name of a fact in its ``group_names`` ("domain", "language").
+        values: Values of the fact for which samples are kept.
 
     Raises:
-        UsageError: no such fact or value.
-        DataError: a split without such samples.
+        UsageError: The fact or a value does not exist.
+        DataError: A split has no such samples.
     """
 
     name: ClassVar[str] = "selected"
@@ -72,5 +72,5 @@ class SelectedTask(SampleTask):
 
 
 def _rows(task: SampleTask, split: Split, group: str, wanted: list[int]) -> NDArray[np.int64]:
-    found = task.groups(split, np.arange(task.count(split)))[group]
-    return np.flatnonzero(np.isin(found, wanted))
+    values = task.groups(split, np.arange(task.count(split)))[group]
+    return np.flatnonzero(np.isin(values, wanted))
