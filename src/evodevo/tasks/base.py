@@ -165,15 +165,15 @@ class SampleTask(Task):
         """Number of samples in a split."""
 
     @abstractmethod
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         """The samples at these indices (B,) of a split, targets included."""
 
     @abstractmethod
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         """For each name in ``group_names`` the index of each sample's value, (B,); -1 where it has none."""
 
     @abstractmethod
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         """A sample as text for display: input or output name -> text (an image is described by its size)."""
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:

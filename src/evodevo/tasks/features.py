@@ -79,10 +79,10 @@ class FeaturesTask(SampleTask):
     def count(self, split: Split) -> int:
         return self.whole.count(split)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        batch = dict(self.whole.fetch(split, places))
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        batch = dict(self.whole.fetch(split, indices))
         for name, prepared in self.features.items():
-            values, mask = prepared.splits[split].padded(np.asarray(places), prepared.length)
+            values, mask = prepared.splits[split].padded(np.asarray(indices), prepared.length)
             batch.pop(f"{name}/mask", None)
             batch[f"{name}/origin"] = _fingerprints(batch[name])
             batch[name] = values
@@ -90,11 +90,11 @@ class FeaturesTask(SampleTask):
                 batch[f"{name}/mask"] = mask
         return batch
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return self.whole.groups(split, places)
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return self.whole.groups(split, indices)
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        return self.whole.show(split, place)
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        return self.whole.show(split, index)
 
     def baselines(self, split: Split) -> dict[str, float]:
         return self.whole.baselines(split)

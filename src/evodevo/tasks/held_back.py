@@ -56,21 +56,21 @@ class HeldBackTask(SampleTask):
     def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> HeldBackTask:
         raise UsageError("a split is held back from a task in code; such a task is not opened by itself.")
 
-    def _place(self, split: Split, places: NDArray[np.int64]) -> tuple[Split, NDArray[np.int64]]:
-        return ("train", self._rows[split][places]) if split in self._rows else (split, places)
+    def _place(self, split: Split, indices: NDArray[np.int64]) -> tuple[Split, NDArray[np.int64]]:
+        return ("train", self._rows[split][indices]) if split in self._rows else (split, indices)
 
     def count(self, split: Split) -> int:
         return len(self._rows[split]) if split in self._rows else self.whole.count(split)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        return self.whole.fetch(*self._place(split, places))
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        return self.whole.fetch(*self._place(split, indices))
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return self.whole.groups(*self._place(split, places))
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return self.whole.groups(*self._place(split, indices))
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        origin, places = self._place(split, np.asarray([place]))
-        return self.whole.show(origin, int(places[0]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        origin, indices = self._place(split, np.asarray([index]))
+        return self.whole.show(origin, int(indices[0]))
 
     def describe(self) -> dict[str, Any]:
         return {**self.whole.describe(), "digest": self.digest}

@@ -49,16 +49,16 @@ class InMemoryTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._part(split)[self.inputs[0].name])
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        return {name: array[places] for name, array in self._part(split).items()}
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        return {name: array[indices] for name, array in self._part(split).items()}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         return {}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         part = self._part(split)
         shapes = {spec.name: " x ".join(map(str, part[spec.name].shape[1:])) for spec in self.inputs}
-        return shapes | {spec.name: str(part[f"{spec.name}/target"][place]) for spec in self.outputs}
+        return shapes | {spec.name: str(part[f"{spec.name}/target"][index]) for spec in self.outputs}
 
     def describe(self) -> dict[str, Any]:
         return {

@@ -58,14 +58,14 @@ class SelectedTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._rows[split])
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        return self.whole.fetch(split, self._rows[split][places])
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        return self.whole.fetch(split, self._rows[split][indices])
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return self.whole.groups(split, self._rows[split][places])
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return self.whole.groups(split, self._rows[split][indices])
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        return self.whole.show(split, int(self._rows[split][place]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        return self.whole.show(split, int(self._rows[split][index]))
 
     def describe(self) -> dict[str, Any]:
         return {**self.whole.describe(), "digest": self.digest}

@@ -123,30 +123,30 @@ class ImageTextTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(next(iter(self._splits[split].tokens.values())))
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         samples = self._splits[split]
-        present = {name: here[places] for name, here in self._present[split].items()}
+        present = {name: here[indices] for name, here in self._present[split].items()}
         batch: dict[str, NDArray[Any]] = {}
         if samples.images is not None and self._pixels is not None:
             here = present["image"]
-            images = np.zeros((len(places), *self._pixels.shape[1:]), np.uint8)
-            images[here] = self._pixels[samples.images[places[here]]]
+            images = np.zeros((len(indices), *self._pixels.shape[1:]), np.uint8)
+            images[here] = self._pixels[samples.images[indices[here]]]
             batch["image"] = images
         for name, tokens in samples.tokens.items():
-            ids = np.where(present[name][:, None], tokens[places], PADDING)
+            ids = np.where(present[name][:, None], tokens[indices], PADDING)
             batch |= {name: ids, f"{name}/mask": ids != PADDING}
         batch |= {f"{name}/present": here for name, here in present.items() if not self._complete[split][name]}
         everything = np.logical_and.reduce(list(present.values()))
-        return batch | self._targets(split, places, everything)
+        return batch | self._targets(split, indices, everything)
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return {name: values[places] for name, values in self._splits[split].groups.items()}
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return {name: values[indices] for name, values in self._splits[split].groups.items()}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        batch = self.fetch(split, np.asarray([place]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        batch = self.fetch(split, np.asarray([index]))
         words: dict[str, str] = {}
         for spec in self.inputs:
-            if not self._present[split][spec.name][place]:
+            if not self._present[split][spec.name][index]:
                 words[spec.name] = _NOTHING
             elif spec.modality == "image":
                 words[spec.name] = f"{spec.height} x {spec.width}, {'grey' if spec.channels == 1 else 'colour'}"
@@ -210,10 +210,12 @@ class ImageTextTask(SampleTask):
         length = self._splits["train"].tokens[name].shape[1]
         return InputSpec(name, "tokens", length=length, vocabulary=len(self.vocabulary))
 
-    def _targets(self, split: Split, places: NDArray[np.int64], complete: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    def _targets(
+        self, split: Split, indices: NDArray[np.int64], complete: NDArray[np.bool_]
+    ) -> dict[str, NDArray[Any]]:
         targets: dict[str, NDArray[Any]] = {}
         for output in self.outputs:
-            target = self._splits[split].targets[output.name][places]
+            target = self._splits[split].targets[output.name][indices]
             if output.kind == "labels":
                 targets[f"{output.name}/target"] = target.astype(np.float32)
             else:

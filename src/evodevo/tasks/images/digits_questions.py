@@ -124,33 +124,33 @@ class DigitsQuestionsTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._asked[split].text)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        asked, tokens = self._asked[split], self._tokens[split][places]
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        asked, tokens = self._asked[split], self._tokens[split][indices]
         # A question is no caption: a loss that aligns matching images and texts must not apply to it.
-        matched = {} if self.settings.form == "match" else {MATCHED: np.zeros(len(places), np.bool_)}
+        matched = {} if self.settings.form == "match" else {MATCHED: np.zeros(len(indices), np.bool_)}
         return {
             **matched,
-            "image": self._pixels[asked.image[places]],
+            "image": self._pixels[asked.image[indices]],
             "text": tokens,
             "text/mask": tokens != PADDING,
-            f"{self.outputs[0].name}/target": asked.target[places],
+            f"{self.outputs[0].name}/target": asked.target[indices],
         }
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         asked = self._asked[split]
         return {
-            "question": asked.question[places],
-            "digit": self._digits[asked.image[places]],
-            "phrasing": asked.unseen[places],
+            "question": asked.question[indices],
+            "digit": self._digits[asked.image[indices]],
+            "phrasing": asked.unseen[indices],
         }
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         asked, output = self._asked[split], self.outputs[0]
         height, width = self._pixels.shape[1:3]
         return {
             "image": f"{height} x {width}, grey",
-            "text": asked.text[place],
-            output.name: output.names[asked.target[place]],
+            "text": asked.text[index],
+            output.name: output.names[asked.target[index]],
         }
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:

@@ -143,17 +143,17 @@ class ImagesTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._rows[split])
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        rows = self._rows[split][places]
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        rows = self._rows[split][indices]
         batch: dict[str, NDArray[Any]] = {"image": np.ascontiguousarray(self._pixels[split][rows])}
         return batch | self._targets(split, rows)
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        domains = self._domains[split][self._rows[split][places]].astype(np.int64)
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        domains = self._domains[split][self._rows[split][indices]].astype(np.int64)
         return {"domain": domains} if self.group_names else {}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        row = self._rows[split][[place]]
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        row = self._rows[split][[index]]
         spec = self.inputs[0]
         colour = "grey" if spec.channels == 1 else "colour"
         words = {"image": f"{spec.height} x {spec.width}, {colour}"}

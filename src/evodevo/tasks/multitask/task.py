@@ -100,26 +100,26 @@ class MultitaskTask(SampleTask):
         """Answers of all samples of a split, in order."""
         return self._array("label", split).astype(np.int64)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         batch: dict[str, NDArray[Any]] = {}
-        for name, rows, at in self._found(split, places):
+        for name, rows, at in self._found(split, indices):
             for key, part in self.source.fetch(name, rows).items():
                 if not key.endswith(NO_INPUT):
-                    whole = batch.setdefault(key, np.zeros((len(places), *part.shape[1:]), part.dtype))
+                    whole = batch.setdefault(key, np.zeros((len(indices), *part.shape[1:]), part.dtype))
                     whole[at] = part
-        return {**batch, f"{self.outputs[0].name}/target": self._array("label", split)[places].astype(np.int64)}
+        return {**batch, f"{self.outputs[0].name}/target": self._array("label", split)[indices].astype(np.int64)}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        values_of = {name: np.full(len(places), -1, np.int64) for name in self.group_names}
-        for name, rows, at in self._found(split, places):
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        values_of = {name: np.full(len(indices), -1, np.int64) for name in self.group_names}
+        for name, rows, at in self._found(split, indices):
             for fact, values in self.source.groups(name, rows).items():
                 values_of[fact][at] = values
         return values_of
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        ((name, rows, _),) = self._found(split, np.asarray([place]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        ((name, rows, _),) = self._found(split, np.asarray([index]))
         shown = self.source.show(name, int(rows[0]))
-        return {**shown, self.outputs[0].name: self._answers.names[int(self._array("label", split)[place])]}
+        return {**shown, self.outputs[0].name: self._answers.names[int(self._array("label", split)[index])]}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return self.source.encode(name, text)
@@ -147,11 +147,11 @@ class MultitaskTask(SampleTask):
         return self._arrays[f"{kind}_{split}"]
 
     def _found(
-        self, split: Split, places: NDArray[np.int64]
+        self, split: Split, indices: NDArray[np.int64]
     ) -> Iterator[tuple[Split, NDArray[np.int64], NDArray[np.int64]]]:
         """Source's split, indices there, and the positions of these among the given indices."""
-        origin = self._array("origin", split)[places]
-        rows = self._array("place", split)[places].astype(np.int64)
+        origin = self._array("origin", split)[indices]
+        rows = self._array("place", split)[indices].astype(np.int64)
         for number in np.unique(origin).tolist():
             at = np.flatnonzero(origin == number)
             yield self.source.splits[number], rows[at], at

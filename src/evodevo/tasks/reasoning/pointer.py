@@ -76,19 +76,19 @@ class PointerTask(SampleTask):
     def count(self, split: Split) -> int:
         return self.settings.samples.of(split)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         nodes = self.settings.nodes
-        sources, targets, start, hops = (part[places].astype(np.int64) for part in self._samples[split])
+        sources, targets, start, hops = (part[indices].astype(np.int64) for part in self._samples[split])
         arrows = sources * nodes + np.take_along_axis(targets, sources, axis=1)
         first = nodes * nodes
         text = np.column_stack([arrows, first + start, first + nodes + hops - self.hops[0]])
         return {"text": text, "answer/target": walk(targets, start, hops)}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return {"hops": self._samples[split][3][places].astype(np.int64) - self.hops[0]}
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return {"hops": self._samples[split][3][indices].astype(np.int64) - self.hops[0]}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        batch = self.fetch(split, np.asarray([place]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        batch = self.fetch(split, np.asarray([index]))
         return {"text": self.text(batch["text"][0]), "answer": str(int(batch["answer/target"][0]))}
 
     def text(self, tokens: NDArray[np.int64]) -> str:

@@ -83,31 +83,31 @@ class ProofsTask(SampleTask):
     def count(self, split: Split) -> int:
         return self.settings.samples.of(split)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         samples = self._samples[split]
-        lengths = samples.lengths[places] - 1  # the last word is the answer, which is no input
+        lengths = samples.lengths[indices] - 1  # the last word is the answer, which is no input
         columns = np.arange(self.inputs[0].length)
         mask = columns < lengths[:, None]
-        tokens = np.zeros((len(places), len(columns) + 1), np.int64)
-        tokens[:, : samples.tokens.shape[1]] = samples.tokens[places]
+        tokens = np.zeros((len(indices), len(columns) + 1), np.int64)
+        tokens[:, : samples.tokens.shape[1]] = samples.tokens[indices]
         batch = {"text": np.where(mask, tokens[:, :-1], 0), "text/mask": mask}
         if self.settings.form == "answer":
-            return {**batch, "answer/target": samples.answers[places]}
+            return {**batch, "answer/target": samples.answers[indices]}
         counted = mask if self.settings.loss == "all" else np.zeros_like(mask)
         target = np.where(counted, tokens[:, 1:], NO_TARGET)
-        replies = samples.replies[places]
+        replies = samples.replies[indices]
         # Both arrays have a sample's questions from left to right, so that question marks and answers pair up.
         target[batch["text"] == theory_text.ID["?"]] = np.asarray(self.answer_tokens)[replies[replies != NOT_ASKED]]
         return {**batch, "answer/target": target, "answer/position": lengths - 1}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         samples = self._samples[split]
-        return {"depth": np.searchsorted(self._depths, samples.depths[places]), "answer": samples.answers[places]}
+        return {"depth": np.searchsorted(self._depths, samples.depths[indices]), "answer": samples.answers[indices]}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         samples = self._samples[split]
-        tokens = samples.tokens[place, : samples.lengths[place] - 1]
-        return {"text": theory_text.text(tokens), "answer": self.settings.answers[samples.answers[place]]}
+        tokens = samples.tokens[index, : samples.lengths[index] - 1]
+        return {"text": theory_text.text(tokens), "answer": self.settings.answers[samples.answers[index]]}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return theory_text.tokens(text)[: self.inputs[0].length]

@@ -81,37 +81,37 @@ class TableTask(SampleTask):
         each = len(names) if self.outputs[0].kind == "labels" else 1
         return len(self._arrays[f"target_{name}_{split}"]) // each
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         batch: dict[str, NDArray[Any]] = {}
         for spec in self.inputs:
-            batch |= self._fetched(spec, split, places)
+            batch |= self._fetched(spec, split, indices)
             here = self._present[split][spec.name]
             if not here.all():
-                batch[f"{spec.name}/present"] = here[places]
+                batch[f"{spec.name}/present"] = here[indices]
         for output in self.outputs:
-            target = self._target(output, split)[places]
+            target = self._target(output, split)[indices]
             if output.kind == "labels":
                 target = np.where(target == NO_TARGET, np.nan, target).astype(np.float32)
             batch[f"{output.name}/target"] = target
         return batch
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         return {}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         words: dict[str, str] = {}
         for spec in self.inputs:
-            if not self._present[split][spec.name][place]:
+            if not self._present[split][spec.name][index]:
                 words[spec.name] = _NOTHING
             elif spec.modality == "image":
                 words[spec.name] = f"{spec.height} x {spec.width}, {'grey' if spec.channels == 1 else 'colour'}"
             elif spec.modality == "tokens":
-                text = self.texts(split)[place]
+                text = self.texts(split)[index]
                 words[spec.name] = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
             else:
                 words[spec.name] = f"{spec.size} numbers"
         for output in self.outputs:
-            target = self._target(output, split)[place]
+            target = self._target(output, split)[index]
             if output.kind == "labels":
                 words[output.name] = ", ".join(np.asarray(output.names)[target > 0].tolist()) or _NOTHING
             else:
@@ -209,17 +209,17 @@ class TableTask(SampleTask):
         if "mean" in self._meaning:
             yield InputSpec("vectors", "vector", size=len(self._meaning["mean"]))
 
-    def _fetched(self, spec: InputSpec, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def _fetched(self, spec: InputSpec, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         if spec.modality == "image":
-            number = self._arrays[f"images_{split}"][places].astype(np.int64) - 1
-            images = np.zeros((len(places), spec.height, spec.width, spec.channels), np.uint8)
+            number = self._arrays[f"images_{split}"][indices].astype(np.int64) - 1
+            images = np.zeros((len(indices), spec.height, spec.width, spec.channels), np.uint8)
             images[number >= 0] = self._pixels[number[number >= 0]]
             return {spec.name: images}
         if spec.modality == "vector":
-            return {spec.name: self._arrays[f"vectors_{split}"].view(np.float32).reshape(-1, spec.size)[places]}
+            return {spec.name: self._arrays[f"vectors_{split}"].view(np.float32).reshape(-1, spec.size)[indices]}
         columns = np.arange(spec.length)
-        mask = columns < self._arrays[f"tokens_each_{split}"][places][:, None]
-        at = np.where(mask, self._starts[split][places][:, None] + columns, 0)
+        mask = columns < self._arrays[f"tokens_each_{split}"][indices][:, None]
+        at = np.where(mask, self._starts[split][indices][:, None] + columns, 0)
         # Indexing an empty array fails, also where the mask hides all of its results.
         flat = self._arrays[f"tokens_{split}"] if len(self._arrays[f"tokens_{split}"]) else np.zeros(1, np.uint8)
         return {spec.name: np.where(mask, flat[at].astype(np.int64), 0), f"{spec.name}/mask": mask}

@@ -96,26 +96,26 @@ class LanguagesTask(SampleTask):
     def count(self, split: Split) -> int:
         return min(self._windows[split]) * len(self.languages)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        windows = self.windows(split, places)
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        windows = self.windows(split, indices)
         return {"text": windows[:, :-1], "next/target": windows[:, 1:]}
 
-    def windows(self, split: Split, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    def windows(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Token ids of windows and of the next token. Shape (B, L + 1)."""
-        result = np.empty((len(places), self.context_length + 1), np.int64)
-        languages, starts = self._starts(split, places)
+        result = np.empty((len(indices), self.context_length + 1), np.int64)
+        languages, starts = self._starts(split, indices)
         columns = np.arange(self.context_length + 1)
         for number, stream in enumerate(self._tokens[split]):
             rows = np.flatnonzero(languages == number)
             result[rows] = stream[starts[rows, None] + columns]
         return result
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        languages, _ = self._starts(split, places)
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        languages, _ = self._starts(split, indices)
         return {"language": languages, "script": self._script_of[languages]}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        window = self.windows(split, np.asarray([place]))[0]
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        window = self.windows(split, np.asarray([index]))[0]
         return {"text": self.tokenizer.decode(window[:-1]), "next": self.tokenizer.decode(window[-1:])}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
@@ -124,16 +124,16 @@ class LanguagesTask(SampleTask):
     def decode(self, name: str, tokens: NDArray[np.int64]) -> str:
         return self.tokenizer.decode(tokens)
 
-    def predicted_bytes(self, split: Split, places: NDArray[np.int64]) -> float:
+    def predicted_bytes(self, split: Split, indices: NDArray[np.int64]) -> float:
         """Number of bytes that the predicted tokens of these windows represent, the divisor of bits per byte.
 
         Exact where each token represents fixed bytes (bytes, byte-level BPE), else by each language's mean.
         """
         if self._token_lengths is not None:
-            return float(self._token_lengths[self.windows(split, places)[:, 1:]].sum())
+            return float(self._token_lengths[self.windows(split, indices)[:, 1:]].sum())
         streams = zip(self._bytes[split], self._tokens[split], strict=True)
         means = np.asarray([len(text) / len(tokens) for text, tokens in streams])
-        languages, _ = self._starts(split, places)
+        languages, _ = self._starts(split, indices)
         return float(means[languages].sum() * self.context_length)
 
     def baselines(self, split: Split) -> dict[str, float]:
@@ -172,11 +172,11 @@ class LanguagesTask(SampleTask):
         table = self.tokenizer.token_bytes()
         return None if table is None else np.asarray([len(piece) for piece in table], dtype=np.int64)
 
-    def _starts(self, split: Split, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _starts(self, split: Split, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Language and first token of windows. Shapes (B,), (B,)."""
         counts = self._windows[split]
         each = min(counts)
-        languages, index = places % len(counts), places // len(counts)
+        languages, index = indices % len(counts), indices // len(counts)
         starts = index * np.asarray(counts)[languages] // each
         return languages, starts if split == "train" else starts * self.context_length
 

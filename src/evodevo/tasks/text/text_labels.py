@@ -84,21 +84,21 @@ class TextLabelsTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._arrays[f"labels_{split}"])
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         columns = np.arange(self.settings.length)
-        lengths = self._arrays[f"tokens_each_{split}"][places]
+        lengths = self._arrays[f"tokens_each_{split}"][indices]
         mask = columns < lengths[:, None]
-        positions = np.where(mask, self._starts[split][places][:, None] + columns, 0)
+        positions = np.where(mask, self._starts[split][indices][:, None] + columns, 0)
         tokens = np.where(mask, self._arrays[f"tokens_{split}"][positions].astype(np.int64), 0)
-        return {"text": tokens, "text/mask": mask, "label/target": self._labels(split)[places]}
+        return {"text": tokens, "text/mask": mask, "label/target": self._labels(split)[indices]}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         return {}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        text = self.texts(split)[place].decode("utf-8")
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        text = self.texts(split)[index].decode("utf-8")
         shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
-        return {"text": shown, "label": self.classes[self._labels(split)[place]]}
+        return {"text": shown, "label": self.classes[self._labels(split)[index]]}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return self.tokenizer.encode(text)[: self.settings.length]
