@@ -1,6 +1,7 @@
 """Whether this checkout computes what a reference commit computes: five small runs on both, compared bit for bit.
 
 Run: python benchmarks/golden.py [--reference COMMIT|FOLDER] [--only CASE,...] [--except PATTERN ...] [--json FILE]
+     (the reference is commit 1a4e4f9 where nothing else is said)
      python benchmarks/golden.py --keep FILE           also write what the reference recorded
      python benchmarks/golden.py --recorded FILE       compare with such a file: half the time, for the same machine
 
@@ -21,6 +22,7 @@ import contextlib
 import fnmatch
 import hashlib
 import json
+import lzma
 import os
 import platform
 import re
@@ -94,6 +96,7 @@ class Side:
         name: name of the case.
         cache: folder of prepared data.
         unequal: keys of JSON documents that differ from run to run of one commit.
+        brief: ``look`` does nothing.
         record: what is compared, by the name of the comparison.
     """
 
@@ -102,6 +105,7 @@ class Side:
     name: str
     cache: Path
     unequal: frozenset[str] = frozenset()
+    brief: bool = False
     record: Record = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -149,6 +153,11 @@ class Side:
         documents = [json.loads(one) for one in text.splitlines()]
         self.record.setdefault(f"json of {name}", []).append([" ".join(line), [self.masked(one) for one in documents]])
         return documents
+
+    def look(self, *arguments: str, name: str = "") -> None:
+        """A command that only reads; otherwise as ``run``."""
+        if not self.brief:
+            self.run(*arguments, name=name)
 
     def tail(self) -> str:
         """The last line on stderr."""
@@ -359,35 +368,35 @@ def search(side: Side) -> None:
         (text / f"file_{number}.txt").write_text("".join(lines), encoding="utf-8")
     side.run("evolve", "backbone.demo", "--config", "config.toml", "--data", "text", "--seed", "3")
     for command in ("status", "front", "pick", "show"):
-        side.run(command, "last")
+        side.look(command, "last")
     born = side.ids("operation <> 'baseline'")
     for one in born:
-        side.run("show", one, name="show individual")
-        side.run("lineage", one, name="lineage")
-    side.run("diff", born[0], born[-1], name="diff")
-    side.run("generate", born[0], "--prompt", "def ", "--tokens", "12", "--seed", "1", name="generate")
+        side.look("show", one, name="show individual")
+        side.look("lineage", one, name="lineage")
+    side.look("diff", born[0], born[-1], name="diff")
+    side.look("generate", born[0], "--prompt", "def ", "--tokens", "12", "--seed", "1", name="generate")
     side.run("resume", "last", "--generations", "3")
-    side.run("status", "last")
-    side.run("show", "nobody", name="refusals")
-    side.run("evolve", "backbone.demo", "--set", "nothing=1", name="refusals")
-    side.run("front", "--store", "nowhere", name="refusals")
+    side.look("status", "last")
+    side.look("show", "nobody", name="refusals")
+    side.look("evolve", "backbone.demo", "--set", "nothing=1", name="refusals")
+    side.look("front", "--store", "nowhere", name="refusals")
     side.dump()
 
 
 def experiment(side: Side, recipe: str) -> None:
     """A comparison of trainings, and its table."""
     side.run("train", recipe, "--config", "config.toml")
-    side.run("status", "last")
-    side.run("show", "last")
+    side.look("status", "last")
+    side.look("show", "last")
     for one in side.ids():
-        side.run("show", one, name="show individual")
+        side.look("show", one, name="show individual")
     side.dump()
 
 
 def h_model(side: Side) -> None:
     """An H-Model, a transformer and a control on the pointer task, and a trace."""
     experiment(side, "h_model.pointer")
-    side.run("trace", side.ids()[0], name="trace")
+    side.look("trace", side.ids()[0], name="trace")
 
 
 def zoo(side: Side) -> None:
@@ -398,10 +407,10 @@ def zoo(side: Side) -> None:
 def grown(side: Side) -> None:
     """A zoo that grows under three strategists, its logs, and their replays."""
     side.run("grow", "module_zoo.classifier", "--config", "config.toml", "--strategist", "ppo")
-    side.run("show", "last")
+    side.look("show", "last")
     for one in side.ids():
-        side.run("show", one, name="show individual")
-        side.run("replay", one, name="replay")
+        side.look("show", one, name="show individual")
+        side.look("replay", one, name="replay")
     side.dump()
 
 
@@ -411,11 +420,11 @@ def system(side: Side) -> None:
     side.run("extend", "add", "zoo", "digits", "--multi")
     side.run("extend", "add", "zoo", "digits_parity", "--question", "parity")
     side.run("extend", "run", "zoo", "--agents", "single,multi", "--test")
-    side.run("extend", "status", "zoo")
+    side.look("extend", "status", "zoo")
     for task in ("digits", "digits_parity"):
-        side.run("extend", "status", "zoo", "--task", task, "--children")
-    side.run("extend", "graph", "zoo")
-    side.run("extend", "run", "nothing", name="refusals")
+        side.look("extend", "status", "zoo", "--task", task, "--children")
+    side.look("extend", "graph", "zoo")
+    side.look("extend", "run", "nothing", name="refusals")
     side.dump()
 
 
@@ -433,12 +442,13 @@ CASES: dict[str, tuple[Case, str, frozenset[str]]] = {
 }
 
 
-def record(tree: Path, names: Sequence[str]) -> dict[str, Record]:
+def record(tree: Path, names: Sequence[str], *, brief: bool = False) -> dict[str, Record]:
     """Run cases in a tree.
 
     Args:
         tree: a checkout of the repository.
         names: of cases.
+        brief: commands that only read are left out.
 
     Returns:
         For each case what is compared; of one that could not run to its end, what there was and ``ended early``.
@@ -450,7 +460,7 @@ def record(tree: Path, names: Sequence[str]) -> dict[str, Record]:
             place = Path(folder).resolve() / name
             place.mkdir()
             (place / "config.toml").write_text(config, encoding="utf-8")
-            side = Side(tree, place, name, Path(folder) / "cache", unequal)
+            side = Side(tree, place, name, Path(folder) / "cache", unequal, brief)
             try:
                 run_case(side)
                 side.record["ended early"] = None
@@ -461,6 +471,38 @@ def record(tree: Path, names: Sequence[str]) -> dict[str, Record]:
             # Through JSON and back, so that a record from a file and a fresh one are alike.
             records[name] = json.loads(json.dumps(side.record))
     return records
+
+
+def portable(record: Record) -> Record:
+    """What of a case's record holds on every processor: genomes, hashes, draws, edges and logs of edits.
+
+    Floats keep six digits, and those that follow from what a training computed are left out.
+    """
+    kept = {name: _without(record[name], {"digest", "bar"}) for name in PORTABLE if name in record}
+    logs = [
+        _without(blob, {"digest", "weights", "note"}) for _, role, blob in record["blobs' contents"] if role == "edits"
+    ]
+    return {**kept, "edits": logs} if logs else kept
+
+
+PORTABLE = (
+    "genomes",
+    "draws",
+    "edges",
+    "paths",
+    "components",
+    "uses of components",
+    "paths inside paths",
+    "publications",
+)
+
+
+def _without(value: Any, keys: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _without(one, keys) for key, one in value.items() if key not in keys}
+    if isinstance(value, list):
+        return [_without(one, keys) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def difference(left: Any, right: Any, place: str = "") -> str | None:
@@ -547,6 +589,7 @@ def main() -> int:
         help="'CASE: COMPARISON' that may differ, with * and ?; told as 'differs as expected', and repeatable",
     )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="write what the reference recorded")
+    parser.add_argument("--portable", type=Path, metavar="DIR", help="write what no processor decides, CASE.json.xz")
     parser.add_argument("--recorded", type=Path, metavar="FILE", help="take the reference from such a file")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all comparisons")
     given = parser.parse_args()
@@ -566,6 +609,10 @@ def main() -> int:
     if given.keep is not None:
         kept = {"format": FORMAT, "machine": machine(), "reference": given.reference, "cases": reference}
         given.keep.write_text(json.dumps(kept), encoding="utf-8")
+    if given.portable is not None:
+        for name, one in reference.items():
+            text = json.dumps(portable(one), indent=1)
+            (given.portable / f"{name}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
     if early := [f"{name}: {one['ended early']}" for name, one in reference.items() if one["ended early"]]:
         print("\n".join(["the reference itself could not run:", *early]), file=sys.stderr)
         return 2
