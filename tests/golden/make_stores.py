@@ -55,6 +55,7 @@ arms = [
 training.budget = {steps = 12}
 training.batch_size = 4
 training.checkpoint_every = 6
+training.report_every = 2
 validation_samples = 32
 test_samples = 32
 curve_points = 3
@@ -134,7 +135,7 @@ STORES = {
     "experiment": Kind(
         EXPERIMENT,
         ("train h_model.pointer --config config.toml",),
-        ("checkpoint", 4),
+        ("checkpoint", 3),
         signal.SIGKILL,
         ("status", "status last", "show last", "report last --output page.html"),
         "resume last",
@@ -230,21 +231,32 @@ def outcome(store: Path) -> dict[str, Any]:
         "runs": "SELECT id, kind, recipe, seed, state FROM run ORDER BY id",
         "individuals": "SELECT id, generation, slot, operation, genome_hash, seed FROM individual ORDER BY id",
         "edges": "SELECT child_id, role, parent_id FROM parentage ORDER BY child_id, role",
-        "evaluations": "SELECT individual_id, fidelity, seed, state FROM evaluation WHERE state = 'done' ORDER BY 1, 2, 3",
+        "evaluations": "SELECT individual_id, fidelity, seed FROM evaluation WHERE state = 'done' ORDER BY 1, 2, 3",
         "components": "SELECT id, number, role, parameters, individual_id FROM component ORDER BY id",
         "uses": "SELECT individual_id, place, role, component_id FROM component_use ORDER BY 1, 2",
         "publications": "SELECT seq, agent_id, cycle, individual_id FROM publication ORDER BY seq",
     }
     found = {name: [list(row) for row in database.execute(query)] for name, query in queries.items()}
+    # Draws of the log-normal law may differ in their last digit from processor to processor.
     grown = (
         "SELECT individual_id, extra -> '$.growth.edits' FROM evaluation WHERE extra ->> '$.growth' NOT NULL ORDER BY 1"
     )
     found["edits"] = [
-        [individual, [[edit["event"], edit["action"], edit["module"], edit["seed"]] for edit in json.loads(edits)]]
+        [
+            individual,
+            [
+                [edit["event"], edit["action"], edit["module"], edit["seed"]]
+                for edit in json.loads(edits, parse_float=_six_digits)
+            ],
+        ]
         for individual, edits in database.execute(grown)
     ]
     database.close()
     return found
+
+
+def _six_digits(text: str) -> float:
+    return float(f"{float(text):.6g}")
 
 
 def course(events: list[dict[str, Any]]) -> list[list[Any]]:

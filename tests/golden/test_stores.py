@@ -42,7 +42,7 @@ class Unpacked:
 
     Attributes:
         folder: what the stored settings name as the place of the user's data; the store is ``runs`` in it.
-        told: ``answers`` by command, the command that ``goes_on``, its ``course`` and the ``outcome``, by commit 1a4e4f9.
+        told: ``answers`` by command, the command that ``goes_on``, its ``course`` and the ``outcome``.
     """
 
     folder: Path
