@@ -86,10 +86,10 @@ def evolve(
         "execution.workers": workers,
     }
     changes = overrides(config, set or [], flags)
-    from evodevo import runs
+    from evodevo.runs.evolve import evolve as run_evolution
 
     run = carry_out(
-        lambda listener, begin: runs.evolve(
+        lambda listener, begin: run_evolution(
             recipe, size=size.value, overrides=changes, store=store, listener=listener, on_start=begin
         ),
         store=store,

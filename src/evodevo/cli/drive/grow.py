@@ -62,10 +62,10 @@ def grow(
         "evaluation.training.device": device,
     }
     changes = overrides(config, set or [], flags)
-    from evodevo import runs
+    from evodevo.growth.run import grow as run_growth
 
     run = carry_out(
-        lambda listener, begin: runs.grow(
+        lambda listener, begin: run_growth(
             recipe,
             size=size.value,
             strategist=strategist,
