@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from .conftest import Small, Systems
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "spec").glob("*.md")])
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE_ROW = re.compile(r"^\| `?([^|`]+?)`? \|", re.MULTILINE)
 # Slow, or of another kind; their own tests run them.
@@ -408,9 +409,76 @@ def test_paths_and_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for path in re.findall(r"`((?:src|tests|docs|benchmarks)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), f"{name(page)} names {path}"
-    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" not in link:
-            assert (page.parent / link).exists(), f"{name(page)} links to {link}"
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), f"{name(page)} links to {link}"
+            assert not anchor or anchor in anchors(target), f"{name(page)} links to {link}: no such heading"
+
+
+def anchors(page: Path) -> set[str]:
+    """Fragments of a page's headings as GitHub makes them: small letters, spaces as hyphens, no punctuation."""
+    outside = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+?) *$", outside, re.MULTILINE):
+        plain = re.sub(r"\]\([^)]*\)", "", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        number = next(
+            count for count in range(len(found) + 1) if (f"{anchor}-{count}" if count else anchor) not in found
+        )
+        found.add(f"{anchor}-{number}" if number else anchor)
+    return found
+
+
+# Citations of the specifications in source
+
+SOURCES = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+CITATION = re.compile(r"docs/spec/([\w-]+\.md)(#[\wµ-]*)?")
+OTHER_FORMS = re.compile(
+    r"(?<!docs/)\bspec/\w+|(?<!docs/spec/)\b(?:star|munet|routing|platform|search|donor|stack)\.md\b|\bDESIGN\b"
+    r"|\bshared/|\b[Ss]pec(?:ification)?s?,? (?:part |section |row |checks? |Part )?\(?[A-E]?\d|\b[Cc]hecks? \d"
+    r"|\b[Ii]ssue,? (?:\d|section|part)|\bthe issue\b|\bAppendix [AB]\b|\b[ACE]\d{1,2}\b"
+)
+"""What a citation may not look like: another page, a number of an issue or of a check, a code without a target."""
+ABLATION_CODES = re.compile(r"``[A-D]\d+``")
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of comments and docstrings with their numbers."""
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            docstring = token.type == tokenize.STRING and token.string.startswith('"""')
+            if token.type == tokenize.COMMENT or docstring:
+                yield from enumerate(token.string.splitlines(), token.start[0])
+
+
+def test_every_citation_of_a_specification_names_a_page_and_a_heading() -> None:
+    pages = {page.name: anchors(page) for page in (ROOT / "docs" / "spec").glob("*.md")}
+    wrong, count = [], 0
+    for path in SOURCES:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for page, anchor in CITATION.findall(line):
+                count += 1
+                if page not in pages or (anchor and anchor[1:] not in pages[page]):
+                    wrong.append(f"{name(path)}:{number}: docs/spec/{page}{anchor}")
+    assert not wrong, "\n".join(wrong)
+    assert count > 200, "citations have another form than the one that this test reads"
+
+
+def test_specifications_are_cited_in_one_form() -> None:
+    other = [
+        f"{name(path)}:{number}: {line.strip()}"
+        for path in SOURCES
+        for number, line in prose(path)
+        if OTHER_FORMS.search(ABLATION_CODES.sub("", line))
+    ]
+    assert not other, "\n".join(other)
+
+
+def test_every_specification_is_cited() -> None:
+    cited = {page for path in SOURCES for page, _ in CITATION.findall(path.read_text(encoding="utf-8"))}
+    assert {page.name for page in (ROOT / "docs" / "spec").glob("*.md")} <= cited
 
 
 def options_of(command: Any) -> set[str]:

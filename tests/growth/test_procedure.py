@@ -1,4 +1,4 @@
-"""A zoo that grows while it trains: repeatable, killed anywhere, and written down (checks 7, 12, 18, 19; C28)."""
+"""A zoo that grows while it trains: repeatable, killed anywhere, and written down."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_who_is_killed_before_the_first_event_still_remembers_earlier_runs(tmp_p
 
 
 def test_growth_sees_the_split_architecture_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C22: what selects the model and what it is judged by are no part of a probe, and no two splits share a sample."""
+    """What selects the model and what it is judged by are no part of a probe, and no two splits share a sample."""
     seen: list[tuple[str, frozenset[int]]] = []
     probing = [False]
     really, fetch = grow_procedure.with_architecture_split, grow_procedure._Run._probes

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from evodevo.models.zoo_nodes import Recurrent
-from evodevo.spaces.zoo_genotype import LSTMNode
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils.flop_counter import FlopCounterMode
 
 import evodevo
+from evodevo.module_zoo.modules.nodes import Recurrent
+from evodevo.module_zoo.modules.spec import LSTMNode
 from evodevo.operators import lstm as lstms
 from evodevo.operators.lstm import LSTM, has_lstm, run_lstm
 

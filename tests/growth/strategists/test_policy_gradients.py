@@ -1,4 +1,4 @@
-"""PPO and REINFORCE learn what pays, and only that (check 17)."""
+"""PPO and REINFORCE learn what pays, and only that (docs/spec/architect_thyself.md#strategists)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_costs_is_left(name: str) -> None:
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_entropy_is_raised_not_lowered(name: str) -> None:
-    """The paper's sign would make a policy without rewards ever surer (C9)."""
+    """The paper's sign would make a policy without rewards ever surer."""
     strategist = build(name, entropy=1.0, rate=1e-2, reinforce_rate=1e-2)
     before = float(strategist.choice(STATE, LEGAL).entropy().detach())
     play(strategist, 0.0, 20)

@@ -1,4 +1,4 @@
-"""Every row of an ablation switches something: settings and, at equal seed, what the network answers (spec 2.7).
+"""Every row of an ablation switches something: settings and, at equal seed, what the network answers.
 
 Rows of networks that do not grow: three steps of training on six samples. Rows that grow: a short growth by the random
 strategist, of which the history or the trained weights differ; ``BY_LAW`` names rows whose effect such a growth is too

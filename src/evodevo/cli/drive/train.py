@@ -158,10 +158,10 @@ def _again(
     json: bool,
 ) -> None:
     """One individual."""
-    from evodevo.runs.train import train as run_training
+    from evodevo.runs.train import train as train_individual
 
     run = carry_out(
-        lambda listener, begin: run_training(
+        lambda listener, begin: train_individual(
             individual,
             **budget,
             seeds=seeds,
