@@ -175,18 +175,22 @@ def what_it_trains(words: Sequence[str]) -> tuple[str, ...]:
     return command if command[0] in TRAINING or command[:2] == ("extend", "run") else ()
 
 
-def cases() -> Iterator[Any]:
+def cases() -> list[Any]:
     """Pages, commands, and whether a command is run to its end.
 
     Of the commands that train the same thing the first is run to its end; of the others it is enough that they begin:
     all that a page can have wrong (settings, data, names) is read before that.
     """
+    found: list[Any] = []
     trained: set[tuple[str, ...]] = set()
     for page, words in CASES:
         trains = what_it_trains(words)
         marks = [pytest.mark.slow] if trains and trains not in trained else []
-        yield pytest.param(page, words, trains not in trained, id=f"{page.stem}: {' '.join(words)}", marks=marks)
+        found.append(
+            pytest.param(page, words, trains not in trained, id=f"{page.stem}: {' '.join(words)}", marks=marks)
+        )
         trained.update([trains] if trains else [])
+    return found
 
 
 @dataclass(frozen=True)
