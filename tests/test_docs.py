@@ -44,6 +44,8 @@ from evodevo.settings import Settings
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
+    from evodevo.cli.stopping import Stoppable, Stopping
+
     from .conftest import Small, Systems
 
 ROOT = Path(__file__).parents[1]
@@ -53,6 +55,8 @@ TABLE_ROW = re.compile(r"^\| `?([^|`]+?)`? \|", re.MULTILINE)
 # Slow, or of another kind; their own tests run them.
 ELSEWHERE = {"demo"}
 ELSEWHERE_RECIPES = {"multitask.characters", "multitask.multipath"}
+# Commands that train what their first argument names.
+TRAINING = {"ablate", "evolve", "grow", "resume", "train"}
 # What a page may say with a large number is run with a small one.
 SMALLER = {
     "--tokens": "512",
@@ -126,14 +130,29 @@ def commands(page: Path) -> Iterator[list[str]]:
 # Examples
 
 
+# One page after the other in a process of their own, since they add rows to the tables; each in its own folder and
+# with a fresh ``__main__``.
+RUN_PAGES = """
+import os, runpy, sys
+for folder in sys.argv[1:]:
+    os.chdir(folder)
+    print("page", folder, file=sys.stderr)
+    runpy.run_path("page.py", run_name="__main__")
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
-def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
-    script = tmp_path / "page.py"
-    script.write_text("\n\n".join(blocks(page, "python")))
+def test_the_python_of_each_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    folders = []
+    for page in PAGES:
+        if blocks(page, "python"):
+            folder = tmp_path / page.stem
+            folder.mkdir()
+            (folder / "page.py").write_text("\n\n".join(blocks(page, "python")))
+            folders.append(folder)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", script], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [sys.executable, "-W", "error", "-c", RUN_PAGES, *folders], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -148,6 +167,30 @@ CASES = [
     for words in commands(page)
     if words[0] not in ELSEWHERE and not ELSEWHERE_RECIPES.intersection(words)
 ]
+
+
+def what_it_trains(words: Sequence[str]) -> tuple[str, ...]:
+    """The command and its recipe, run or system; empty for commands that train nothing."""
+    command = tuple(words[:3] if words[0] == "extend" else words[:2])
+    return command if command[0] in TRAINING or command[:2] == ("extend", "run") else ()
+
+
+def cases() -> list[Any]:
+    """Pages, commands, and whether a command is run to its end.
+
+    Of the commands that train the same thing the first is run to its end; of the others it is enough that they begin:
+    all that a page can have wrong (settings, data, names) is read before that.
+    """
+    found: list[Any] = []
+    trained: set[tuple[str, ...]] = set()
+    for page, words in CASES:
+        trains = what_it_trains(words)
+        marks = [pytest.mark.slow] if trains and trains not in trained else []
+        found.append(
+            pytest.param(page, words, trains not in trained, id=f"{page.stem}: {' '.join(words)}", marks=marks)
+        )
+        trained.update([trains] if trains else [])
+    return found
 
 
 @dataclass(frozen=True)
@@ -241,10 +284,11 @@ def of_posts(folder: Path, command: str) -> Brief:
         return Brief(folder, found.id, one, one)
 
 
-@pytest.mark.parametrize(("page", "words"), CASES, ids=[f"{page.stem}: {' '.join(words)}" for page, words in CASES])
+@pytest.mark.parametrize(("page", "words", "whole"), cases())
 def test_the_commands_of_a_page_run(
     page: Path,
     words: list[str],
+    whole: bool,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -257,7 +301,14 @@ def test_the_commands_of_a_page_run(
             shutil.copytree(request.getfixturevalue("small").store, tmp_path / "other")
     else:
         done = on_runs(page, words, request, tmp_path, monkeypatch)
-    assert run(done) == ExitCode.SUCCESS, capsys.readouterr().err
+    if not whole:
+        monkeypatch.setattr("evodevo.cli.stopping.Stopping.begin", _interrupt)
+    assert run(done) == (ExitCode.SUCCESS if whole else ExitCode.INTERRUPTED), capsys.readouterr().err
+
+
+def _interrupt(stopping: Stopping, session: Stoppable) -> None:
+    """Ctrl-C where the training would begin."""
+    raise KeyboardInterrupt
 
 
 def on_systems(words: Sequence[str], systems: Systems, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
