@@ -223,19 +223,19 @@ class SampleTask(Task):
         return {}
 
 
-def check_key(found: str, wanted: str | None, source: str) -> None:
+def check_key(actual: str, wanted: str | None, source: str) -> None:
     """Check that a worker's data equal the coordinator's.
 
     Args:
-        found: Key of the data here.
+        actual: Key of the data here.
         wanted: Key of the coordinator's data; None = any.
         source: Origin of the data, for the message.
 
     Raises:
         DataError: The keys differ.
     """
-    if wanted is not None and found != wanted:
+    if wanted is not None and actual != wanted:
         raise DataError(
-            f"{source} is not what it was: its key is {found[:12]}, and {wanted[:12]} is wanted. "
+            f"{source} is not what it was: its key is {actual[:12]}, and {wanted[:12]} is wanted. "
             "Restore the data, or begin a new run."
         )

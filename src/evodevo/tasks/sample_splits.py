@@ -68,29 +68,29 @@ def assign(
     """
     content = _numbers(contents)
     unit = content if units is None else _numbers(units)
-    place = _places(contents if units is None else units, unit)
+    position = _places(contents if units is None else units, unit)
     label = np.zeros(len(content), np.int64) if classes is None else np.asarray(classes, np.int64)
     split = np.asarray(
-        [_by_place(pool, float(at), held_out) for pool, at in zip(pools, place, strict=True)], dtype=np.int8
+        [_by_place(pool, float(at), held_out) for pool, at in zip(pools, position, strict=True)], dtype=np.int8
     )
     free = np.asarray([pool in ("all", "train_validation") for pool in pools], dtype=bool)
     to_test = np.asarray([pool == "all" for pool in pools], dtype=bool)
-    _teach_every_class(split, free, unit, place, label)
+    _teach_every_class(split, free, unit, position, label)
     for wanted, allowed in ((_VALIDATION, free), (_TEST, to_test)):
         if not (split == wanted).any():
-            _fill(split, wanted, allowed, unit, place, label)
+            _fill(split, wanted, allowed, unit, position, label)
     highest = np.zeros(int(content.max(initial=-1)) + 1, np.int8)
     np.maximum.at(highest, content, split)
     kept = split == highest[content]
-    places = {name: np.flatnonzero(kept & (split == code)) for code, name in enumerate(SPLITS)}
+    indices = {name: np.flatnonzero(kept & (split == code)) for code, name in enumerate(SPLITS)}
     for name in SPLITS:
-        if not len(places[name]):
+        if not len(indices[name]):
             raise DataError(
                 f"{len(np.unique(content)):,} distinct samples leave the {name} split empty. Give more samples, or"
                 " separate files for each split that do not repeat each other."
             )
-    distinct = sum(len(np.unique(content[rows])) for rows in places.values())
-    return Assignment(places, int((~kept).sum()), int(kept.sum()) - distinct, _rule(pools, unit_name, held_out))
+    distinct = sum(len(np.unique(content[rows])) for rows in indices.values())
+    return Assignment(indices, int((~kept).sum()), int(kept.sum()) - distinct, _rule(pools, unit_name, held_out))
 
 
 def fingerprint(*parts: bytes) -> bytes:
@@ -115,26 +115,26 @@ def _places(values: Sequence[bytes], numbers: NDArray[np.int64]) -> NDArray[np.f
     return np.asarray(each, dtype=np.float64)[numbers]
 
 
-def _by_place(pool: Pool, place: float, held_out: float) -> int:
+def _by_place(pool: Pool, position: float, held_out: float) -> int:
     if pool in _FIXED:
         return _FIXED[pool]
-    if place < held_out:
+    if position < held_out:
         return _VALIDATION
-    return _TEST if pool == "all" and place < 2 * held_out else _TRAIN
+    return _TEST if pool == "all" and position < 2 * held_out else _TRAIN
 
 
 def _teach_every_class(
     split: NDArray[np.int8],
     free: NDArray[np.bool_],
     unit: NDArray[np.int64],
-    place: NDArray[np.float64],
+    position: NDArray[np.float64],
     label: NDArray[np.int64],
 ) -> None:
     """For each class without a training sample, move its free unit with the highest number to training, in place."""
     for missing in np.setdiff1d(label, label[split == _TRAIN]):
         candidates = np.flatnonzero((label == missing) & free)
         if len(candidates):
-            chosen = unit[candidates[place[candidates].argmax()]]
+            chosen = unit[candidates[position[candidates].argmax()]]
             split[(unit == chosen) & free] = _TRAIN
 
 
@@ -143,7 +143,7 @@ def _fill(
     wanted: int,
     allowed: NDArray[np.bool_],
     unit: NDArray[np.int64],
-    place: NDArray[np.float64],
+    position: NDArray[np.float64],
     label: NDArray[np.int64],
 ) -> None:
     """Fill an empty split with the training unit of the lowest number that no class needs for training, in place.
@@ -151,7 +151,7 @@ def _fill(
     Where there is none (hardly more units than splits), the other held-out split gives up one of its units.
     """
     candidates = np.flatnonzero(allowed & (split == _TRAIN))
-    for row in candidates[place[candidates].argsort(kind="stable")]:
+    for row in candidates[position[candidates].argsort(kind="stable")]:
         moved = (unit == unit[row]) & allowed
         rest = label[(split == _TRAIN) & ~moved]
         if np.isin(label[moved], rest).all():
@@ -160,7 +160,7 @@ def _fill(
     for donor in {_VALIDATION, _TEST} - {wanted}:
         candidates = np.flatnonzero(allowed & (split == donor))
         if len(np.unique(unit[candidates])) > 1:
-            lowest = unit[candidates[place[candidates].argmin()]]
+            lowest = unit[candidates[position[candidates].argmin()]]
             split[(unit == lowest) & allowed] = wanted
 
 

@@ -57,10 +57,10 @@ def _place(document: bytes) -> float:
     return int.from_bytes(hashlib.sha256(document).digest()[:6], "big") / 2**48
 
 
-def _split_at(place: float) -> Split:
-    if place < HELD_OUT_SHARE:
+def _split_at(position: float) -> Split:
+    if position < HELD_OUT_SHARE:
         return "validation"
-    return "test" if place < 2 * HELD_OUT_SHARE else "train"
+    return "test" if position < 2 * HELD_OUT_SHARE else "train"
 
 
 def _by_position(documents: Sequence[bytes]) -> dict[Split, tuple[bytes, ...]]:

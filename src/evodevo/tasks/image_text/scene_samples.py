@@ -157,8 +157,8 @@ def _draft(form: Form, settings: SceneSettings, rng: np.random.Generator, count:
     if form in ("multilabel", "both"):
         targets["genres"] = _genres(rng, count)
         marks = _hinted(rng, targets["genres"], settings.image_hints)
-        told = _hinted(rng, targets["genres"], settings.text_hints)
-        plots = [scene_text.plot(rng, np.flatnonzero(row)[:_MOST_HINTED].tolist()) for row in told]
+        hinted = _hinted(rng, targets["genres"], settings.text_hints)
+        plots = [scene_text.plot(rng, np.flatnonzero(row)[:_MOST_HINTED].tolist()) for row in hinted]
     if form in ("match", "both", "caption_match"):
         targets["match"] = groups["match"] = rng.integers(0, 2, count)
         captions = [scene_text.caption(rng, row) for row in _told(rng, scenes, targets["match"]).tolist()]
@@ -188,9 +188,9 @@ def _told(rng: np.random.Generator, scenes: NDArray[np.int64], match: NDArray[np
     rows = np.arange(len(scenes))
     changed = rng.integers(0, len(sizes), len(scenes))
     step = 1 + (rng.random(len(scenes)) * (sizes[changed] - 1)).astype(np.int64)
-    told = scenes.copy()
-    told[rows, changed] = (told[rows, changed] + np.where(match == 1, 0, step)) % sizes[changed]
-    return told
+    described = scenes.copy()
+    described[rows, changed] = (described[rows, changed] + np.where(match == 1, 0, step)) % sizes[changed]
+    return described
 
 
 def _answers(scenes: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -104,21 +104,21 @@ class ImageTextTask(SampleTask):
             return cls(settings, key, entry)
         if settings.data is None:
             options = _decisive(settings.scenes, settings.form)
-            found = canonical.digest({"task": cls.name, "form": settings.form, "scenes": options})
-            check_key(found, key, "the generator of scenes")
-            entry = cache.get(found)
+            actual_key = canonical.digest({"task": cls.name, "form": settings.form, "scenes": options})
+            check_key(actual_key, key, "the generator of scenes")
+            entry = cache.get(actual_key)
             if entry is None:
-                entry = cache.put(found, to_entry(scene_samples.prepare(settings.form, settings.scenes)))
-            return cls(settings, found, entry)
+                entry = cache.put(actual_key, to_entry(scene_samples.prepare(settings.form, settings.scenes)))
+            return cls(settings, actual_key, entry)
         parts = image_text_files.read_parts(settings.form, settings)
         preparation = settings.model_dump(exclude=_NOT_OF_FILES, mode="json")
         sources = image_text_files.identity(parts)
-        found = canonical.digest({"task": cls.name, "files": preparation, "sources": sources})
-        check_key(found, key, settings.data)
-        entry = cache.get(found)
+        actual_key = canonical.digest({"task": cls.name, "files": preparation, "sources": sources})
+        check_key(actual_key, key, settings.data)
+        entry = cache.get(actual_key)
         if entry is None:
-            entry = cache.put(found, to_entry(image_text_files.prepare(settings.form, settings, parts)))
-        return cls(settings, found, entry)
+            entry = cache.put(actual_key, to_entry(image_text_files.prepare(settings.form, settings, parts)))
+        return cls(settings, actual_key, entry)
 
     def count(self, split: Split) -> int:
         return len(next(iter(self._splits[split].tokens.values())))

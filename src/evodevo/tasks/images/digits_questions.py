@@ -269,5 +269,5 @@ def _letters(text: str) -> list[str]:
 
 def _key(settings: DigitsQuestionsSettings) -> str:
     source = drawn_images.identity("digits")
-    said = settings.model_dump(mode="json", exclude={"tokenizer"} if settings.tokenizer == "words" else None)
-    return canonical.digest({"version": _VERSION, "source": source, **said})
+    options = settings.model_dump(mode="json", exclude={"tokenizer"} if settings.tokenizer == "words" else None)
+    return canonical.digest({"version": _VERSION, "source": source, **options})

@@ -133,12 +133,12 @@ class ImagesTask(SampleTask):
             set() if settings.architecture else {"architecture"}
         )
         options = settings.model_dump(exclude=unused, mode="json")
-        found = canonical.digest({"task": cls.name, "sources": identity(settings.sources()), "options": options})
-        check_key(found, key, quoted_list(domain.source for domain in settings.sources()))
-        entry = cache.get(found)
+        actual_key = canonical.digest({"task": cls.name, "sources": identity(settings.sources()), "options": options})
+        check_key(actual_key, key, quoted_list(domain.source for domain in settings.sources()))
+        entry = cache.get(actual_key)
         if entry is None:
-            entry = cache.put(found, prepare(settings.sources(), **_arguments(settings)))
-        return cls(settings, found, entry)
+            entry = cache.put(actual_key, prepare(settings.sources(), **_arguments(settings)))
+        return cls(settings, actual_key, entry)
 
     def count(self, split: Split) -> int:
         return len(self._rows[split])

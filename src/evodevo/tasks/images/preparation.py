@@ -140,14 +140,14 @@ def prepare(
         held_out=held_out,
     )
     arrays: dict[str, NDArray[Any]] = {}
-    places = division.places
+    indices = division.places
     if architecture:
-        learning = kept[places["train"]]
+        learning = kept[indices["train"]]
         shares = Shares(train=1 - architecture, architecture=architecture)
         wanted: tuple[Split, ...] = ("train", "architecture")
-        found = divide([contents[row] for row in learning], every_class[learning].tolist(), shares, wanted)
-        places = places | {split: places["train"][chosen] for split, chosen in found.items()}
-    rows = {split: kept[chosen] for split, chosen in places.items()}
+        divided = divide([contents[row] for row in learning], every_class[learning].tolist(), shares, wanted)
+        indices = indices | {split: indices["train"][chosen] for split, chosen in divided.items()}
+    rows = {split: kept[chosen] for split, chosen in indices.items()}
     for split in rows:
         arrays |= {
             f"pixels_{split}": pixels[rows[split]].reshape(-1),
@@ -159,7 +159,7 @@ def prepare(
     info = {
         "sources": {item.name: item.source for item in domains},
         "shape": list(pixels.shape[1:]),
-        "classes": {name: list(found) for name, found in classes.items()},
+        "classes": {name: list(own) for name, own in classes.items()},
         "split_rule": division.rule + (f"; {architecture:.0%} of train is architecture" if architecture else ""),
         "repeated": division.repeated,
         "dropped_as_held_out": division.dropped,
@@ -182,8 +182,8 @@ def _read(
 def _classes(domain: Domain, number: int, pools: list[_Pool]) -> tuple[str, ...]:
     """Class names that occur, in the order of the files; numbers are sorted by value."""
     mine = [pool.found for pool in pools if pool.domain == number]
-    used = {label for found in mine for label in found.labels}
-    names = [name for name in dict.fromkeys(name for found in mine for name in found.classes) if name in used]
+    used = {label for labelled in mine for label in labelled.labels}
+    names = [name for name in dict.fromkeys(name for labelled in mine for name in labelled.classes) if name in used]
     if names and all(name.isdecimal() for name in names):
         names.sort(key=int)
     if len(names) < 2:

@@ -42,16 +42,16 @@ def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> Entry:
         DataError: A split is empty, or a class has no training sample.
     """
     rows = _read(source, wanted)
-    places, rule = _divided(source, rows, seed)
+    indices, rule = _divided(source, rows, seed)
     arrays: dict[str, NDArray[Any]] = {}
     for split in SPLITS:
-        chosen = places[split]
+        chosen = indices[split]
         arrays |= {
             f"origin_{split}": rows.origin[chosen].astype(np.uint8),
             f"place_{split}": rows.place[chosen].astype(np.uint32),
             f"label_{split}": rows.answer[chosen].astype(np.uint32),
         }
-    labels = {split: rows.kind[places[split]] for split in SPLITS}
+    labels = {split: rows.kind[indices[split]] for split in SPLITS}
     check_splits(labels, source.outputs[0].names, told)
     info = {
         "source": told,
@@ -87,12 +87,12 @@ def _read(source: SampleTask, wanted: Answers) -> _Rows:
     contents: list[bytes] = []
     for number, split in enumerate(source.splits):
         for start in range(0, source.count(split), _CHUNK):
-            places = np.arange(start, min(start + _CHUNK, source.count(split)))
-            batch = source.fetch(split, places)
+            indices = np.arange(start, min(start + _CHUNK, source.count(split)))
+            batch = source.fetch(split, indices)
             kind = batch[target]
             answer = np.where(kind < 0, -1, wanted.table[kind])
             kept = np.flatnonzero(answer >= 0)
-            columns.append(np.stack([np.full(len(kept), number), places[kept], kind[kept], answer[kept]]))
+            columns.append(np.stack([np.full(len(kept), number), indices[kept], kind[kept], answer[kept]]))
             inputs = [batch[name] for name in sorted(batch) if not name.endswith(NO_INPUT)]
             contents += [fingerprint(*(array[row].tobytes() for array in inputs)) for row in kept]
     origin, place, kind, answer = np.concatenate(columns, axis=1)
@@ -107,13 +107,13 @@ def _divided(source: SampleTask, rows: _Rows, seed: int) -> tuple[dict[Split, ND
     free = np.flatnonzero(~np.isin(rows.origin, list(numbers.values())))
     shares = {split: share for split, share in (OF_TRAIN if given else OF_ALL).items() if split not in given}
     drawn = stratified([rows.contents[row] for row in free], rows.kind[free], shares, seed)
-    places = {split: free[chosen] for split, chosen in drawn.items()} | fixed
+    indices = {split: free[chosen] for split, chosen in drawn.items()} | fixed
     if "validation" in fixed:  # only its first samples may be used, so they must be a random choice
         mixed = sorted(fixed["validation"].tolist(), key=rows.contents.__getitem__)
-        places["validation"] = np.asarray(mixed, np.int64)
+        indices["validation"] = np.asarray(mixed, np.int64)
     words = ", ".join(f"{share:.0%} {split}" for split, share in shares.items())
     own = [f"given: {', '.join(given)}"] if given else []
-    return places, "; ".join([*own, *([f"each class evenly, seed {seed}: {words}"] if shares else [])])
+    return indices, "; ".join([*own, *([f"each class evenly, seed {seed}: {words}"] if shares else [])])
 
 
 def given_splits(about: dict[str, Any]) -> tuple[Split, ...]:

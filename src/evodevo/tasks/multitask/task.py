@@ -81,12 +81,14 @@ class MultitaskTask(SampleTask):
             return cls(settings, key, _source(settings, cache_folder, entry.info["source_key"]), entry)
         source = _source(settings, cache_folder, None)
         decisive = settings.model_dump(exclude={"data", "options", "batch"}, mode="json")
-        found = canonical.digest({"task": cls.name, "version": _VERSION, "source": source.digest, "settings": decisive})
-        check_key(found, key, settings.data or settings.source)
-        entry = cache.get(found) or cache.put(
-            found, prepare(source, _answers(source, settings), settings.seed, settings.data or settings.source)
+        actual_key = canonical.digest(
+            {"task": cls.name, "version": _VERSION, "source": source.digest, "settings": decisive}
         )
-        return cls(settings, found, source, entry)
+        check_key(actual_key, key, settings.data or settings.source)
+        entry = cache.get(actual_key) or cache.put(
+            actual_key, prepare(source, _answers(source, settings), settings.seed, settings.data or settings.source)
+        )
+        return cls(settings, actual_key, source, entry)
 
     @property
     def classes(self) -> int:

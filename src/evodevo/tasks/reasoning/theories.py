@@ -47,9 +47,9 @@ class Theories:
     rule_body: NDArray[np.int64]
     rule_head: NDArray[np.int64]
 
-    def take(self, places: NDArray[Any]) -> Theories:
+    def take(self, indices: NDArray[Any]) -> Theories:
         """The theories at these indices (integers or booleans)."""
-        return Theories(*(getattr(self, field.name)[places] for field in fields(self)))
+        return Theories(*(getattr(self, field.name)[indices] for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class Verdicts:
     refuted: Sets
     consistent: NDArray[np.bool_]
 
-    def take(self, places: NDArray[Any]) -> Verdicts:
+    def take(self, indices: NDArray[Any]) -> Verdicts:
         """The verdicts of the theories at these indices (integers or booleans)."""
-        return Verdicts(self.proven[:, places], self.refuted[:, places], self.consistent[places])
+        return Verdicts(self.proven[:, indices], self.refuted[:, indices], self.consistent[indices])
 
     def proven_at(self, depth: int) -> Sets:
         """Sets of literals whose shortest proof has exactly this depth, (N, E)."""

@@ -59,10 +59,10 @@ class Words:
         self.names: Ids = names + _NAME
         self.adjectives: Ids = adjectives + _ADJECTIVE
 
-    def take(self, places: NDArray[np.bool_] | Ids) -> Words:
+    def take(self, indices: NDArray[np.bool_] | Ids) -> Words:
         """The words of the theories at these indices."""
         some = object.__new__(Words)
-        some.names, some.adjectives = self.names[places], self.adjectives[places]
+        some.names, some.adjectives = self.names[indices], self.adjectives[indices]
         return some
 
     def name(self, entities: Ids) -> Ids:
@@ -181,8 +181,8 @@ def tokens(words: str) -> Ids:
     return np.array([ID[word] for word in pieces], dtype=np.int64)
 
 
-def _look_up(table: Ids, places: Ids) -> Ids:
-    values: Ids = np.take_along_axis(table, places.reshape(len(places), -1), axis=1).reshape(places.shape)
+def _look_up(table: Ids, indices: Ids) -> Ids:
+    values: Ids = np.take_along_axis(table, indices.reshape(len(indices), -1), axis=1).reshape(indices.shape)
     return values
 
 

@@ -59,26 +59,26 @@ def prepare(settings: TableSettings, columns: Columns, parts: Sequence[Part]) ->
         )
     rows = _rows(settings, columns, parts, shown, answers.strata())
     division = divide_rows([rows[index] for index in kept], settings.shares, columns.group)
-    places = {split: kept[chosen] for split, chosen in division.places.items()}
-    outputs = table_answers.targets(answers, places, sources(parts))
+    indices = {split: kept[chosen] for split, chosen in division.places.items()}
+    outputs = table_answers.targets(answers, indices, sources(parts))
     arrays: dict[str, NDArray[Any]] = {}
     meaning: dict[str, Any] = {
-        "splits": list(places),
+        "splits": list(indices),
         "columns": columns.model_dump(mode="json"),
         "questions": [[question.name, question.kind, list(question.names)] for question in outputs.questions],
     }
-    for split, chosen in places.items():
+    for split, chosen in indices.items():
         for name, target in outputs.targets.items():
             arrays[f"target_{name}_{split}"] = (target[chosen].reshape(-1) - NO_TARGET).astype(np.uint32)
     if shown.pixels is not None:
         meaning["shape"] = list(shown.pixels.shape[1:])
         arrays["pixels"] = shown.pixels.reshape(-1)
-        arrays |= {f"images_{split}": (shown.image[own] + 1).astype(np.uint32) for split, own in places.items()}
+        arrays |= {f"images_{split}": (shown.image[own] + 1).astype(np.uint32) for split, own in indices.items()}
     if shown.vectors is not None:
-        arrays |= _standardised(shown.vectors, places, meaning)
+        arrays |= _standardised(shown.vectors, indices, meaning)
     tokenizer, truncated = b"", 0
     if shown.texts is not None:
-        tokenizer, truncated = _numbered(settings, shown.texts, places, arrays, meaning)
+        tokenizer, truncated = _numbered(settings, shown.texts, indices, arrays, meaning)
     about = _about(parts, shown, present, division, outputs.unseen)
     about["left_out"] = {
         "no_input": int((~anything & ~corrupt).sum()),
@@ -114,10 +114,10 @@ def _rows(
 
 
 def _standardised(
-    vectors: NDArray[np.float32], places: dict[Split, NDArray[np.int64]], meaning: dict[str, Any]
+    vectors: NDArray[np.float32], indices: dict[Split, NDArray[np.int64]], meaning: dict[str, Any]
 ) -> dict[str, NDArray[Any]]:
     """Numbers with mean 0 and standard deviation 1 over training rows; missing ones become the mean, 0."""
-    taught = vectors[places["train"]].astype(np.float64)
+    taught = vectors[indices["train"]].astype(np.float64)
     there = ~np.isnan(taught)
     count = np.maximum(there.sum(axis=0), 1)
     mean = np.where(there, taught, 0).sum(axis=0) / count
@@ -125,7 +125,7 @@ def _standardised(
     scale = np.where(deviation > 0, deviation, 1.0)
     meaning["mean"], meaning["scale"] = mean.tolist(), scale.tolist()
     arrays: dict[str, NDArray[Any]] = {}
-    for split, rows in places.items():
+    for split, rows in indices.items():
         own = standardise(vectors[rows], meaning["mean"], meaning["scale"])
         # The cache stores unsigned integers only, so the floats are stored by their bits.
         arrays[f"vectors_{split}"] = own.reshape(-1).view(np.uint32)
@@ -145,17 +145,17 @@ def standardise(vectors: NDArray[np.float32], mean: Sequence[float], scale: Sequ
 def _numbered(
     settings: TableSettings,
     texts: Sequence[str],
-    places: dict[Split, NDArray[np.int64]],
+    indices: dict[Split, NDArray[np.int64]],
     arrays: dict[str, NDArray[Any]],
     meaning: dict[str, Any],
 ) -> tuple[bytes, int]:
     """Add tokens and bytes of the texts to ``arrays``; returns the coder's bytes and the number of texts cut."""
-    coder = table_text.choose(settings.tokenizer, settings.vocabulary, [texts[row] for row in places["train"]])
-    encoded = {split: [coder.encode(texts[row]) for row in rows] for split, rows in places.items()}
+    coder = table_text.choose(settings.tokenizer, settings.vocabulary, [texts[row] for row in indices["train"]])
+    encoded = {split: [coder.encode(texts[row]) for row in rows] for split, rows in indices.items()}
     longest = max((len(ids) for ids in encoded["train"]), default=0)
     meaning["length"] = settings.length or max(1, min(_LONGEST, longest))
     truncated = 0
-    for split, rows in places.items():
+    for split, rows in indices.items():
         cut = [ids[: meaning["length"]] for ids in encoded[split]]
         truncated += sum(len(ids) > meaning["length"] for ids in encoded[split])
         raw = [texts[row].encode() for row in rows]

@@ -69,12 +69,12 @@ class TableTask(SampleTask):
         if entry is not None and key is not None:
             return cls(settings, key, entry)
         columns, parts = read_parts(settings)
-        found = canonical.digest(identity(settings, columns, parts))
-        check_key(found, key, data_of(settings))
-        entry = cache.get(found)
+        actual_key = canonical.digest(identity(settings, columns, parts))
+        check_key(actual_key, key, data_of(settings))
+        entry = cache.get(actual_key)
         if entry is None:
-            entry = cache.put(found, prepare(settings, columns, parts))
-        return cls(settings, found, entry)
+            entry = cache.put(actual_key, prepare(settings, columns, parts))
+        return cls(settings, actual_key, entry)
 
     def count(self, split: Split) -> int:
         name, _, names = self._questions[0]

@@ -64,11 +64,11 @@ def read(
     """
     given: dict[Split, Path] = _splits_of(data) or {"train": data}
     others: dict[Split, Path | None] = {"validation": validation, "test": test}
-    for split, place in others.items():
-        if place is not None and split in given:
-            raise DataError(f"{given[split]} is the {split} split of {data}, and {place} is given too. Leave one out.")
-        if place is not None:
-            given[split] = place
+    for split, path in others.items():
+        if path is not None and split in given:
+            raise DataError(f"{given[split]} is the {split} split of {data}, and {path} is given too. Leave one out.")
+        if path is not None:
+            given[split] = path
     if "train" not in given:
         raise DataError(f"{data} holds no training texts. {_HOW}.")
     # Where a test split is given, the rest is divided into training and validation only.
@@ -77,10 +77,10 @@ def read(
     labels: list[str] = []
     pools: list[Pool] = []
     empty = 0
-    for split, place in given.items():
+    for split, path in given.items():
         assert split != "architecture", "texts have three splits"
         pool = of_train if split == "train" else split
-        for document, name in _labelled(place.expanduser(), text, label):
+        for document, name in _labelled(path.expanduser(), text, label):
             if document.strip():
                 texts.append(document)
                 labels.append(name)
@@ -88,7 +88,7 @@ def read(
             else:
                 empty += 1
     return LabelledTexts(
-        ", ".join(str(place) for place in given.values()), tuple(texts), tuple(labels), tuple(pools), empty
+        ", ".join(str(path) for path in given.values()), tuple(texts), tuple(labels), tuple(pools), empty
     )
 
 
@@ -108,19 +108,19 @@ def _splits_of(folder: Path) -> dict[Split, Path]:
     return paths if "train" in paths else {}
 
 
-def _labelled(place: Path, text: str, label: str) -> Iterator[tuple[bytes, str]]:
-    if place.is_dir():
-        classes = [entry for entry in _entries(place) if entry.is_dir()]
+def _labelled(path: Path, text: str, label: str) -> Iterator[tuple[bytes, str]]:
+    if path.is_dir():
+        classes = [entry for entry in _entries(path) if entry.is_dir()]
         if not classes:
-            raise DataError(f"the folder {place} holds neither classes nor splits. {_HOW}.")
+            raise DataError(f"the folder {path} holds neither classes nor splits. {_HOW}.")
         for folder in classes:
             for document in corpus.read(folder, field=text).documents:
                 yield document, folder.name
-    elif place.is_file():
-        for written, name in rows.read(place, (text, label)):
+    elif path.is_file():
+        for written, name in rows.read(path, (text, label)):
             yield written.encode("utf-8"), name
     else:
-        raise DataError(f"there is nothing at {place}. {_HOW}.")
+        raise DataError(f"there is nothing at {path}. {_HOW}.")
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -204,10 +204,10 @@ def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Entr
     return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
 
 
-def _check_classes(labels: NDArray[Any], places: dict[Split, NDArray[np.int64]], classes: list[str]) -> None:
-    taught = set(labels[places["train"]].tolist())
+def _check_classes(labels: NDArray[Any], indices: dict[Split, NDArray[np.int64]], classes: list[str]) -> None:
+    taught = set(labels[indices["train"]].tolist())
     for split in SPLITS:
-        unseen = sorted(set(labels[places[split]].tolist()) - taught)
+        unseen = sorted(set(labels[indices[split]].tolist()) - taught)
         if unseen:
             raise DataError(
                 f"the {split} split has classes that no training text has: "
