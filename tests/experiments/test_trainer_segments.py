@@ -132,11 +132,14 @@ def weights(pool: Path, outcome: Outcome) -> dict[str, list[float]]:
     return {name: tensor.flatten().tolist() for name, tensor in network.state_dict().items()}
 
 
-@pytest.mark.parametrize("select", [None, {"metric": "accuracy", "patience": 2, "min_share": 0.5}, {"metric": "loss"}])
-@pytest.mark.parametrize("options", [{"borders": [1, 5, 6]}, {"shares": [0.1, 0.55]}])
-def test_segments_without_edits_are_one_stage(
-    tmp_path: Path, options: dict[str, Any], select: dict[str, Any] | None
-) -> None:
+@pytest.mark.parametrize(
+    ("options", "select"),
+    [
+        ({"borders": [1, 5, 6]}, {"metric": "accuracy", "patience": 2, "min_share": 0.5}),
+        ({"shares": [0.1, 0.55]}, {"metric": "loss"}),
+    ],
+)
+def test_segments_without_edits_are_one_stage(tmp_path: Path, options: dict[str, Any], select: dict[str, Any]) -> None:
     given = problem({"training": TRAINING, "select": select, "curve_points": 6}, tmp_path)
     whole = evaluate(given, h_model())
     parts = evaluate(given, h_model(procedure="testing.in_segments", options=options))
