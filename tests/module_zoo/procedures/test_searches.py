@@ -38,10 +38,6 @@ SMALL: dict[str, Any] = {
 }
 
 
-class Killed(BaseException):
-    """As kill -9."""
-
-
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
