@@ -287,6 +287,7 @@ def of_posts(folder: Path, command: str) -> Brief:
         return Brief(folder, found.id, one, one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "words", "whole"), cases())
 def test_the_commands_of_a_page_run(
     page: Path,

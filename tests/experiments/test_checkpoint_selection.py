@@ -182,6 +182,7 @@ def test_a_training_that_gets_no_better_stops_and_has_finished() -> None:
     assert [step for step, _ in outcome.series["validation_loss"]][-1] == selection["stopped"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patience", [None, 1])
 def test_a_selection_goes_on_from_any_checkpoint_to_the_same_network(tmp_path: Path, patience: int | None) -> None:
     changes = {**SELECT, "select": {"metric": "accuracy", "patience": patience, "min_share": 0.4}}

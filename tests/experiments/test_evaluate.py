@@ -152,6 +152,7 @@ def test_the_seed_is_the_arms_and_the_runs() -> None:
     assert losses[0] != losses[1]
 
 
+@pytest.mark.slow
 def test_stages_go_on_from_any_checkpoint_to_the_same_network(tmp_path: Path) -> None:
     given = problem({"training": {"checkpoint_every": 3}}, tmp_path)
     arm = h_model(procedure="testing.two_stages")
@@ -176,6 +177,7 @@ def test_stages_go_on_from_any_checkpoint_to_the_same_network(tmp_path: Path) ->
         assert resumed.extra["facts"] == whole.extra["facts"]
 
 
+@pytest.mark.slow
 def test_a_damaged_checkpoint_costs_its_work_alone(tmp_path: Path) -> None:
     given = problem({"training": {"checkpoint_every": 3}}, tmp_path)
     messages: list[dict[str, Any]] = []

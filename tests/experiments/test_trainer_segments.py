@@ -153,6 +153,7 @@ def test_segments_without_edits_are_one_stage(tmp_path: Path, options: dict[str,
     assert stages == whole.extra["selection"]
 
 
+@pytest.mark.slow
 def test_segments_with_edits_survive_being_killed_anywhere(tmp_path: Path) -> None:
     given = problem({"training": TRAINING, "curve_points": 6}, tmp_path)
     arm = h_model(procedure="testing.growing")
@@ -204,6 +205,7 @@ def test_time_between_segments_counts_against_the_budget_but_is_no_training(tmp_
     assert seconds["used"] - seconds["trained"] >= 0.5
 
 
+@pytest.mark.slow
 def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
     given = problem({"training": TRAINING, "select": {"metric": "loss"}}, tmp_path)
     structure = ZooStructure(width=16, modules=start_zoo(16), router=ZooRouterStructure(heads=2))
@@ -222,6 +224,7 @@ def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
         assert resumed.extra["selection"] == whole.extra["selection"]
 
 
+@pytest.mark.slow
 def test_work_between_segments_counts_against_a_budget_in_flops(tmp_path: Path) -> None:
     a_step = evaluate(problem({"training": {"budget": {"steps": 1}}}), h_model()).extra["training_flops"]
     training = {"budget": {"steps": None, "flops": 10 * a_step}, "checkpoint_every": 3}
@@ -243,6 +246,7 @@ def test_work_between_segments_counts_against_a_budget_in_flops(tmp_path: Path) 
         assert [one["event"] for one in again if "event" in one] == [found[place]["event"] for place in told]
 
 
+@pytest.mark.slow
 def test_flops_are_counted_where_a_network_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
     really = bench.look_at_step

@@ -28,6 +28,7 @@ def test_a_larger_class_is_the_tiny_one_with_other_numbers(kind: str) -> None:
     assert type(larger) is type(tiny)
     numbers = {"name", "single", "_preset", "_size"}
     assert all(value == vars(tiny)[name] for name, value in vars(larger).items() if name not in numbers)
+    assert vars(larger).get("single", kind) == (kind.removeprefix("Multi") if "single" in vars(larger) else kind)
 
 
 @pytest.mark.parametrize("kind", ROWS)

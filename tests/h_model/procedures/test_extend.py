@@ -66,6 +66,7 @@ def test_frozen_routers_learn_less() -> None:
     assert without < with_routers
 
 
+@pytest.mark.slow
 def test_an_extension_goes_on_from_any_checkpoint_to_the_same_network(tmp_path: Path) -> None:
     given = problem({"training": {"checkpoint_every": 2}}, tmp_path)
     arm = extended(NEW)

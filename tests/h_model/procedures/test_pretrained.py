@@ -202,6 +202,7 @@ def test_an_ensemble_is_the_mean_and_its_members_learn_alone(folder: Path) -> No
     assert network.represent(batch).pooled.shape == (4, 20)
 
 
+@pytest.mark.slow
 def test_a_training_killed_while_it_pretrains_or_at_a_checkpoint_goes_on_to_the_same_network(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -226,6 +227,7 @@ def _killed(*_: Any) -> None:
     raise Killed
 
 
+@pytest.mark.slow
 def test_a_donor_that_was_cleared_away_is_made_again(folder: Path, tmp_path: Path) -> None:
     """A checkpoint that names it costs its work, not the evaluation."""
     messages: list[dict[str, Any]] = []
@@ -273,6 +275,7 @@ def test_who_does_not_wait_is_told_that_a_donor_is_made(tmp_path: Path) -> None:
     assert tried == ["refused"] * 2
 
 
+@pytest.mark.slow
 def test_paths_stand_for_donors_where_they_share_the_tokens(folder: Path, tmp_path: Path) -> None:
     made = evaluate(folder, arm())
     paths = [donor_of(made, number) for number in (0, 1)]

@@ -75,6 +75,7 @@ def test_a_search_stays_within_its_budget_and_keeps_what_it_found(tmp_path: Path
     assert min(steps) > 8, "the search is not watched on validation samples"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("procedure", SMALL)
 def test_no_search_sees_validation_or_test_samples(monkeypatch: pytest.MonkeyPatch, procedure: str) -> None:
     whole = evaluate(given(), searched(procedure)).extra["search"]
@@ -161,6 +162,7 @@ def test_seconds_of_judging_are_taken_from_the_final_training(
     assert left - 100 < seconds <= left, "four modules were judged, and training them took a moment"
 
 
+@pytest.mark.slow
 def test_the_best_is_the_best() -> None:
     for procedure in ("best_single", "random_pools"):
         facts = evaluate(given(), searched(procedure)).extra["search"]
