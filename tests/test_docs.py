@@ -524,7 +524,7 @@ def test_the_table_of_classes_is_exact() -> None:
             r"^\| `([\w-]+)` \| (\d+) \| (\w+) \| ([\d.]+) \|", text, re.MULTILINE
         )
     }
-    from evodevo.search.genome_text import print_segments
+    from evodevo.operators.genome_text import print_segments
 
     ours = {row.name: (row.number, row.spec.family, print_segments([row.operator])) for row in liv_classes().values()}
     assert found == ours

@@ -14,9 +14,9 @@ from pydantic import Field, model_validator
 
 from evodevo import canonical
 from evodevo.operators.layers.spec import Layer
+from evodevo.operators.spec import Activation
 from evodevo.settings import Settings
 
-Activation = Literal["relu", "gelu", "silu"]
 Attribute = float | int | str | bool | tuple[int, ...]
 INPUT, OUTPUT = "in", "out"
 """The ends of every graph: what the module reads, (B, L, d), and what it answers, (B, L, d)."""

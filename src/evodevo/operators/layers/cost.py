@@ -17,6 +17,7 @@ from evodevo.backbone.span_spec import span_plans
 from evodevo.errors import UsageError
 from evodevo.operators.classes import OPERATORS
 from evodevo.operators.compile import compile_operator
+from evodevo.operators.genome_text import parse_segments
 from evodevo.operators.layers.spec import (
     ConvolutionLayer,
     GenotypeLayer,
@@ -31,7 +32,6 @@ from evodevo.operators.layers.spec import (
 )
 from evodevo.operators.pretrained.spec import PretrainedSizes, read_sizes
 from evodevo.operators.spec import Dimensions, OperatorSpec
-from evodevo.search.genome_text import parse_segments
 
 if TYPE_CHECKING:
     from evodevo.h_model.spec import HModelStructure
