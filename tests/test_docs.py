@@ -34,7 +34,7 @@ from evodevo.multitask.settings import SystemSettings
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.objectives.base import OBJECTIVES
 from evodevo.operators.classes import OPERATORS, liv_classes
-from evodevo.operators.layers.build import LAYERS
+from evodevo.operators.layers.base import LAYERS
 from evodevo.registry import TABLES
 from evodevo.runs.recipe import RECIPES
 from evodevo.search.base import ALGORITHMS

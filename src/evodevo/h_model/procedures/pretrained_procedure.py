@@ -25,7 +25,7 @@ from evodevo.networks.base import Network
 from evodevo.networks.inputs import InputLayer
 from evodevo.networks.spec import HModelNetwork, NetworkSpec, StackNetwork
 from evodevo.networks.stack import LayerStack
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.pretrained.embeddings import embedding_tables
 from evodevo.operators.pretrained.files import weights_digest
 from evodevo.operators.pretrained.spec import model_folder

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo import canonical
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.spec import Activation
 from evodevo.settings import Settings
 
@@ -195,6 +195,3 @@ class ZooModule(Settings):
         if self.id in self.parents:
             raise ValueError(f"the module {self.id!r} names itself as a parent")
         return self
-
-
-import evodevo.h_model.spec  # noqa: E402, F401 - completes the layers: H-Models, and modules like these
