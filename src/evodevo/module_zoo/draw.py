@@ -28,8 +28,6 @@ from evodevo.module_zoo.modules.spec import (
 )
 from evodevo.module_zoo.modules.zoo import words as genotype_words
 from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
-from evodevo.operators.layers.cost import liv_operator
-from evodevo.operators.layers.spec import Layer, LIVLayer
 from evodevo.report.charts.numbers import show
 
 if TYPE_CHECKING:
@@ -42,7 +40,8 @@ _FAMILIES = {
     "convolution": "convolution",
     "lstm": "recurrence",
 }
-_LAYERS = {"transformer": "attention", "mlp": "memoryless", "convolution": "convolution", "lstm": "recurrence"}
+USUAL_WIDTH = 64
+"""Channels where a graph alone does not tell them; the family of a LIV does not depend on them."""
 _ARCHETYPES = {
     "transformer": "attention",
     "mlp": "memoryless",
@@ -243,19 +242,14 @@ def _node_mark(node: Node) -> NodeMark:
 
 def _node_name(node: Node) -> str:
     if isinstance(node, LayerNode):
-        layer = node.layer
-        return layer.operator if isinstance(layer, LIVLayer) else layer.kind.replace("_", " ")
+        return node.layer.label
     return node.type.replace("_", " ")
 
 
 def _node_family(node: Node) -> str:
-    return _layer_family(node.layer) if isinstance(node, LayerNode) else _FAMILIES.get(node.type, "other")
-
-
-def _layer_family(layer: Layer) -> str:
-    if isinstance(layer, LIVLayer):
-        return liv_operator(layer, layer.width or 64)[0].family
-    return _LAYERS.get(layer.kind, "other")
+    if isinstance(node, LayerNode):
+        return node.layer.family(node.layer.width or USUAL_WIDTH)
+    return _FAMILIES.get(node.type, "other")
 
 
 def _node_detail(node: Node) -> str:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import GenomeError, NotFoundError
+from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.spec import HaltingStructure, HModelStructure
 from evodevo.module_zoo.modules.graph import check_graph, genotype_hash, graph_hash, order, widths
 from evodevo.module_zoo.modules.spec import (
@@ -26,7 +27,9 @@ from evodevo.module_zoo.modules.spec import (
     SumNode,
 )
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, sample
-from evodevo.operators.layers.spec import LIVLayer, NestedLayer, PretrainedLayer, TransformerLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
 
 WIDTH = 16

@@ -23,7 +23,8 @@ from evodevo.module_zoo.modules.spec import (
     ProjectionNode,
     SqueezeExciteNode,
 )
-from evodevo.operators.layers.cost import Work, layer_parameters, layer_work, total_work
+from evodevo.operators.cost import Work, total_work
+from evodevo.operators.layers.cost import layer_parameters, layer_work
 
 
 def genotype_parameters(genotype: ModuleGenotype) -> int:

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 
 from evodevo import canonical
 from evodevo.errors import GenomeError, UsageError, quoted_list
-from evodevo.h_model.spec import HaltingStructure, RegularisationStructure
 from evodevo.module_zoo.modules.spec import (
     INPUT,
     OUTPUT,
@@ -27,7 +26,6 @@ from evodevo.module_zoo.modules.spec import (
     SumNode,
 )
 from evodevo.operators.layers.cost import layer_parameters
-from evodevo.operators.layers.spec import Layer, NestedLayer
 
 MAX_CHANNELS = 1 << 16
 """Of any value in a graph."""
@@ -187,24 +185,12 @@ def check_layer(node: LayerNode, width: int) -> None:
     """Raise ``GenomeError`` where the layer of a node cannot be built for w channels."""
     try:
         layer_parameters(node.layer, width, causal=False)
-        _check_inner(node.layer)
+        node.layer.check_part()
     except (UsageError, ValidationError) as error:  # sizes that no settings allow are refused as settings are
         reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise GenomeError(
             f"node {node.id!r}, a layer of kind {node.layer.kind!r} at {width} channels: {reason}"
         ) from None
-
-
-def _check_inner(layer: Layer) -> None:
-    """What belongs to a whole H-Model alone (``h_model/nested.py``)."""
-    if not isinstance(layer, NestedLayer):
-        return
-    structure = layer.structure
-    losses = structure.regularisation.model_copy(update={"layer_dropout": 0.0})
-    if structure.halting != HaltingStructure() or losses != RegularisationStructure():
-        raise UsageError("halting and losses on routing belong to a whole H-Model; inside a module leave them out.")
-    for inner in structure.hidden:
-        _check_inner(inner)
 
 
 # Names

@@ -10,9 +10,7 @@ import numpy as np
 from evodevo.errors import GenomeError
 from evodevo.module_zoo.modules.attributes import CATEGORY_CHANCE, Category, Factor, Grid, Kind, Share
 from evodevo.module_zoo.modules.graph import check_graph, widths
-from evodevo.module_zoo.modules.operator_text import liv_names, operator_layer
 from evodevo.module_zoo.modules.spec import LayerNode, ModuleGraph, Node
-from evodevo.operators.layers.spec import Layer, LIVLayer
 
 _SIZE = Factor(1.0, 65536.0, 64.0)
 _DROPOUT = Share(high=0.5, default=0.1)
@@ -64,20 +62,10 @@ def mutated_nodes(graph: ModuleGraph, width: int, rng: np.random.Generator, scal
 
 def _mutated(node: Node, width: int, rng: np.random.Generator, scale: float) -> Node:
     if isinstance(node, LayerNode):
-        return node.model_copy(update={"layer": _mutated_layer(node.layer, width, rng, scale)})
+        layer = node.layer.mutated(node.layer.width or width, rng, CATEGORY_CHANCE * scale)
+        return node.model_copy(update={"layer": layer})
     changed: dict[str, Any] = {}
     for name, kind in NODE_KINDS.get(node.type, {}).items():
         value = kind.mutate(getattr(node, name), rng, scale, width)
         changed[name] = round(value) if kind is _SIZE and isinstance(value, float) else value
     return node.model_copy(update=changed)
-
-
-def _mutated_layer(layer: Layer, width: int, rng: np.random.Generator, scale: float) -> Layer:
-    """Another LIV class with chance 0.1; other layers stay."""
-    if not isinstance(layer, LIVLayer) or rng.random() >= CATEGORY_CHANCE * scale:
-        return layer
-    names = liv_names(layer.width or width)
-    if not names:
-        return layer
-    other = operator_layer(names[int(rng.integers(len(names)))], layer.width or width)
-    return other.model_copy(update={"width": layer.width, "router": layer.router})

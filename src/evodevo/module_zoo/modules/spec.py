@@ -15,10 +15,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo import canonical
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.base import Layer
+from evodevo.operators.spec import Activation
 from evodevo.settings import Settings
 
-Activation = Literal["relu", "gelu", "silu"]
 Attribute = float | int | str | bool | tuple[int, ...]
 INPUT, OUTPUT = "in", "out"
 """The ends of every graph: what the module reads, (B, L, d), and what it answers, (B, L, d)."""
@@ -197,6 +197,3 @@ class ZooModule(Settings):
         if self.id in self.parents:
             raise ValueError(f"the module {self.id!r} names itself as a parent")
         return self
-
-
-import evodevo.h_model.spec  # noqa: E402, F401 - completes the layers: H-Models, and modules like these

@@ -13,7 +13,8 @@ from typing import get_args
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work, node_parameters
 from evodevo.module_zoo.modules.families import ARCHETYPES
 from evodevo.module_zoo.modules.graph import order, sources, widths
-from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, Activation, ModuleGenotype, Node
+from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, ModuleGenotype, Node
+from evodevo.operators.spec import Activation
 
 TYPES = (
     "attention",
