@@ -218,17 +218,18 @@ def _nesting(layer: Layer) -> int:
         return layer.structure.nesting
     if isinstance(layer, GenotypeLayer):
         nodes = layer.module.genotype.graph.nodes
-        return max((_nesting(node.layer) for node in nodes if isinstance(node, zoo_genotype.LayerNode)), default=0)
+        return max((_nesting(node.held_layer) for node in nodes if node.held_layer is not None), default=0)
     return 0
 
 
-from evodevo.module_zoo.modules import spec as zoo_genotype  # noqa: E402 - here: nodes of modules may be layers, and layers modules
+from evodevo.module_zoo.modules import spec as zoo_genotype  # noqa: E402
+from evodevo.module_zoo.modules.nodes.layer import LayerNode  # noqa: E402 - here: nodes of modules may be layers, and layers modules
 
 _NAMES = {"HModelStructure": HModelStructure, "ZooModule": zoo_genotype.ZooModule}
 for _class in (
     NestedLayer,
     GenotypeLayer,
-    zoo_genotype.LayerNode,
+    LayerNode,
     zoo_genotype.ModuleGraph,
     zoo_genotype.ModuleGenotype,
     zoo_genotype.ZooModule,

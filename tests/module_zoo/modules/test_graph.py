@@ -11,20 +11,16 @@ from hypothesis import strategies as st
 from evodevo.errors import GenomeError, NotFoundError
 from evodevo.h_model.spec import HaltingStructure, HModelStructure
 from evodevo.module_zoo.modules.graph import check_graph, genotype_hash, graph_hash, order, widths
-from evodevo.module_zoo.modules.spec import (
-    AttentionNode,
-    ConcatNode,
-    ConvolutionNode,
-    FeedForwardNode,
-    GateNode,
-    LayerNode,
-    ModuleGenotype,
-    ModuleGraph,
-    Node,
-    NormNode,
-    ProjectionNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.nodes.attention import AttentionNode
+from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
+from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.nodes.norm import NormNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, sample
 from evodevo.operators.layers.spec import LIVLayer, NestedLayer, PretrainedLayer, TransformerLayer
 from evodevo.randomness import generator

@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 from evodevo.errors import GenomeError
-from evodevo.module_zoo.modules.graph import (
-    MAX_CHANNELS,
-    check_graph,
-    check_layer,
-    hears_many,
-    node_width,
-    order,
-    reaching,
-    sources,
-)
-from evodevo.module_zoo.modules.spec import (
-    INPUT,
-    MAX_NODES,
-    OUTPUT,
-    AttentionNode,
-    ConcatNode,
-    LayerNode,
-    ModuleGraph,
-    Node,
-    ProjectionNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.graph import check_graph, order, reaching, sources
+from evodevo.module_zoo.modules.nodes.base import MAX_CHANNELS, Node
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, ModuleGraph
 
 MAX_EDGES = 4 * MAX_NODES
 Edge = tuple[str, str]
@@ -71,7 +53,7 @@ def _sensible(edges: tuple[Edge, ...], nodes: dict[str, Node]) -> dict[str, list
     inputs: dict[str, list[str]] = {name: [] for name in (*nodes, OUTPUT)}
     for begin, end in edges[: MAX_EDGES - 2]:  # room for a projection before ``out``
         known = (begin == INPUT or begin in nodes) and end in inputs
-        if not known or begin in inputs[end] or (inputs[end] and (end == OUTPUT or not hears_many(nodes[end]))):
+        if not known or begin in inputs[end] or (inputs[end] and (end == OUTPUT or not nodes[end].joins)):
             continue
         if end not in reaching(inputs, begin):
             inputs[end].append(begin)
@@ -106,11 +88,9 @@ class _Fitting:
     def add(self, node: Node, begins: list[str]) -> None:
         """A node that reads what stands for these."""
         given = list(dict.fromkeys(self.stands_for[begin] for begin in begins))
-        if isinstance(node, SumNode):
-            given = self._of_one_width(given)
-        elif isinstance(node, ConcatNode):
-            given = self._side_by_side(given)
-        fitting = self._at(node, self.channels[given[0]])
+        if node.joins:
+            given = self._side_by_side(given) if node.side_by_side else self._of_one_width(given)
+        fitting = node.fitted(self.channels[given[0]])
         if fitting is None:
             self.stands_for[node.id] = given[0]
             return
@@ -119,7 +99,7 @@ class _Fitting:
     def _put(self, node: Node, given: list[str]) -> None:
         self.nodes.append(node)
         self.edges += [(begin, node.id) for begin in given]
-        self.channels[node.id] = node_width(node, [self.channels[begin] for begin in given])
+        self.channels[node.id] = node.answer_width([self.channels[begin] for begin in given])
         self.stands_for[node.id] = node.id
 
     def project(self, begin: str, width: int) -> str:
@@ -151,19 +131,6 @@ class _Fitting:
                 found.append(begin)
                 total += self.channels[begin]
         return found
-
-    @staticmethod
-    def _at(node: Node, width: int) -> Node | None:
-        """The node at these channels, or None where it cannot be there."""
-        if isinstance(node, AttentionNode) and width % node.heads:
-            heads = next(heads for heads in range(min(node.heads, width), 0, -1) if width % heads == 0)
-            return node.model_copy(update={"heads": heads})
-        if isinstance(node, LayerNode):
-            try:
-                check_layer(node, width)
-            except GenomeError:
-                return None
-        return node
 
 
 def _fitted(graph: ModuleGraph, width: int) -> ModuleGraph:

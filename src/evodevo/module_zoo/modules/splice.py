@@ -19,21 +19,11 @@ import numpy as np
 from evodevo.errors import UsageError
 from evodevo.growth.spec import BirthSettings
 from evodevo.module_zoo.modules.graph import check_graph, graph_hash, order, sources, widths
-from evodevo.module_zoo.modules.spec import (
-    HYBRID,
-    INPUT,
-    MAX_NODES,
-    OUTPUT,
-    ConcatNode,
-    GateNode,
-    ModuleGenotype,
-    ModuleGraph,
-    Node,
-    NormNode,
-    ProjectionNode,
-    SumNode,
-    ZooModule,
-)
+from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import SumNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.spec import HYBRID, INPUT, MAX_NODES, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
 from evodevo.module_zoo.modules.zoo import crossover
 
 MAX_EDGES = 4 * MAX_NODES
@@ -162,7 +152,7 @@ def _new(
 
 def _parts(graph: ModuleGraph, settings: BirthSettings) -> list[Motif]:
     """Motifs beside which something that answers is left: a parent of which nothing, or a norm, stays is none."""
-    answering = {node.id for node in graph.nodes if not isinstance(node, NormNode | SumNode | ConcatNode | GateNode)}
+    answering = {node.id for node in graph.nodes if node.computes}
     return [motif for motif in motifs(graph, settings.motif) if not answering <= motif.nodes]
 
 

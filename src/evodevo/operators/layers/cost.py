@@ -269,7 +269,6 @@ def checked_genotype(spec: GenotypeLayer, width: int, causal: bool) -> ModuleGen
         UsageError: it is made for another width, or looks at other positions in a causal model.
         GenomeError: its graph is none.
     """
-    from evodevo.module_zoo.modules.cost import looks_at_others
     from evodevo.module_zoo.modules.graph import check_graph  # some of its nodes are layers
 
     name, genotype = spec.module.id, spec.module.genotype
@@ -279,7 +278,7 @@ def checked_genotype(spec: GenotypeLayer, width: int, causal: bool) -> ModuleGen
             f"{genotype.width}, and adapters are put around it."
         )
     check_graph(genotype.graph, genotype.width)
-    others = [node.id for node in genotype.graph.nodes if looks_at_others(node)] if causal else []
+    others = [node.id for node in genotype.graph.nodes if not node.position_wise] if causal else []
     if others:
         raise UsageError(
             f"the module {name!r} looks at later positions by its node {others[0]!r}; a causal model can only have "
