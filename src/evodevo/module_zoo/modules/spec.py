@@ -1,4 +1,6 @@
-"""A module of a zoo as plain data: a graph of typed nodes (Architect Thyself 3.3, appendix E; specification 2.3).
+"""A module of a zoo as plain data: a graph of typed nodes (Architect Thyself 3.3, appendix E).
+
+Source: docs/spec/architect_thyself.md#genotype.
 
 Archetypes are preset graphs, hybrids are free ones; everything that builds, costs or draws a module reads the graph
 alone. Sizes are numbers of channels, not factors, so that a graph says exactly which tensors there are.

@@ -90,7 +90,7 @@ class LayerNode(Node):
 
 
 def _check_inner(layer: Layer) -> None:
-    """What belongs to a whole H-Model alone (``models/nested.py``)."""
+    """What belongs to a whole H-Model alone (``h_model/nested.py``)."""
     from evodevo.h_model.spec import HaltingStructure, RegularisationStructure
 
     if not isinstance(layer, NestedLayer):
