@@ -35,7 +35,7 @@ from evodevo.multitask.settings import SystemSettings
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.objectives.base import OBJECTIVES
 from evodevo.operators.classes import OPERATORS, liv_classes
-from evodevo.operators.layers.build import LAYERS
+from evodevo.operators.layers.base import LAYERS
 from evodevo.registry import TABLES
 from evodevo.runs.recipe import RECIPES
 from evodevo.search.base import ALGORITHMS
@@ -643,7 +643,7 @@ def test_the_table_of_classes_is_exact() -> None:
             r"^\| `([\w-]+)` \| (\d+) \| (\w+) \| ([\d.]+) \|", text, re.MULTILINE
         )
     }
-    from evodevo.search.genome_text import print_segments
+    from evodevo.operators.genome_text import print_segments
 
     ours = {row.name: (row.number, row.spec.family, print_segments([row.operator])) for row in liv_classes().values()}
     assert found == ours

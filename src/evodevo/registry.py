@@ -109,10 +109,6 @@ class Registry(Generic[T]):
         """All names, sorted."""
         return sorted(self._all())
 
-    def in_order(self) -> list[str]:
-        """All names in the order in which their rows were added: those of packages after the built-in ones."""
-        return list(self._all())
-
     def __contains__(self, name: object) -> bool:
         return name in self._all()
 

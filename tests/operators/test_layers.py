@@ -11,23 +11,21 @@ from evodevo.backbone.model import Backbone
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.backbone.span import BackboneSpan
+from evodevo.backbone.span_layer import SpanLayer
 from evodevo.errors import UsageError
 from evodevo.h_model.nested import NestedHModel
+from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.spec import HaltingStructure, HModelStructure, RegularisationStructure, RouterStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import archetype
-from evodevo.operators.layers.build import LAYERS, build_layer
-from evodevo.operators.layers.spec import (
-    ConvolutionLayer,
-    GenotypeLayer,
-    Layer,
-    LIVLayer,
-    LSTMLayer,
-    MLPLayer,
-    NestedLayer,
-    SpanLayer,
-    TransformerLayer,
-)
+from evodevo.operators.layers.base import LAYERS, Layer
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.operators.spec import Dimensions
 from evodevo.operators.transformer import TransformerBlock
 from evodevo.testing.layers import LayerCase, LayerTests

@@ -18,7 +18,7 @@ from pydantic import Field
 from evodevo.module_zoo.cost import executed_share
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.cost import nodes_with_widths
-from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.base import Batch
@@ -95,7 +95,7 @@ def calibrate(
     return bare.model_copy(update={"around": max(whole - latency(zoo.structure, bare), 0.0)})
 
 
-def _rate(node: Node, x: torch.Tensor, mask: torch.Tensor | None, clock: Callable[[], float]) -> Rate:
+def _rate(node: NodeSpec, x: torch.Tensor, mask: torch.Tensor | None, clock: Callable[[], float]) -> Rate:
     """A line through the seconds at one sample and at all."""
     with torch.random.fork_rng(devices=[]):
         part = node.build(x.shape[-1]).to(x.device, x.dtype).eval()
@@ -129,6 +129,6 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _nodes(genotype: ModuleGenotype) -> list[tuple[Node, int]]:
+def _nodes(genotype: ModuleGenotype) -> list[tuple[NodeSpec, int]]:
     """Each node that computes, with the channels that it reads."""
     return [(node, width) for node, width in nodes_with_widths(genotype) if not node.joins]

@@ -11,7 +11,7 @@ from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
 from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.module_zoo.modules.cost import genotype_parameters
-from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import words as genotype_words
 from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
@@ -212,6 +212,6 @@ def _attribute_words(module: ModuleGenotype) -> list[str]:
     return genotype_words(module).split(", ")[1:]
 
 
-def _node_mark(node: Node) -> NodeMark:
+def _node_mark(node: NodeSpec) -> NodeMark:
     lineage = f"from {node.lineage}" if node.lineage else ""
     return NodeMark(node.id, node.label, node.family, node.detail, title=lineage)

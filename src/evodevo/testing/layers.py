@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from evodevo.operators.base import Operator, select_rows, used_bytes
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
 from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes
-from evodevo.operators.layers.spec import Layer
 from evodevo.testing.operators import assert_states_close, run_in_pieces
 
 POSITIONS = 14

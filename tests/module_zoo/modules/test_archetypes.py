@@ -31,7 +31,7 @@ from evodevo.module_zoo.modules.zoo import (
     with_lineage,
     words,
 )
-from evodevo.operators.layers.spec import LIVLayer
+from evodevo.operators.layers.liv import LIVLayer
 from evodevo.randomness import generator
 
 NAMES = st.sampled_from(ARCHETYPES.names())

@@ -25,7 +25,7 @@ from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
 from evodevo.module_zoo.modules.nodes.squeeze_excite import SqueezeExciteNode
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, crossover, mutate, random_zoo, sample, table_3_zoo
-from evodevo.operators.layers.spec import LIVLayer
+from evodevo.operators.layers.liv import LIVLayer
 from evodevo.randomness import generator
 from evodevo.testing.zoo_modules import ModuleTests, assert_runs, holes, inputs_of, module_of
 

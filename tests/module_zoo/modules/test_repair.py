@@ -28,7 +28,11 @@ from evodevo.module_zoo.modules.repair import repair_graph
 from evodevo.module_zoo.modules.spec import HYBRID, MAX_NODES, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.vector import genotype_vector
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, check_genotype, mutate, repair, sample
-from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
 from evodevo.settings import validate
 

@@ -9,9 +9,9 @@ Legend: L positions.
 from __future__ import annotations
 
 from evodevo.module_zoo.modules.graph import sources, widths
-from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.spec import INPUT, ModuleGenotype
-from evodevo.operators.layers.cost import Work, total_work
+from evodevo.operators.cost import Work, total_work
 
 
 def genotype_parameters(genotype: ModuleGenotype) -> int:
@@ -32,7 +32,7 @@ def genotype_work(genotype: ModuleGenotype, length: int) -> Work:
     return total_work(node.work(width, length) for node, width in nodes_with_widths(genotype))
 
 
-def nodes_with_widths(genotype: ModuleGenotype) -> list[tuple[Node, int]]:
+def nodes_with_widths(genotype: ModuleGenotype) -> list[tuple[NodeSpec, int]]:
     """Each node with the channels that it reads, those of its first input.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import GenomeError, quoted_list
-from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph
 
 
@@ -73,7 +73,7 @@ def _names(ids: frozenset[str]) -> str:
 
 
 def sources(graph: ModuleGraph) -> dict[str, list[str]]:
-    """Node id, or ``out`` -> who it reads, in the order of the edges."""
+    """NodeSpec id, or ``out`` -> who it reads, in the order of the edges."""
     found: dict[str, list[str]] = {name: [] for name in (*(node.id for node in graph.nodes), OUTPUT)}
     for begin, end in graph.edges:
         found[end].append(begin)
@@ -91,7 +91,7 @@ def reaching(inputs: Mapping[str, Sequence[str]], end: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def order(graph: ModuleGraph) -> tuple[Node, ...]:
+def order(graph: ModuleGraph) -> tuple[NodeSpec, ...]:
     """Nodes so that each comes after all that it reads; among those that could be next, the first of ``graph.nodes``.
 
     Raises:
@@ -99,7 +99,7 @@ def order(graph: ModuleGraph) -> tuple[Node, ...]:
     """
     inputs = sources(graph)
     done, waiting = {INPUT}, list(graph.nodes)
-    found: list[Node] = []
+    found: list[NodeSpec] = []
     while waiting:
         following = next((node for node in waiting if done.issuperset(inputs[node.id])), None)
         if following is None:
@@ -124,7 +124,7 @@ def _cycle(inputs: Mapping[str, Sequence[str]], done: set[str], name: str) -> st
 
 
 def widths(graph: ModuleGraph, width: int) -> dict[str, int]:
-    """Node id -> channels of what it answers, in a module that reads d channels.
+    """NodeSpec id -> channels of what it answers, in a module that reads d channels.
 
     Raises:
         GenomeError: a cycle, or a node that cannot be at the channels that reach it.
@@ -167,7 +167,7 @@ def genotype_hash(genotype: ModuleGenotype) -> str:
 
 
 def _neighbours(graph: ModuleGraph) -> dict[str, list[tuple[str, str]]]:
-    """Node -> its neighbours, each with what it is to it: read at a place, or reader at a place."""
+    """NodeSpec -> its neighbours, each with what it is to it: read at a place, or reader at a place."""
     found: dict[str, list[tuple[str, str]]] = {name: [] for name in (INPUT, OUTPUT, *(n.id for n in graph.nodes))}
     places = {node.id: 0 for node in graph.nodes if node.ordered}
     for begin, end in graph.edges:

@@ -10,7 +10,7 @@ from typing import Any
 
 from evodevo.module_zoo.modules.attributes import Attribute
 from evodevo.module_zoo.modules.nodes.attention import AttentionNode
-from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
 from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
 from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
@@ -29,10 +29,10 @@ class _Drawing:
     """A graph that is written down node by node."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[NodeSpec] = []
         self.edges: list[tuple[str, str]] = []
 
-    def add(self, node: Node, *reads: str) -> str:
+    def add(self, node: NodeSpec, *reads: str) -> str:
         """A node that reads these; gives its id."""
         self.nodes.append(node)
         self.edges += [(begin, node.id) for begin in reads]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evodevo.errors import GenomeError
 from evodevo.module_zoo.modules.graph import check_graph, order, reaching, sources
-from evodevo.module_zoo.modules.nodes.base import MAX_CHANNELS, Node
+from evodevo.module_zoo.modules.nodes.base import MAX_CHANNELS, NodeSpec
 from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
 from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, ModuleGraph
 
@@ -32,7 +32,7 @@ def repair_graph(graph: ModuleGraph, width: int) -> ModuleGraph:
 
 def _connected(graph: ModuleGraph) -> ModuleGraph:
     """Edges that make sense, and the nodes from and to which a way leads."""
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, NodeSpec] = {}
     for node in graph.nodes[: MAX_NODES - 1]:  # room for one projection
         if node.id not in (INPUT, OUTPUT):
             nodes.setdefault(node.id, node)
@@ -48,7 +48,7 @@ def _connected(graph: ModuleGraph) -> ModuleGraph:
     )
 
 
-def _sensible(edges: tuple[Edge, ...], nodes: dict[str, Node]) -> dict[str, list[str]]:
+def _sensible(edges: tuple[Edge, ...], nodes: dict[str, NodeSpec]) -> dict[str, list[str]]:
     """Reader -> who it reads: edges between nodes that are there, as many as it reads, and without cycles."""
     inputs: dict[str, list[str]] = {name: [] for name in (*nodes, OUTPUT)}
     for begin, end in edges[: MAX_EDGES - 2]:  # room for a projection before ``out``
@@ -60,7 +60,7 @@ def _sensible(edges: tuple[Edge, ...], nodes: dict[str, Node]) -> dict[str, list
     return inputs
 
 
-def _restricted(nodes: dict[str, Node], inputs: dict[str, list[str]]) -> ModuleGraph:
+def _restricted(nodes: dict[str, NodeSpec], inputs: dict[str, list[str]]) -> ModuleGraph:
     """Those to which a way leads from ``in``."""
     readers: dict[str, list[str]] = {}
     for end, begins in inputs.items():
@@ -77,7 +77,7 @@ class _Fitting:
     """A graph that grows node by node, each at channels where it can be."""
 
     def __init__(self, graph: ModuleGraph, width: int) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[NodeSpec] = []
         self.edges: list[Edge] = []
         self.channels = {INPUT: width}
         self.stands_for = {INPUT: INPUT}  # what went is stood for by what it read
@@ -85,7 +85,7 @@ class _Fitting:
         self.spare_nodes = MAX_NODES - 1 - len(graph.nodes)
         self.spare_edges = MAX_EDGES - 1 - len(graph.edges)
 
-    def add(self, node: Node, begins: list[str]) -> None:
+    def add(self, node: NodeSpec, begins: list[str]) -> None:
         """A node that reads what stands for these."""
         given = list(dict.fromkeys(self.stands_for[begin] for begin in begins))
         if node.joins:
@@ -96,7 +96,7 @@ class _Fitting:
             return
         self._put(fitting, given)
 
-    def _put(self, node: Node, given: list[str]) -> None:
+    def _put(self, node: NodeSpec, given: list[str]) -> None:
         self.nodes.append(node)
         self.edges += [(begin, node.id) for begin in given]
         self.channels[node.id] = node.answer_width([self.channels[begin] for begin in given])

@@ -80,6 +80,3 @@ class ZooModule(Settings):
         if self.id in self.parents:
             raise ValueError(f"the module {self.id!r} names itself as a parent")
         return self
-
-
-import evodevo.h_model.spec  # noqa: E402, F401 - completes the layers: H-Models, and modules like these

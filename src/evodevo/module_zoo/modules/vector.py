@@ -13,7 +13,7 @@ from typing import get_args
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work, nodes_with_widths
 from evodevo.module_zoo.modules.families import ARCHETYPES
 from evodevo.module_zoo.modules.graph import order, sources
-from evodevo.module_zoo.modules.nodes.base import BUILT_IN, Node
+from evodevo.module_zoo.modules.nodes.base import BUILT_IN, NodeSpec
 from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, ModuleGenotype
 from evodevo.operators.spec import Activation
 
@@ -72,7 +72,7 @@ def _shares_of_parameters(genotype: ModuleGenotype) -> list[float]:
     return [sum(count for name, count in each if name == entry) / total for entry in BUILT_IN]
 
 
-def _entry(node: Node) -> str:
+def _entry(node: NodeSpec) -> str:
     """The built-in kind under which a node counts."""
     return node.counts_as or node.type
 
@@ -89,7 +89,7 @@ def _depths(genotype: ModuleGenotype) -> tuple[int, int]:
     return longest[last], shortest[last]
 
 
-def _share(nodes: Sequence[Node], name: str, value: str) -> float:
+def _share(nodes: Sequence[NodeSpec], name: str, value: str) -> float:
     """How many of the nodes that have an attribute have this value of it."""
     found = [getattr(node, name) for node in nodes if hasattr(node, name)]
     return found.count(value) / max(len(found), 1)

@@ -9,15 +9,15 @@ from pydantic import Field
 
 from evodevo.errors import GenomeError
 from evodevo.module_zoo.modules.attributes import Grid, Kind
-from evodevo.module_zoo.modules.nodes.base import DROPOUT, Node
+from evodevo.module_zoo.modules.nodes.base import DROPOUT, NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, repeated
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 
-class AttentionNode(Node):
+class AttentionNode(NodeSpec):
     """Multi-head self-attention over all real positions; ``heads`` divide the width.
 
     Queries, keys, values and the answer are linear maps w -> w with biases: 4 w^2 + 4 w parameters, 8 L w^2 FLOPs, and
@@ -32,7 +32,7 @@ class AttentionNode(Node):
     opaque: ClassVar[bool] = False
 
     def answer_width(self, widths: Sequence[int]) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         width = widths[0]
         if width % self.heads:
             raise GenomeError(f"node {self.id!r} has {self.heads} heads, which do not divide its {width} channels.")
@@ -46,34 +46,34 @@ class AttentionNode(Node):
         return self.model_copy(update={"heads": heads})
 
     def parameters(self, width: int) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return 4 * width * width + 4 * width
 
     def work(self, width: int, length: int) -> Work:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return Work(8 * length * width * width + 4 * length * length * width)
 
     def build(self, width: int) -> Operator:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         from evodevo.operators.self_attention import SelfAttention
 
         return SelfAttention(width, self.heads, causal=False, dropout=self.dropout)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return affine_matches("project", repeated(read, 3, widths[1], 3), read) | affine_matches("out", read, read)
 
     @property
     def silencing_tensors(self) -> tuple[str, ...]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return ("out.weight", "out.bias")
 
     @property
     def detail(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return f"{self.heads} heads"
 
     @property
     def family(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return "attention"

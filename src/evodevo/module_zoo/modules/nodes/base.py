@@ -2,7 +2,7 @@
 
 To add a kind, write such a class ::
 
-    class MyNode(Node):
+    class MyNode(NodeSpec):
         type: Literal["mine"] = "mine"
         units: int = Field(default=8, ge=1, le=1024)
 
@@ -19,44 +19,46 @@ Legend: B samples, L positions, w channels that a node reads, d width of the zoo
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, TypeAdapter
-from pydantic_core import core_schema
+from pydantic import Field
 
 from evodevo.errors import GenomeError, UsageError, quoted_list
 from evodevo.module_zoo.modules.attributes import Category, Kind, Share, Size
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 from evodevo.registry import Registry, table
-from evodevo.settings import Settings
+from evodevo.settings import RowOf, Settings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from evodevo.operators.base import Operator
-    from evodevo.operators.layers.spec import Layer
+    from evodevo.operators.layers.base import LayerSpec
 
-NODES: Registry[type[Node]] = table("type of node", "evodevo.zoo_nodes")
-NODES.add("attention", "evodevo.module_zoo.modules.nodes.attention:AttentionNode")
-NODES.add("feed_forward", "evodevo.module_zoo.modules.nodes.feed_forward:FeedForwardNode")
-NODES.add("convolution", "evodevo.module_zoo.modules.nodes.convolution:ConvolutionNode")
-NODES.add("lstm", "evodevo.module_zoo.modules.nodes.lstm:LSTMNode")
-NODES.add("squeeze_excite", "evodevo.module_zoo.modules.nodes.squeeze_excite:SqueezeExciteNode")
-NODES.add("norm", "evodevo.module_zoo.modules.nodes.norm:NormNode")
-NODES.add("projection", "evodevo.module_zoo.modules.nodes.projection:ProjectionNode")
-NODES.add("gate", "evodevo.module_zoo.modules.nodes.gate:GateNode")
-NODES.add("layer", "evodevo.module_zoo.modules.nodes.layer:LayerNode")
-NODES.add("sum", "evodevo.module_zoo.modules.nodes.joins:SumNode")
-NODES.add("concat", "evodevo.module_zoo.modules.nodes.joins:ConcatNode")
+NODES: Registry[type[NodeSpec]] = table("type of node", "evodevo.zoo_nodes")
+"""Type -> its class."""
 
-BUILT_IN = tuple(NODES.in_order())
-"""Names of the built-in rows in the order of the first version, which vectors of modules and error messages keep."""
+_ROWS = {
+    "attention": "evodevo.module_zoo.modules.nodes.attention:AttentionNode",
+    "feed_forward": "evodevo.module_zoo.modules.nodes.feed_forward:FeedForwardNode",
+    "convolution": "evodevo.module_zoo.modules.nodes.convolution:ConvolutionNode",
+    "lstm": "evodevo.module_zoo.modules.nodes.lstm:LSTMNode",
+    "squeeze_excite": "evodevo.module_zoo.modules.nodes.squeeze_excite:SqueezeExciteNode",
+    "norm": "evodevo.module_zoo.modules.nodes.norm:NormNode",
+    "projection": "evodevo.module_zoo.modules.nodes.projection:ProjectionNode",
+    "gate": "evodevo.module_zoo.modules.nodes.gate:GateNode",
+    "layer": "evodevo.module_zoo.modules.nodes.layer:LayerNode",
+    "sum": "evodevo.module_zoo.modules.nodes.joins:SumNode",
+    "concat": "evodevo.module_zoo.modules.nodes.joins:ConcatNode",
+}
+for _name, _row in _ROWS.items():
+    NODES.add(_name, _row)
+BUILT_IN = tuple(_ROWS)
+"""Types of the library, in the order in which vectors of modules count them."""
 
 MAX_CHANNELS = 1 << 16
 """Of any value in a graph."""
@@ -67,21 +69,8 @@ ACTIVATION = Category(("relu", "gelu", "silu"), "gelu")
 """How sizes, dropouts and activations of nodes mutate."""
 
 
-def _by_type(value: Any, info: core_schema.ValidationInfo) -> Node:
-    """A node of the row that ``type`` names, checked as a union of all rows would be."""
-    adapter = _adapter(tuple(NODES.get(name) for name in NODES.in_order()))
-    if info.mode == "json":
-        return adapter.validate_json(json.dumps(value))
-    return adapter.validate_python(value)
-
-
-@lru_cache(maxsize=4)
-def _adapter(rows: tuple[type[Node], ...]) -> TypeAdapter[Node]:
-    return TypeAdapter(Annotated[Union[rows], Field(discriminator="type")])  # noqa: UP007 - a tuple of classes
-
-
-class Node(Settings):
-    """One kind of node; as the type of a field, any row of ``NODES``.
+class NodeSpec(Settings):
+    """One node; a subclass is one kind.
 
     A node maps (B, L, w) to (B, L, w'), and the values at masked positions have no influence. A kind that reads several
     values is a ``JoinNode``.
@@ -202,7 +191,7 @@ class Node(Settings):
         none where it has no such tensors."""
         return ()
 
-    def same_settings(self, other: Node) -> bool:
+    def same_settings(self, other: NodeSpec) -> bool:
         """Whether two nodes differ in id and lineage at most."""
         return self.model_copy(update={"id": other.id, "lineage": other.lineage}) == other
 
@@ -224,25 +213,19 @@ class Node(Settings):
         return "other"
 
     @property
-    def held_layer(self) -> Layer | None:
+    def held_layer(self) -> LayerSpec | None:
         """The layer of the library that the node is made of; None for most kinds."""
         return None
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
-        if cls.__base__ is not Settings:
-            return handler(source)  # type: ignore[no-any-return]
-        return core_schema.with_info_plain_validator_function(_by_type)
 
-
-class JoinNode(Node):
+class JoinNode(NodeSpec):
     """A node that reads one or more values and has no module; its answer is computed by ``join``."""
 
     joins: ClassVar[bool] = True
     computes: ClassVar[bool] = False
 
     def answer_width(self, widths: Sequence[int]) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         if self.side_by_side:
             if sum(widths) > MAX_CHANNELS:
                 raise GenomeError(f"node {self.id!r} puts {sum(widths)} channels side by side; at most {MAX_CHANNELS}.")
@@ -280,4 +263,8 @@ class JoinNode(Node):
 
     @abstractmethod
     def join(self, values: list[Tensor]) -> Tensor:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
+
+
+Node = Annotated[NodeSpec, RowOf(NODES, key="type")]
+"""Any row, as a type of fields."""

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field
 
 from evodevo.module_zoo.modules.attributes import Category, Grid, Kind
-from evodevo.module_zoo.modules.nodes.base import DROPOUT, SIZE, Node
+from evodevo.module_zoo.modules.nodes.base import DROPOUT, SIZE, NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, centred, leading
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 from evodevo.operators.spec import Activation
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 
-class ConvolutionNode(Node):
+class ConvolutionNode(NodeSpec):
     """Centred convolution over positions to w' = ``width`` channels, then the activation, then dropout.
 
     With k taps k w w' + w' parameters, 2 L k w w' FLOPs.
@@ -39,15 +39,15 @@ class ConvolutionNode(Node):
     opaque: ClassVar[bool] = False
 
     def answer_width(self, widths: Sequence[int]) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return self.width
 
     def parameters(self, width: int) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return self.kernel * width * self.width + self.width
 
     def work(self, width: int, length: int) -> Work:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return Work(2 * length * self.kernel * width * self.width)
 
     @property
@@ -56,29 +56,29 @@ class ConvolutionNode(Node):
         return self.kernel == 1
 
     def build(self, width: int) -> Operator:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         from evodevo.module_zoo.modules.nodes.convolution_model import Convolution
 
         activation = None if self.activation == "none" else self.activation
         return Convolution(width, self.width, self.kernel, activation, self.dropout)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         out, taps = leading(self.width, parent.width), centred(self.kernel, parent.kernel)
         weight = Match("convolution.weight", (out, read, taps), (False, True, True))
         return {"convolution.weight": weight, "convolution.bias": Match("convolution.bias", (out,), (False,))}
 
     @property
     def silencing_tensors(self) -> tuple[str, ...]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return ("convolution.weight", "convolution.bias")
 
     @property
     def detail(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return f"{self.width} wide, {self.kernel} taps"
 
     @property
     def family(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return "convolution"

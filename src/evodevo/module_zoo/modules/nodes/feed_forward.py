@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field
 
 from evodevo.module_zoo.modules.attributes import Kind
-from evodevo.module_zoo.modules.nodes.base import ACTIVATION, DROPOUT, SIZE, Node
+from evodevo.module_zoo.modules.nodes.base import ACTIVATION, DROPOUT, SIZE, NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, leading
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 from evodevo.operators.spec import Activation
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 
-class FeedForwardNode(Node):
+class FeedForwardNode(NodeSpec):
     """Token-wise W2 phi(W1 z + b1) + b2 with h hidden units; ``outer`` puts a sigmoid around it, as eq. 45 prints it.
 
     2 w h + h + w parameters, 4 L w h FLOPs.
@@ -33,11 +33,11 @@ class FeedForwardNode(Node):
     opaque: ClassVar[bool] = False
 
     def parameters(self, width: int) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return 2 * width * self.hidden + self.hidden + width
 
     def work(self, width: int, length: int) -> Work:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return Work(4 * length * width * self.hidden)
 
     @property
@@ -46,7 +46,7 @@ class FeedForwardNode(Node):
         return True
 
     def build(self, width: int) -> Operator:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         from evodevo.module_zoo.modules.nodes.feed_forward_model import OuterSigmoid
         from evodevo.operators.feed_forward import FeedForward
 
@@ -55,7 +55,7 @@ class FeedForwardNode(Node):
         return FeedForward(width, self.hidden, dropout=self.dropout, activation=self.activation)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         hidden = leading(self.hidden, parent.hidden)
         here, there = ("inside." if node.outer == "sigmoid" else "" for node in (self, parent))
         return affine_matches(f"{here}inner", hidden, read, source=f"{there}inner") | affine_matches(
@@ -69,10 +69,10 @@ class FeedForwardNode(Node):
 
     @property
     def detail(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return f"{self.hidden} hidden, {self.activation}"
 
     @property
     def family(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return "memoryless"

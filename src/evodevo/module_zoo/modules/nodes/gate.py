@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 from evodevo.report.charts.numbers import show
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 
-class GateNode(Node):
+class GateNode(NodeSpec):
     """Each channel times a learned number that starts at ``start``: 0 makes what was inserted silent.
 
     w parameters, L w FLOPs.
@@ -26,11 +26,11 @@ class GateNode(Node):
     computes: ClassVar[bool] = False
 
     def parameters(self, width: int) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return width
 
     def work(self, width: int, length: int) -> Work:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return Work(0, length * width)
 
     @property
@@ -39,16 +39,16 @@ class GateNode(Node):
         return True
 
     def build(self, width: int) -> Operator:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         from evodevo.module_zoo.modules.nodes.channels_model import Gate
 
         return Gate(width, self.start)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return {"weight": Match("weight", (read,), (False,))}
 
     @property
     def detail(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return f"from {show(self.start)}"

@@ -18,7 +18,7 @@ class SumNode(JoinNode):
     zero_is_neutral: ClassVar[bool] = True
 
     def join(self, values: list[Tensor]) -> Tensor:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return sum(values[1:], start=values[0])
 
 
@@ -32,7 +32,7 @@ class ConcatNode(JoinNode):
     keeps_channels: ClassVar[bool] = False
 
     def join(self, values: list[Tensor]) -> Tensor:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         import torch
 
         return torch.cat(values, -1)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field
 
 from evodevo.module_zoo.modules.attributes import Category, Grid, Kind
-from evodevo.module_zoo.modules.nodes.base import DROPOUT, SIZE, Node
+from evodevo.module_zoo.modules.nodes.base import DROPOUT, SIZE, NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, leading, repeated
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 
-class LSTMNode(Node):
+class LSTMNode(NodeSpec):
     """LSTM over real positions, packed by the mask, with a linear map back to the width that came in.
 
     Each layer and way has four gates: 4 h (w_in + h) weights and two biases of 4 h, with w_in = w in the first layer,
@@ -43,12 +43,12 @@ class LSTMNode(Node):
         return 2 if self.both_ways else 1
 
     def parameters(self, width: int) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         biases = 8 * self.ways * self.hidden * self.layers
         return self._gate_weights(width) + biases + self.ways * self.hidden * width + width
 
     def work(self, width: int, length: int) -> Work:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return Work(2 * length * (self._gate_weights(width) + self.ways * self.hidden * width))
 
     def _gate_weights(self, width: int) -> int:
@@ -60,13 +60,13 @@ class LSTMNode(Node):
         return total
 
     def build(self, width: int) -> Operator:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         from evodevo.module_zoo.modules.nodes.lstm_model import Recurrent
 
         return Recurrent(width, self.hidden, self.layers, both_ways=self.both_ways, dropout=self.dropout)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         hidden = leading(self.hidden, parent.hidden)
         gates = repeated(hidden, 4, parent.hidden, 4)
         states = repeated(hidden, self.ways, parent.hidden, parent.ways)
@@ -83,16 +83,16 @@ class LSTMNode(Node):
 
     @property
     def silencing_tensors(self) -> tuple[str, ...]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return ("out.weight", "out.bias")
 
     @property
     def detail(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         ways = "both ways" if self.both_ways else "forwards"
         return f"{self.hidden} hidden, {ways}" + (f", {self.layers} layers" if self.layers > 1 else "")
 
     @property
     def family(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return "recurrence"

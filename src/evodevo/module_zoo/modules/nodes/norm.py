@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from evodevo.module_zoo.modules.nodes.base import Node
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 
-class NormNode(Node):
+class NormNode(NodeSpec):
     """Layer norm over channels: 2 w parameters; its FLOPs are left out, as everywhere."""
 
     type: Literal["norm"] = "norm"
@@ -21,11 +21,11 @@ class NormNode(Node):
     computes: ClassVar[bool] = False
 
     def parameters(self, width: int) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return 2 * width
 
     def work(self, width: int, length: int) -> Work:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return Work()
 
     @property
@@ -34,11 +34,11 @@ class NormNode(Node):
         return True
 
     def build(self, width: int) -> Operator:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         from evodevo.module_zoo.modules.nodes.channels_model import Norm
 
         return Norm(width)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return {f"norm.{name}": Match(f"norm.{name}", (read,), (False,)) for name in ("weight", "bias")}

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field
 
 from evodevo.module_zoo.modules.attributes import Kind
-from evodevo.module_zoo.modules.nodes.base import SIZE, Node
+from evodevo.module_zoo.modules.nodes.base import SIZE, NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, leading
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 
-class ProjectionNode(Node):
+class ProjectionNode(NodeSpec):
     """A linear map to w' = ``width`` channels: w w' + w' parameters, 2 L w w' FLOPs."""
 
     type: Literal["projection"] = "projection"
@@ -27,15 +27,15 @@ class ProjectionNode(Node):
     opaque: ClassVar[bool] = False
 
     def answer_width(self, widths: Sequence[int]) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return self.width
 
     def parameters(self, width: int) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return width * self.width + self.width
 
     def work(self, width: int, length: int) -> Work:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return Work(2 * length * width * self.width)
 
     @property
@@ -44,21 +44,21 @@ class ProjectionNode(Node):
         return True
 
     def build(self, width: int) -> Operator:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         from evodevo.module_zoo.modules.nodes.channels_model import Projection
 
         return Projection(width, self.width)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return affine_matches("map", leading(self.width, parent.width), read)
 
     @property
     def detail(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return f"{self.width} wide"
 
     @property
     def family(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return "memoryless"

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from evodevo.module_zoo.modules.attributes import Grid, Kind
-from evodevo.module_zoo.modules.nodes.base import ACTIVATION, Node
+from evodevo.module_zoo.modules.nodes.base import ACTIVATION, NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, leading
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 from evodevo.operators.spec import Activation
 
 if TYPE_CHECKING:
     from evodevo.operators.base import Operator
 
 
-class SqueezeExciteNode(Node):
+class SqueezeExciteNode(NodeSpec):
     """z sigmoid(W2 phi(W1 mean(z))): channels weighed by the mean over real positions (eq. 49).
 
     With u = max(1, w // reduction) units between the maps 2 w u + u + w parameters, 4 w u FLOPs, and L w to weigh.
@@ -33,25 +33,25 @@ class SqueezeExciteNode(Node):
         return max(1, width // self.reduction)
 
     def parameters(self, width: int) -> int:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return 2 * width * self.units(width) + self.units(width) + width
 
     def work(self, width: int, length: int) -> Work:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return Work(4 * width * self.units(width), length * width)
 
     def build(self, width: int) -> Operator:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         from evodevo.module_zoo.modules.nodes.squeeze_excite_model import SqueezeExcite
 
         return SqueezeExcite(width, self.units(width), self.activation)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         units = leading(self.units(widths[0]), parent.units(widths[1]))
         return affine_matches("squeeze", units, read) | affine_matches("excite", read, units)
 
     @property
     def detail(self) -> str:
-        """See ``Node``."""
+        """See ``NodeSpec``."""
         return f"1/{self.reduction}, {self.activation}"
