@@ -10,7 +10,8 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.h_model.recipes.pointer import pointer
-from evodevo.runs.recipe import RECIPES, Baselines, Recipe, Size, resolve
+from evodevo.runs.recipe import RECIPES, Baselines, Recipe, Size
+from evodevo.runs.resolve import resolve
 
 NAME = "h_model.short"
 
