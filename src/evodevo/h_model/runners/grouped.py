@@ -1,4 +1,4 @@
-"""Hidden layers of equal shape run as one batched call, the others in a loop.
+"""Runner that computes hidden layers of equal shape in one batched call, and the others in a loop.
 
 Source: docs/spec/h_model.md#grouped-execution.
 """
@@ -22,8 +22,8 @@ class Team(Crew):
     """The layers of a model in groups, for one pass.
 
     Attributes:
-        groups: places of the layers, ascending, and what runs them at once.
-        singles: places of the layers that are like no other.
+        groups: Indices of the layers, ascending, and the operator that runs them at once.
+        singles: Indices of the layers that equal no other.
     """
 
     groups: tuple[tuple[tuple[int, ...], Grouped], ...]
@@ -31,21 +31,21 @@ class Team(Crew):
 
 
 class Choice(Protocol):
-    """Says whether groups are worth it."""
+    """Decides whether groups are used."""
 
     def __call__(self, runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
-        """For these layers and what they hear, (B, H, S, d)."""
+        """Return whether to group these layers for inputs x, (B, H, S, d)."""
 
 
 class GroupedRunner(Runner):
-    """Equal layers at once, the others one after the other; nested layers and recurrent ones are among these.
+    """Runs equal layers at once and the others one after the other, among them nested and recurrent layers.
 
     While gradients are wanted the live parameters are stacked, once per pass. Without gradients the stacked tensors
     are kept until a parameter changes: its version, its memory or its place among the layers. Writing through ``.data``
     changes no version; write under ``torch.no_grad`` instead, as optimisers and ``load_state_dict`` do.
 
     Args:
-        choice: asked once per pass; where it says no, everything is run in a loop.
+        choice: Called once per pass; where it returns False, everything is run in a loop.
     """
 
     def __init__(self, choice: Choice) -> None:
@@ -59,7 +59,7 @@ class GroupedRunner(Runner):
         return GroupedRunner(self.choice)
 
     def crew(self, layers: nn.ModuleList, x: Tensor) -> Team | None:
-        """See ``Runner``: the groups, where there are any and the choice falls on them."""
+        """See ``Runner``: the groups, where there are any and the choice selects them."""
         if self._roster is None or not self._roster.holds(layers):
             self._roster, self._kept = _Roster(layers), None
         if not self._roster.together or not self.choice(self, layers, x):
@@ -68,12 +68,12 @@ class GroupedRunner(Runner):
 
     @property
     def kinds(self) -> tuple[Signature | None, ...]:
-        """What the layers are that ``crew`` has seen last."""
+        """Signatures of the layers at the last call of ``crew``."""
         assert self._roster is not None
         return self._roster.kinds
 
     def team(self, layers: nn.ModuleList) -> Team:
-        """The groups of the layers that ``crew`` has seen last."""
+        """The groups of the layers at the last call of ``crew``."""
         assert self._roster is not None
         if torch.is_grad_enabled():
             self._kept = None
