@@ -22,7 +22,7 @@ LEARNING = ("core.layers.", "core.routers.", "core.input_routers.")
 def unroll(grown: GrownHModel, inner: Batch, outer: Batch) -> Unroll:
     """Losses on two batches; no ``.grad`` of the model is touched.
 
-    A gate multiplies the connections to and from its layer. Gates of unborn layers have no effect.
+    A gate multiplies the connections from its layer. Gates of unborn layers have no effect.
 
     Args:
         grown: Model as it is now.
