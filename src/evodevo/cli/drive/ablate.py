@@ -1,4 +1,4 @@
-"""``evodevo ablate``: what each part of a zoo is good for, row by row; or the table of a run that asked that."""
+"""``evodevo ablate``: the effect of each part of a zoo, row by row; or the table of such a run."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def ablate(
 
 
 def _show(name: str, store: Path, csv: Path | None, json: bool) -> None:
-    """The table of a recorded run."""
+    """Print the table of a recorded run."""
     from evodevo.module_zoo.ablation.table import ablation_record
     from evodevo.runs.archive import Archive
 

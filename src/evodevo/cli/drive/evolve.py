@@ -26,14 +26,14 @@ from evodevo.cli.running import carry_out, store_option
 
 
 class Size(StrEnum):
-    """How much work a recipe is."""
+    """Size of a recipe's run."""
 
     quick = "quick"
     full = "full"
 
 
 class Mode(StrEnum):
-    """When children are made."""
+    """When children are created."""
 
     generational = "generational"
     steady = "steady"
@@ -103,5 +103,5 @@ def evolve(
 
 
 def _data_key(recipe: str) -> str:
-    """Where the settings of a recipe name the user's data."""
+    """Key of the setting that names the user's data in a recipe."""
     return "evaluation.language.data" if recipe.startswith("backbone.") else "evaluation.task_settings.data"

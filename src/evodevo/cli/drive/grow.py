@@ -1,4 +1,4 @@
-"""``evodevo grow``: a zoo of modules that is pruned, grown and hybridised while it trains, beside one that is not."""
+"""``evodevo grow``: train a zoo of modules that is pruned, grown and hybridised on the way, and the same zoo fixed."""
 
 from __future__ import annotations
 

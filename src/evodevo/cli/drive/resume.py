@@ -1,4 +1,4 @@
-"""``evodevo resume``: go on with a run."""
+"""``evodevo resume``: continue a run."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Opponents(StrEnum):
-    """Which stand beside the network of a recipe."""
+    """Which baselines are trained beside the network of a recipe."""
 
     none = "none"
     quick = "quick"
@@ -108,7 +108,7 @@ def _limits(budget: GivenBudget | None, given: dict[str, Any]) -> dict[str, Any]
 
 
 def experiment_flags(budget: dict[str, Any], task: str | None, data: Path | None, seeds: int | None) -> dict[str, Any]:
-    """What options of a recipe mean, by dotted settings; None leaves one alone."""
+    """Settings for the options of a recipe, by dotted key; None leaves a setting as it is."""
     return {
         "evaluation.training.budget": budget if any(budget.values()) else None,
         "evaluation.task": task,
@@ -120,7 +120,7 @@ def experiment_flags(budget: dict[str, Any], task: str | None, data: Path | None
 def _compare(
     recipe: str, size: Size, changes: dict[str, Any], baselines: Opponents | None, store: Path, json: bool
 ) -> None:
-    """The experiment of a recipe."""
+    """Train and compare the networks of a recipe."""
     from evodevo.runs.train import experiment
 
     run = carry_out(
@@ -140,7 +140,7 @@ def _compare(
 
 
 def present(run: Run, store: Path, json: bool) -> None:
-    """What is said when an experiment has ended."""
+    """Print the results of an experiment that has ended."""
     with run.archive:
         if not json:
             show_comparison(run)
@@ -157,7 +157,7 @@ def _again(
     store: Path,
     json: bool,
 ) -> None:
-    """One individual."""
+    """Train one individual again."""
     from evodevo.runs.train import train as train_individual
 
     run = carry_out(

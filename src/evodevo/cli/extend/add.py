@@ -1,4 +1,4 @@
-"""``evodevo extend add``: one more task."""
+"""``evodevo extend add``: add a task to a system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evodevo.cli.running import store_option
 
 
 class Question(StrEnum):
-    """What is asked about the samples."""
+    """Kind of question about the samples."""
 
     label = "class"
     parity = "parity"

@@ -1,4 +1,4 @@
-"""``evodevo extend create``: a new system and its root."""
+"""``evodevo extend create``: create a system and its root."""
 
 from __future__ import annotations
 

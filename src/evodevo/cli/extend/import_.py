@@ -1,4 +1,4 @@
-"""``evodevo extend import``: a network that was trained elsewhere."""
+"""``evodevo extend import``: add a network that was trained elsewhere."""
 
 from __future__ import annotations
 

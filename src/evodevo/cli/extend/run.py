@@ -1,4 +1,4 @@
-"""``evodevo extend run``: agents work, until each has ended so many cycles."""
+"""``evodevo extend run``: run agents until each has finished a number of cycles."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def run(
 
 
 def present(ended: Ended, view: View, *, json: bool) -> None:
-    """How the agents stand at the end."""
+    """Print the final results of the agents."""
     if json:
         view.show("finished", {"system": ended.system, "agents": [vars(one) for one in ended.agents]})
         return
@@ -133,7 +133,7 @@ def present(ended: Ended, view: View, *, json: bool) -> None:
 
 
 def _spelled(options: dict[str, Any]) -> str:
-    """Options as a command line has them."""
+    """Options as text of a command line."""
     words = [
         word
         for name, value in options.items()

@@ -1,4 +1,4 @@
-"""``evodevo extend status``: what systems there are, how one stands, and what became of each child."""
+"""``evodevo extend status``: list systems, show the state of one, and the outcome of each child."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``evodevo extend withdraw``: a task that is offered no more."""
+"""``evodevo extend withdraw``: remove a task or an agent from those that a system offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``evodevo repair``: look for damage in a store, and mend what can be mended."""
+"""``evodevo repair``: find damage in a store, and repair it where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``evodevo replay``: the edits of a network that grew, made again from their log and compared with what is kept."""
+"""``evodevo replay``: repeat the edits of a network that grew from their log, and compare the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``evodevo cost``: what an architecture costs, without building it."""
+"""``evodevo cost``: the cost of an architecture, without building it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIX_INTEGERS = re.compile(r"\s*(?:[0-9]{6}|[0-9]{1,6}(?:\.[0-9]{1,6}){5})(?![0-
 
 
 class Convention(StrEnum):
-    """How to count; see ``Cost``."""
+    """Convention of counting; see ``Cost``."""
 
     star = "star"
     actual = "actual"
@@ -121,7 +121,7 @@ def _zoo(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[st
 
 
 def _networks(genome: str, record: Cost, given: tuple[int, int, int, Mode], json: bool) -> None:
-    """What a network of samples costs between its inputs and its outputs."""
+    """Print the cost of a network of samples between its inputs and its outputs."""
     width, length, batch, mode = given
     if json:
         asked = {"genome": genome, "width": width, "length": length, "batch": batch, "mode": mode.value}

@@ -1,4 +1,4 @@
-"""``evodevo report``: one self-contained HTML file on a run or a multitask system."""
+"""``evodevo report``: write one self-contained HTML file about a run or a multitask system."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def report(
 
 
 def write_report(run: Run, path: Path) -> Path:
-    """Write it; gives the absolute path."""
+    """Write the report and return its absolute path."""
     from evodevo.backbone.report.gather import report as build
 
     write_text(path, build(run))

@@ -1,4 +1,4 @@
-"""``evodevo show``: all that is known of one individual, or the individuals of one run."""
+"""``evodevo show``: all recorded facts of one individual, or the individuals of one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``evodevo status``: what runs there are, and how one stands."""
+"""``evodevo status``: list the runs, and show the state of one."""
 
 from __future__ import annotations
 

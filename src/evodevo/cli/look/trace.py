@@ -1,4 +1,4 @@
-"""``evodevo trace``: see which layer heard which, in every iteration."""
+"""``evodevo trace``: show the connections between layers, in every iteration."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def trace(
 
 
 def _pair(report: RoutingReport, difference: str) -> tuple[int, int]:
-    """Places of the two classes."""
+    """Indices of the two classes."""
     from evodevo.errors import UsageError, unknown_name
 
     names = [each.name for each in report.classes]
@@ -99,7 +99,7 @@ def _write(path: Path, report: RoutingReport, per: str | None, pair: tuple[int, 
 
 
 def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | None) -> str:
-    """The difference, the means of the classes, or the mean of all."""
+    """The drawing: of the difference, of the means of the classes, or of the mean of all."""
     from evodevo.h_model.diagrams.flow import mean_flow
     from evodevo.h_model.diagrams.routing import routing_diagram, routing_difference
     from evodevo.report.stack import stacked
@@ -125,7 +125,7 @@ def _document(tracer: Tracer, traced: Traced, report: RoutingReport, path: Path 
 
 
 def _words(report: RoutingReport) -> None:
-    """The findings in a few lines."""
+    """Print the findings in a few lines."""
     patterns, chain = len(report.patterns.shares), report.chain
     count = report.trace.count
     output.words(

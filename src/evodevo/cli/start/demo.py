@@ -1,4 +1,4 @@
-"""``evodevo demo``: the whole way once, from random genomes to a model that writes, in minutes."""
+"""``evodevo demo``: a complete small search in minutes, from random genomes to a model that generates text."""
 
 from __future__ import annotations
 

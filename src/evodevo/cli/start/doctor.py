@@ -1,4 +1,4 @@
-"""``evodevo doctor``: is this machine ready, and what does evodevo see of it?"""
+"""``evodevo doctor``: check whether evodevo works on this machine, and list its versions and devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LITTLE_DISK = 2**30
 
 @dataclass
 class Findings:
-    """What was seen; ``problems`` keep evodevo from working, ``advice`` does not."""
+    """Findings on the machine; ``problems`` keep evodevo from working, ``advice`` does not."""
 
     evodevo: str = __version__
     python: str = field(default_factory=platform.python_version)

@@ -1,4 +1,4 @@
-"""``evodevo export``: a trained path of a system as files that work without evodevo."""
+"""``evodevo export``: write a trained path of a system as files that work without evodevo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``evodevo generate``: let a trained individual write."""
+"""``evodevo generate``: generate text with a trained individual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``evodevo predict``: what a trained network says about samples of one's own."""
+"""``evodevo predict``: predictions of a trained network for a user's own samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evodevo.runs.predict import Prediction
 
 MOST_SHOWN = 20
-"""Rows that are shown where no file is wanted."""
+"""Largest number of rows that are printed where no file is written."""
 
 
 def predict(
@@ -124,7 +124,7 @@ def _show_rows(found: Sequence[Prediction]) -> None:
 
 
 def _certainty(one: Prediction, name: str) -> float:
-    """The probability of what is chosen; of several labels the lowest, of none that none is right."""
+    """Probability of the chosen class; of several labels the lowest, for no label that none is right."""
     answered = one.answers[name]
     chosen = [answered.probabilities[key] for key in answered.chosen]
     return min(chosen) if chosen else 1 - max(answered.probabilities.values())
