@@ -78,10 +78,13 @@ Assignments = Annotated[
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; see: evodevo recipes show NAME")
 ]
-Workers = Annotated[int | None, typer.Option(help="Evaluations at a time.")]
-Generations = Annotated[int | None, typer.Option(help="Generations; the first one counts.")]
+Workers = Annotated[int | None, typer.Option(help="Number of evaluations at a time.")]
+Generations = Annotated[int | None, typer.Option(help="Number of generations, the first included.")]
 FailedShare = Annotated[
-    float | None, typer.Option("--max-failed-share", help="End with exit code 5 where more fail, 0 to 1.")
+    float | None,
+    typer.Option(
+        "--max-failed-share", help="Largest share of failed evaluations, 0 to 1; above it the exit code is 5."
+    ),
 ]
 
 Given = Annotated[

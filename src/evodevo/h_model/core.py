@@ -63,7 +63,7 @@ class Flow:
         x: Aggregated input of each target, (B, N, S, d).
         inflow: Sum of the weights into each target, (B, P, N).
         masks: Real positions of each target, (B, N, S); None where all are.
-        y: Sum of the outputs' inputs, weighted as ``output_division`` says, (B, O, S, d).
+        y: Sum of the outputs' inputs, weighted according to ``output_division``, (B, O, S, d).
         y_masks: Real positions of ``y``, (B, O, S); None where all are.
         weight: Sum of the weights of the terms in ``y``.
         t: Number of iterations done.
@@ -118,7 +118,6 @@ class Streams:
         layers: State of each hidden layer, by iteration.
         sums: Running sum and count that ``prefix_mean`` routers read, by (iteration, source); iteration 0 is the input
             step, then 1 to T.
-            routers read.
     """
 
     layers: list[list[dict[str, Any]]]
@@ -396,7 +395,7 @@ class HCore(nn.Module):
         )
 
     def answer(self, flow: Flow) -> Tensor:
-        """What the outputs have received, (B, O, S, d), divided as ``output_division`` says.
+        """What the outputs have received, (B, O, S, d), divided according to ``output_division``.
 
         Source: docs/spec/h_model.md#outputs.
         """

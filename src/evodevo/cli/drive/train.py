@@ -49,14 +49,16 @@ def train(
         str, typer.Argument(metavar="RECIPE|INDIVIDUAL", help="A recipe for train, or a beginning of an id.")
     ],
     size: Annotated[
-        Size | None, typer.Option(help="Of a recipe: minutes on two cores, or all.  [default: quick]")
+        Size | None, typer.Option(help="Size of a recipe's run: minutes on two cores, or all.  [default: quick]")
     ] = None,
-    task: Annotated[str | None, typer.Option(help="Of a recipe: another task than its own.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Of a recipe: your data, a file or a folder.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task of a recipe.  [default: its own]")] = None,
+    data: Annotated[Path | None, typer.Option(help="Your data for a recipe, a file or a folder.")] = None,
     budget: Annotated[
         GivenBudget | None,
         typer.Option(
-            parser=parse_budget, metavar="BUDGET", help="Of each training: 10m, 90s, 1000steps, 50Ksamples, 2Tflops."
+            parser=parse_budget,
+            metavar="BUDGET",
+            help="Budget of each training: 10m, 90s, 1000steps, 50Ksamples, 2Tflops.",
         ),
     ] = None,
     tokens: Annotated[
@@ -67,7 +69,7 @@ def train(
     seeds: Annotated[int | None, typer.Option(help="Trainings of each kind.  [default: 1, or the recipe's]")] = None,
     baselines: Annotated[
         Opponents | None,
-        typer.Option(help="Opponents under the same budget; of an individual all or none; alone it means all."),
+        typer.Option(help="Baselines under the same budget; all or none for an individual; without a value, all."),
     ] = None,
     workers: Workers = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,

@@ -19,8 +19,8 @@ NOTHING = "–"
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="A", help="A beginning of the id of an individual.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="Beginning of an individual's id.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Beginning of another individual's id.")],
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:

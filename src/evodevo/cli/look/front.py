@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
-    """List the best trade-offs of a run (nobody is better in one goal without being worse in another) and baselines."""
+    """List the best trade-offs of a run (none is better in one goal without being worse in another) and baselines."""
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:

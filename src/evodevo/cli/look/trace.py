@@ -31,14 +31,14 @@ class Part(StrEnum):
 def trace(
     individual: IndividualName,
     given: Given = None,
-    split: Annotated[Part, typer.Option(help="Whose samples are traced.")] = Part.validation,
-    samples: Annotated[int, count_option("How many samples.")] = DEFAULT_SAMPLES,
+    split: Annotated[Part, typer.Option(help="Split of the traced samples.")] = Part.validation,
+    samples: Annotated[int, count_option("Number of samples.")] = DEFAULT_SAMPLES,
     per: Annotated[str | None, typer.Option(metavar="FACT", help="Means per class: language, depth, answer …")] = None,
     difference: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Where two classes of --per are routed differently.")
+        str | None, typer.Option(metavar="A,B", help="Two classes of --per whose routing is compared.")
     ] = None,
     probe: Annotated[
-        str | None, typer.Option(metavar="FACT", help="How well it is read from the routes, with controls.")
+        str | None, typer.Option(metavar="FACT", help="Fact that a linear probe reads from the routes, with controls.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -47,7 +47,7 @@ def trace(
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Draw how a trained H-Model routes: one sample, means of classes, patterns, activity of layers."""
+    """Draw the routing of a trained H-Model: one sample, means of classes, patterns, activity of layers."""
     from evodevo.errors import UsageError
     from evodevo.h_model.trace.run import Tracer
     from evodevo.runs.archive import Archive

@@ -54,7 +54,7 @@ def doctor(
     device: Annotated[str, typer.Option(help="The device to look for: auto, cpu, cuda, cuda:N.")] = "auto",
     json: Json = False,
 ) -> None:
-    """Look at this machine: versions, device, disk, and whether a store can live here. Exit code 1 if it cannot."""
+    """Check this machine: versions, device, disk, and whether a store works here. Exit code 1 if it does not."""
     seen = Findings(processors=len(os.sched_getaffinity(0)))
     if sys.version_info < OLDEST_PYTHON:
         seen.problems.append(f"python {seen.python} is too old; 3.11 or newer is wanted.")

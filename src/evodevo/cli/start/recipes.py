@@ -31,7 +31,7 @@ def listed(context: typer.Context, json: Json = False) -> None:
 
 @recipes.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Of the recipe.")],
+    name: Annotated[str, typer.Argument(help="Name of the recipe.")],
     size: Annotated[Size, typer.Option(help="Minutes on two cores, or the whole thing.")] = Size.quick,
     json: Json = False,
 ) -> None:

@@ -40,17 +40,18 @@ def predict(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv file for the answers to --data.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv file for the predictions of --data.")
     ] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help="Of a system: the task to be answered.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="Task of a system.")] = None,
     agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a system: whose path, instead of the task's best.")
+        str | None,
+        typer.Option(metavar="NAME", help="Agent of a system whose path is used.  [default: the task's best]"),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = "cpu",
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Classify samples of your own: classes with probabilities, and which modules or paths counted."""
+    """Classify your own samples: classes with probabilities, and the weights of modules or paths."""
     from evodevo.cli.use.predict_system import is_system, predict_system
     from evodevo.errors import UsageError
 

@@ -121,9 +121,9 @@ class GroupedRunner(Runner):
     def _addressed(
         self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, rows: list[Rows | None], team: Team
     ) -> Tensor:
-        """Layers of a group that are wanted by equally many samples go together; always so for a single sample.
+        """Run the layers of a group that equally many samples need in one call; always so for a single sample.
 
-        Filling up the others to the longest would run more than was addressed.
+        Padding the others to the longest would run more samples than needed.
         """
         said: Tensor | None = None
         lonely = list(team.singles)
@@ -155,7 +155,7 @@ class GroupedRunner(Runner):
 
 
 def _as_many(rows: Sequence[Rows | None]) -> Rows | None:
-    """(G, n) if n samples want each of the layers, a slice if all do; None if some are wanted by more than others."""
+    """(G, n) if n samples need each of the layers, a slice if all do; None if the numbers differ."""
     some = [here for here in rows if isinstance(here, Tensor)]
     if not some:
         return slice(None)
@@ -164,7 +164,7 @@ def _as_many(rows: Sequence[Rows | None]) -> Rows | None:
 
 
 def partition(kinds: Sequence[Signature | None]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """Places of equal layers, two or more each, and places of the others."""
+    """Indices of equal layers, two or more each, and indices of the others."""
     found: dict[Signature, list[int]] = {}
     for place, kind in enumerate(kinds):
         if kind is not None:
@@ -180,12 +180,12 @@ def _team(layers: nn.ModuleList, roster: _Roster) -> Team:
 
 
 class _Roster:
-    """Which layers are equal; remembered, since finding out costs as much as running a small layer.
+    """Groups of equal layers; cached, since comparing them costs as much as running a small layer.
 
     Attributes:
-        kinds: signature of each layer.
-        together: places of equal layers, two or more each.
-        alone: places of the others.
+        kinds: Signature of each layer; None where it cannot be grouped.
+        together: Indices of equal layers, two or more each.
+        alone: Indices of the others.
     """
 
     def __init__(self, layers: nn.ModuleList) -> None:
@@ -207,10 +207,10 @@ class _Roster:
 
 
 class _Contents:
-    """What the parameters of some layers were."""
+    """Versions and addresses of some layers' parameters."""
 
     def __init__(self, layers: nn.ModuleList) -> None:
-        # A detached view keeps the memory from being given to somebody else.
+        # A detached view keeps the memory from being reused.
         self._seen = [
             (module._parameters, name, tensor, tensor._version, tensor.data_ptr(), tensor.detach())
             for layer in layers
@@ -220,7 +220,7 @@ class _Contents:
         ]
 
     def holds(self) -> bool:
-        """Whether nobody has written to them, moved them or put others in their place."""
+        """Whether none of them was written to, moved or replaced."""
         return all(
             holder.get(name) is tensor and tensor._version == version and tensor.data_ptr() == address
             for holder, name, tensor, version, address, _ in self._seen

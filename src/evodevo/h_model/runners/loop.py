@@ -61,7 +61,6 @@ class Runner(ABC):
             masks: Real positions, (B, H, S), or None.
             active: Which layers are needed, (B, H); None for all. Elsewhere the output is 0, and a layer that no sample
                 needs is not called.
-                that nobody wants is not called.
             states: State of each layer, updated in place; all samples are run then.
             crew: What ``crew`` returned for this pass.
 
