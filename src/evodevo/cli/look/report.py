@@ -51,7 +51,7 @@ def report(
 
 def write_report(run: Run, path: Path) -> Path:
     """Write the report and return its absolute path."""
-    from evodevo.backbone.report.gather import report as build
+    from evodevo.runs.report.gather import report as build
 
     write_text(path, build(run))
     return path.absolute()
