@@ -80,13 +80,13 @@ def evodevo(
 
 
 def run(arguments: list[str]) -> int:
-    """Carry out one command line.
+    """Run one command line.
 
     Returns:
-        The exit code. Errors were explained on stderr.
+        The exit code. Errors have been printed on stderr.
     """
     try:
-        # Without arguments a person wants to know what there is; that is no mistake.
+        # Without arguments a user wants to see the commands; that is not an error.
         answer = typer.main.get_command(app).main(arguments or ["--help"], "evodevo", standalone_mode=False)
         output.close_quietly()
     except output.ReaderGoneError:
@@ -104,7 +104,7 @@ def run(arguments: list[str]) -> int:
 
 
 def main() -> None:
-    """The console script."""
+    """Entry point of the console script."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:]))
 

@@ -1,4 +1,4 @@
-"""The table of an experiment: one row per arm, beside it what the paper prints."""
+"""Table of an experiment: one row per arm, with the values that the paper prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EQUAL = {"steps": "equal steps", "flops": "equal FLOPs", "seconds": "equal time"
 
 
 def show_comparison(run: Run) -> None:
-    """For people."""
+    """Print the table for people."""
     from evodevo.experiments.comparison import compare_arms
     from evodevo.report.charts.numbers import show
 
@@ -49,7 +49,7 @@ def show_comparison(run: Run) -> None:
 
 
 def comparison_record(run: Run) -> dict[str, Any]:
-    """For ``--json``."""
+    """The table's contents for ``--json``."""
     from evodevo.experiments.comparison import compare_arms
     from evodevo.experiments.ranking import ranks
 
@@ -69,7 +69,7 @@ def comparison_record(run: Run) -> dict[str, Any]:
 
 
 def percent(spread: Spread | None) -> str:
-    """``94.1 ± 0.4``: a share in percent with its standard deviation over seeds."""
+    """A share in percent with its standard deviation over seeds: ``94.1 ± 0.4``."""
     if spread is None:
         return "–"
     deviation = f" ± {100 * spread.deviation:.1f}" if spread.count > 1 else ""
@@ -150,7 +150,7 @@ def _show_needs(table: Table, show: Any) -> None:
 
 
 def signed(share: float) -> str:
-    """``+1.3``: a difference of shares in points."""
+    """A difference of shares in percentage points: ``+1.3``."""
     return f"{100 * share:+.1f}"
 
 

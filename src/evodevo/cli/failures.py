@@ -1,4 +1,4 @@
-"""From an exception to one clear line and a documented exit code (docs/command-line.md)."""
+"""Errors of commands: from an exception to one clear line and a documented exit code (docs/command-line.md)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class TerminatedError(BaseException):
 
 
 def explain(error: BaseException, arguments: list[str]) -> ExitCode:
-    """Say on stderr what went wrong; a traceback is shown only where ``EVODEVO_DEBUG=1``.
+    """Print on stderr what went wrong; a traceback is shown only where ``EVODEVO_DEBUG=1``.
 
     Args:
-        error: what ended the command.
-        arguments: of the command line, for the report of an error that is our own mistake.
+        error: Exception that ended the command.
+        arguments: Arguments of the command line, for the report of an error in evodevo itself.
 
     Returns:
-        What the process ends with.
+        The exit code of the process.
     """
     if isinstance(error, KeyboardInterrupt):
         words("evodevo: interrupted.")

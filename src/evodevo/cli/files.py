@@ -1,4 +1,4 @@
-"""Writing a file that the user named."""
+"""Writing of a file that the user named."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from evodevo.errors import DiskFullError, UsageError
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write, and say where.
+    """Write a text and print the path.
 
     Raises:
-        UsageError: it cannot be written there.
-        DiskFullError: no space left.
+        UsageError: It cannot be written there.
+        DiskFullError: No space left.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What happened to networks that grew: a row per arm, and the history of one training."""
+"""Tables of networks that grew: a row per arm, and the history of one training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_growth(table: Table, arms: Sequence[ArmPlan]) -> None:
-    """What was done and decided in arms whose networks could grow, and who should stand beside a learned strategist."""
+    """Print edits and decisions of the arms that could grow, and which rivals of a learned strategist are missing."""
     from evodevo.growth.report.tables import arms_table, decisions_table, grown_rows, missing_rivals
 
     rows = grown_rows(table)
@@ -32,14 +32,14 @@ def show_growth(table: Table, arms: Sequence[ArmPlan]) -> None:
 
 
 def growth_record(table: Table) -> dict[str, Any]:
-    """For ``--json``: arm -> its numbers."""
+    """Numbers by arm for ``--json``."""
     from evodevo.growth.report.tables import grown_rows, summaries
 
     return summaries(grown_rows(table))
 
 
 def show_history(individual: Individual) -> None:
-    """Every edit of one training; nothing where it did not grow."""
+    """Print every edit of one training; nothing where the network did not grow."""
     from evodevo.growth.report.reading import growth_of
     from evodevo.growth.report.words import HISTORY, history
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def strip(individual: Individual) -> str:
-    """The genome in one short line; for a backbone one glyph per LIV, letters where stdout has ASCII only."""
+    """The genome in one short line; for a backbone one glyph per LIV, letters where stdout only has ASCII."""
     run = individual.run
     return run.slice.strip(run.space, individual.genome, ascii_only=not output.has_unicode(sys.stdout))
 
@@ -28,7 +28,7 @@ def heading(goal: Goal) -> str:
 
 
 def score(individual: Individual, goal: Goal) -> str:
-    """The value; the mean with its range where fresh seeds were trained."""
+    """A score as text; the mean with its range where fresh seeds were trained."""
     from evodevo.report.charts.numbers import show
 
     summary = individual.summary(goal.name)
@@ -39,7 +39,7 @@ def score(individual: Individual, goal: Goal) -> str:
 
 
 def print_individuals(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
-    """A table with scores and genomes."""
+    """Print a table with scores and genomes."""
     from evodevo.search.study import BASELINE
 
     headings = [heading(goal) for goal in goals]
@@ -58,7 +58,7 @@ def print_individuals(individuals: Sequence[Individual], goals: Sequence[Goal]) 
 
 
 def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
-    """Say whether the numbers are of fresh seeds."""
+    """Print whether the scores come from fresh seeds."""
     summaries = [found for one in individuals for goal in goals if (found := one.summary(goal.name)) is not None]
     fresh = [summary.seeds for summary in summaries if summary.fresh]
     if fresh and len(fresh) == len(summaries):
@@ -69,7 +69,7 @@ def say_seeds(individuals: Sequence[Individual], goals: Sequence[Goal]) -> None:
 
 
 def record(individual: Individual) -> dict[str, Any]:
-    """An individual for ``--json``. A value that is not finite is null, and ``statuses`` says what it was."""
+    """An individual for ``--json``. A value that is not finite is null, and ``statuses`` has its kind."""
     evaluation = individual.evaluation
     summaries = {goal.name: individual.summary(goal.name) for goal in individual.run.goals}
     statuses = {} if evaluation is None else {name: one.status for name, one in evaluation.scores.items()}

@@ -1,4 +1,4 @@
-"""A search while it runs: a live table on a terminal, plain lines elsewhere, events for programs."""
+"""Views of a running search: a live table on a terminal, plain lines elsewhere, events for programs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ ROWS = 12
 
 
 class View(Shown, ABC):
-    """Where a search is shown. ``hear`` is called from the study, in this thread."""
+    """View of a search. The study calls ``hear`` in this thread."""
 
     def __init__(self) -> None:
         self.standing = Standing()
 
     def begin(self, study: Study) -> None:
-        """The search has an id and is about to start."""
+        """Start the view, once the search has an id and before it runs."""
         self.standing.begin(study)
 
     def hear(self, kind: str, facts: dict[str, Any]) -> None:
-        """What the study tells."""
+        """Handle one message of the study."""
         self.standing.hear(kind, facts)
         self.show(kind, facts)
 
@@ -40,12 +40,12 @@ class View(Shown, ABC):
 
 
 def choose(*, json: bool) -> View:
-    """The view that fits."""
+    """The view for this output."""
     return fitting(json=json, events=EventView, live=LiveView, lines=LineView)
 
 
 class EventView(View):
-    """What the study tells, as it is."""
+    """View that writes the messages of the study as events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class EventView(View):
 
 
 class LineView(View):
-    """A line per finished evaluation and one per generation; no colour, no carriage return."""
+    """View with a line per finished evaluation and one per generation; no colour, no carriage return."""
 
     def begin(self, study: Study) -> None:
         super().begin(study)
@@ -98,7 +98,7 @@ class LineView(View):
 
 
 class LiveView(View):
-    """One live region: what is done, what runs, the best, and how long it will take."""
+    """View with one live region: finished and running work, the best individuals, and the time left."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class LiveView(View):
 
 
 def picture(standing: Standing, study: Study, said: str = "") -> RenderableType:
-    """The live region."""
+    """Contents of the live region."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -219,7 +219,7 @@ def growth_words(study: Study, facts: dict[str, Any]) -> str:
 
 
 def name_words(study: Study, member: Member) -> str:
-    """What an arm of an experiment is called; nothing for searched genomes, whose ids say enough."""
+    """Title of an arm of an experiment; empty for searched genomes, whose ids are enough."""
     from evodevo.experiments.trials import ArmSpace
 
     return f"  {output.one_line(study.space.title(member.genome), 120)}" if isinstance(study.space, ArmSpace) else ""
@@ -237,7 +237,7 @@ def heading_words(study: Study) -> list[str]:
 
 
 def values(study: Study, member: Member, seed: int = OWN_SEED) -> list[str]:
-    """A member's numbers, as people read them."""
+    """A member's scores as text."""
     from evodevo.report.charts.numbers import show
 
     outcome = member.outcomes.get(seed)
@@ -265,17 +265,17 @@ def origin_name(member: Member) -> str:
 
 
 def origin(member: Member) -> str:
-    """Who it is and where it comes from."""
+    """Name and operation of a member."""
     return f"{origin_name(member)}  {member.operation}"
 
 
 def born(member: Member) -> str:
-    """The generation; nothing for baselines."""
+    """The generation as text; empty for baselines."""
     return str(member.generation) if member.generation >= 0 else ""
 
 
 def genome(study: Study, member: Member) -> str:
-    """One glyph per LIV of a backbone; of other spaces the short form."""
+    """A genome as text: one glyph per LIV of a backbone; the short form for other spaces."""
     from evodevo.runs.archive import SLICES
 
     if study.space.name not in SLICES:

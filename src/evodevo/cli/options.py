@@ -1,4 +1,4 @@
-"""Options that several commands have, written once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _POWERS = {"": 0, "k": 3, "K": 3, "M": 6, "G": 9, "T": 12, "P": 15}
 
 
 def parse_count(text: str | int) -> int:
-    """A whole number, where K, M and G stand for thousands, millions and billions: ``5M``, ``1.5K``, ``300000``.
+    """A whole number, in which K, M and G mean thousands, millions and billions: ``5M``, ``1.5K``, ``300000``.
 
-    Numbers, which typer hands over as defaults, are themselves.
+    Numbers, which typer passes as defaults, are returned as they are.
     """
     match = _COUNT.fullmatch(str(text).strip())
     value = Decimal(match[1]) * _FACTORS[match[2]] if match else None
@@ -38,7 +38,7 @@ def parse_count(text: str | int) -> int:
 
 @dataclass(frozen=True)
 class GivenBudget:
-    """What a training may use up, as fields of ``training.settings.Budget``; the others are None."""
+    """Limits of a training, as fields of ``training.settings.Budget``; exactly one is not None."""
 
     seconds: float | None = None
     steps: int | None = None
@@ -78,10 +78,13 @@ Assignments = Annotated[
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML; see: evodevo recipes show NAME")
 ]
-Workers = Annotated[int | None, typer.Option(help="Evaluations at a time.")]
-Generations = Annotated[int | None, typer.Option(help="Generations; the first one counts.")]
+Workers = Annotated[int | None, typer.Option(help="Number of evaluations at a time.")]
+Generations = Annotated[int | None, typer.Option(help="Number of generations, the first included.")]
 FailedShare = Annotated[
-    float | None, typer.Option("--max-failed-share", help="End with exit code 5 where more fail, 0 to 1.")
+    float | None,
+    typer.Option(
+        "--max-failed-share", help="Largest share of failed evaluations, 0 to 1; above it the exit code is 5."
+    ),
 ]
 
 Given = Annotated[
@@ -91,10 +94,10 @@ Given = Annotated[
 
 
 def parse_given(given: list[str]) -> dict[str, str]:
-    """Inputs of one's own by name, from ``NAME=VALUE`` each.
+    """A user's own inputs by name, from ``NAME=VALUE`` each.
 
     Raises:
-        UsageError: something else, or a name twice.
+        UsageError: Something else, or a name twice.
     """
     found: dict[str, str] = {}
     for one in given:
@@ -112,7 +115,7 @@ def count_option(help: str) -> typer.models.OptionInfo:
 
 
 def implied(option: str, value: str, allowed: Collection[str]) -> type[TyperCommand]:
-    """A kind of command for which ``option``, where no allowed value follows it, stands for ``option value``."""
+    """A class of command for which ``option`` without an allowed value after it means ``option value``."""
 
     class WithImplied(TyperCommand):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
-"""What a command says: data on stdout, words on stderr, nothing of a user's text as a terminal escape.
+"""Output of commands: data on stdout, messages on stderr, no text of a user as a terminal escape.
 
-The schema of a JSON document is ``evodevo.<command>/<version>``; its keys stand at the top level. Strings in JSON keep
-what they are (JSON escapes them); everything for people goes through ``clean``.
+The schema of a JSON document is ``evodevo.<command>/<version>``; its keys are at the top level. Strings in JSON are
+unchanged (JSON escapes them); everything for people passes through ``clean``.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ LONGEST = 4_000_000
 
 
 class ReaderGoneError(Exception):
-    """Whoever read our stdout has seen enough (``evodevo front RUN | head -1``)."""
+    """The reader of stdout has closed it (``evodevo front RUN | head -1``)."""
 
 
 def document(schema: str, data: Mapping[str, Any]) -> None:
-    """One JSON document on stdout; ``data`` holds no NaN (a score without a number is null beside its status)."""
+    """Write one JSON document on stdout; ``data`` holds no NaN (a score without a number is null beside its status)."""
     _write(sys.stdout, json.dumps({"schema": schema, **data}, allow_nan=False))
 
 
 def event(data: Mapping[str, Any]) -> None:
-    """One line of newline-delimited JSON on stdout, at once."""
+    """Write one line of newline-delimited JSON on stdout, unbuffered."""
     _write(sys.stdout, json.dumps(dict(data), allow_nan=False), now=True)
 
 
 def line(text: str = "") -> None:
-    """Data for people: one line, or a text with line ends."""
+    """Write data for people: one line, or a text with line ends."""
     _write(sys.stdout, clean(text, LONGEST))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
-    """Columns of text under a header; those named in ``right`` are aligned on the right."""
+    """Write columns of text under a header; those named in ``right`` are aligned on the right."""
     cells = [[one_line(cell, 200) for cell in row] for row in [columns, *rows]]
     widths = [max(len(row[n]) for row in cells) for n in range(len(columns))]
     for row in cells:
@@ -63,20 +63,21 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
 
 
 def words(text: str) -> None:
-    """One line for people, beside the data: progress, advice, errors."""
+    """Write one line for people on stderr: progress, advice, errors."""
     _write(sys.stderr, clean(text, 10_000), now=True)
 
 
 def has_unicode(stream: TextIO) -> bool:
-    """Whether glyphs beyond ASCII arrive there as they are."""
+    """Whether the stream can represent glyphs beyond ASCII."""
     return (stream.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 def close_quietly() -> None:
-    """Hand over what stdout still holds; a reader that has gone is no error.
+    """Flush stdout; a closed reader is no error.
 
     Raises:
-        ReaderGoneError: it has gone; stdout leads nowhere from now on, so that the interpreter ends in silence.
+        ReaderGoneError: It is closed; stdout goes to the null device from now on, so that the interpreter exits
+            quietly.
     """
     try:
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""What a user changes of a recipe: a file, then ``--set``, then flags, each over the one before."""
+"""A user's changes to a recipe: a file, then ``--set``, then flags, each over the one before."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def overrides(config: Path | None, assignments: Sequence[str], flags: Mapping[st
     """Nested settings to be merged over those of a recipe or of a recorded run.
 
     Args:
-        config: a TOML file with the tables space, evaluation, study and execution.
-        assignments: ``key.sub=value`` each.
-        flags: dotted key to value; None leaves the setting alone.
+        config: TOML file with the tables space, evaluation, study and execution; None for none.
+        assignments: Texts ``key.sub=value``.
+        flags: Value by dotted key; None leaves the setting as it is.
 
     Raises:
-        NotFoundError, UsageError: a file that cannot be read, an assignment that is none.
+        NotFoundError, UsageError: A file that cannot be read, or a text that is no assignment.
     """
     from evodevo.settings import assign, merge, read_toml
 

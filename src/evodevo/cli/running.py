@@ -1,4 +1,4 @@
-"""Carrying out a search: the view, and the command that goes on with it."""
+"""Running of a search with a view, and the command that continues it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WORDS = ("stopping when the running evaluations are done; Ctrl-C once more drops
 
 
 def carry_out(action: Action, *, store: Path, json: bool) -> Run:
-    """Run a search, show it, and stop it safely on Ctrl-C.
+    """Run a search with a view, and stop it safely on Ctrl-C.
 
     Args:
-        action: called with a listener and with what is to be called when the study exists; gives the run.
-        store: for the command that resumes.
-        json: events on stdout instead of a view for people.
+        action: Called with a listener and with a callback for the new study; returns the run.
+        store: Folder of the store, for the command that resumes.
+        json: Whether events are written on stdout instead of a view for people.
 
     Returns:
         The finished run. An interrupted one ends the command with exit code 130, or 143 after SIGTERM.
@@ -53,7 +53,7 @@ def carry_out(action: Action, *, store: Path, json: bool) -> Run:
 
 
 def store_option(store: Path) -> str:
-    """How a command names this store."""
+    """The option that names this store in a command; empty for the default."""
     return "" if store == DEFAULT_STORE else f" --store {shlex.quote(str(store))}"
 
 

@@ -1,4 +1,4 @@
-"""How a running search stands, from what the study tells its listener. No terminal here."""
+"""Progress of a running search, from the messages of the study to its listener. No terminal here."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Standing:
     """Counts, shares and times of one search.
 
     Attributes:
-        study: known once the search has begun.
-        phase: baselines, generations or confirmation.
-        generation: the one that is being evaluated.
-        running: (individual, seed number) -> share of its training that is done.
-        scored: individuals of the search with scores.
-        failed: reason -> how many.
-        hypervolume, gain: after the last closed generation, and against the one before.
-        front: the members of the front.
+        study: Study; None before the search begins.
+        phase: Phase of the search: preparation, baselines, generations or confirmation.
+        generation: Number of the generation that is being evaluated.
+        running: Share of a training that is done, 0 to 1, by (individual, seed number).
+        scored: Number of individuals of the search with scores.
+        failed: Number of failures by reason.
+        hypervolume, gain: Hypervolume after the last closed generation, and its change from the one before.
+        front: Members of the front.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,12 +44,12 @@ class Standing:
         self._finished = 0
 
     def begin(self, study: Study) -> None:
-        """The search is about to start."""
+        """Start counting, before the search runs."""
         self.study = study
         self._begun = self._clock()
 
     def hear(self, kind: str, facts: dict[str, Any]) -> None:
-        """What the study's listener is told."""
+        """Handle one message of the study."""
         if kind == "run":
             self._recall()
         elif kind == "phase":
@@ -67,7 +67,7 @@ class Standing:
             self._close(facts["generation"], facts["hypervolume"])
 
     def _recall(self) -> None:
-        """Count what earlier sessions of a resumed run have done."""
+        """Count the evaluations of earlier sessions of a resumed run."""
         if self.study is None:
             return
         for member in self.study.members.values():
@@ -101,37 +101,37 @@ class Standing:
 
     @property
     def generations(self) -> int:
-        """How many there will be."""
+        """Number of generations."""
         return 1 if self.study is None else self.study.settings.generations
 
     @property
     def wanted(self) -> int:
-        """Evaluations in all, as far as can be known: the final front is not."""
+        """Number of evaluations in all, as far as it is known: the final front is not."""
         if self.study is None:
             return 0
         from evodevo.runs.given import Given
 
         settings, algorithm = self.study.settings, self.study.algorithm
         baselines = sum(self._is_baseline(one) for one in self.study.members)
-        # Retraining has its given individuals, whatever the population of their search was.
+        # A retraining evaluates given individuals, whatever the population of their search was.
         first = len(algorithm.proposals) if isinstance(algorithm, Given) else settings.population
         search = first + (self.generations - 1) * algorithm.offspring
         return baselines + search + settings.confirmations * (baselines + max(1, len(self.front)))
 
     @property
     def done(self) -> int:
-        """Evaluations that have ended, those of earlier sessions included."""
+        """Number of evaluations that have ended, those of earlier sessions included."""
         return self._earlier + self._finished
 
     @property
     def share(self) -> float:
-        """Done and begun work as a share of all, 0 to 1."""
+        """Finished and begun work as a share of all, 0 to 1."""
         wanted = self.wanted
         return min(1.0, (self.done + sum(self.running.values())) / wanted) if wanted else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace of this session; None before there is one."""
+        """Estimated seconds left at the pace of this session; None before there is one."""
         work = self._finished + sum(self.running.values())
         elapsed = self._clock() - self._begun
         if work < 0.25 or elapsed <= 0:
@@ -140,7 +140,7 @@ class Standing:
 
 
 def duration(seconds: float | None) -> str:
-    """``4.2 s``, ``40 s``, ``1 min 40 s``, ``2 h 05 min``; a dash where it is not known."""
+    """Seconds as text: ``4.2 s``, ``40 s``, ``1 min 40 s``, ``2 h 05 min``; a dash where not known."""
     if seconds is None:
         return "–"
     if seconds < 10:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while something long runs: it ends safely, and can be gone on with."""
+"""Safe stopping of long work on Ctrl-C and SIGTERM, so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from evodevo.cli.failures import TerminatedError
 
 
 class Stoppable(Protocol):
-    """What runs. Each further call wants it sooner."""
+    """Work that can be stopped. Each further call asks for an earlier end."""
 
     def stop(self) -> None:
-        """End soon, safely."""
+        """Stop soon and safely."""
         ...
 
 
 class Telling(Protocol):
-    """What shows it."""
+    """A view that shows messages."""
 
     def begin(self, session: Any, /) -> None:
-        """It is about to run."""
+        """Start the view, before the work runs."""
         ...
 
     def say(self, text: str, /) -> None:
-        """A sentence to the user."""
+        """Show a sentence to the user."""
         ...
 
 
 class Stopping:
-    """While it lasts, Ctrl-C ends what runs safely, as often as there are words for it; once more ends it at once.
+    """Context in which Ctrl-C stops the work safely, once per message; one more Ctrl-C ends it at once.
 
-    SIGTERM counts as all of these together: whoever sends it will not wait long.
+    SIGTERM counts as all of these together, since its sender will soon kill the process.
 
     Args:
-        view: told when it begins, and that it is about to stop.
-        words: what is said at the first Ctrl-C, at the second, …
+        view: View that is started with the work, and shows the messages.
+        words: Messages at the first Ctrl-C, at the second, …
 
     Attributes:
-        session: what runs; None before it began.
-        terminated: whether SIGTERM came.
+        session: Work that runs; None before it begins.
+        terminated: Whether SIGTERM came.
     """
 
     def __init__(self, view: Telling, words: Sequence[str]) -> None:
@@ -52,7 +52,7 @@ class Stopping:
         self._before: dict[signal.Signals, Any] = {}
 
     def begin(self, session: Stoppable) -> None:
-        """It is about to run; from now on it can be stopped."""
+        """Start the view; from now on the work can be stopped."""
         self.session = session
         self._view.begin(session)
 

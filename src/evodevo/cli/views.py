@@ -1,4 +1,4 @@
-"""What all views of long work share: one live region on a terminal, a stream of events for programs, lines elsewhere.
+"""Base of all views of long work: a live region on a terminal, a stream of events for programs, lines elsewhere.
 
 Views write on stderr, so that stdout holds nothing but the result; the exception is the stream of events.
 """
@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 
 class Shown:
-    """A view: entered, told sentences, ended."""
+    """A view of long work, used as a context."""
 
     def __enter__(self) -> Self:
         return self
@@ -36,19 +36,19 @@ class Shown:
         self.end()
 
     def say(self, text: str) -> None:
-        """A sentence to the user."""
+        """Show a sentence to the user."""
         output.words(text)
 
     def end(self) -> None:
-        """Nothing more is to come."""
+        """End the view."""
         return
 
 
 class EventStream:
-    """Newline-delimited JSON on stdout.
+    """Stream of newline-delimited JSON on stdout.
 
     Args:
-        stop: called once when nobody listens any more: as with Ctrl-C, what is finished is recorded.
+        stop: Called once when the reader has closed stdout: as with Ctrl-C, finished work is recorded.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
@@ -56,7 +56,7 @@ class EventStream:
         self._deaf = False
 
     def write(self, kind: str, facts: dict[str, Any]) -> None:
-        """One event."""
+        """Write one event."""
         if self._deaf:
             return
         try:
@@ -67,11 +67,11 @@ class EventStream:
 
 
 class Region:
-    """One place of a terminal that is drawn again and again.
+    """A region of a terminal that is drawn again and again.
 
     Args:
-        picture: what stands there, under what was last said.
-        clock: in seconds.
+        picture: Returns the contents for the last message.
+        clock: Returns the time in seconds.
     """
 
     def __init__(self, picture: Callable[[str], RenderableType], clock: Callable[[], float] = time.monotonic) -> None:
@@ -82,7 +82,7 @@ class Region:
         self._said = ""
 
     def start(self) -> None:
-        """Begin to draw."""
+        """Begin drawing."""
         from rich.console import Console
         from rich.live import Live
 
@@ -92,12 +92,12 @@ class Region:
         self.draw()
 
     def refresh(self, *, now: bool) -> None:
-        """Draw again, if it is time to, or now."""
+        """Draw again if the interval is over, or at once where ``now``."""
         if now or self._clock() - self._drawn >= REDRAW_SECONDS:
             self.draw()
 
     def say(self, text: str) -> None:
-        """A sentence to the user: in the region, or as a line while there is none."""
+        """Show a sentence to the user: in the region, or as a line while there is none."""
         if self._live is None:
             output.words(text)
         else:
@@ -105,7 +105,7 @@ class Region:
             self.draw()
 
     def end(self) -> None:
-        """Leave what was drawn last."""
+        """End the region; its last drawing stays."""
         if self._live is not None:
             self.draw()
             self._live.stop()
@@ -125,7 +125,7 @@ class Region:
 
 
 def fitting(*, json: bool, events: Callable[[], V], live: Callable[[], V], lines: Callable[[], V]) -> V:
-    """The view that fits: events if they are asked for, the live region on a capable terminal, lines elsewhere."""
+    """The view for this output: events if requested, the live region on a capable terminal, lines elsewhere."""
     if json:
         return events()
     terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
@@ -133,7 +133,7 @@ def fitting(*, json: bool, events: Callable[[], V], live: Callable[[], V], lines
 
 
 def progress_bar(share: float) -> Text:
-    """A bar of which so much is full."""
+    """A bar that is filled to this share, 0 to 1."""
     from rich.text import Text
 
     full = round(min(1.0, share) * BAR)

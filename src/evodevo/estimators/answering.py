@@ -1,4 +1,4 @@
-"""What a trained network answers.
+"""Predictions of a trained network: probabilities, logits and router weights.
 
 Legend: n samples.
 """
@@ -23,12 +23,12 @@ AT_ONCE = 256
 
 
 def kind_of(output: OutputSpec) -> Literal["class", "labels"]:
-    """One class, or several labels."""
+    """Kind of the output: one class, or several labels."""
     return "class" if output.kind == "class" else "labels"
 
 
 def probabilities(network: ModuleZoo, batch: Batch, output: OutputSpec, device: str) -> NDArray[np.float64]:
-    """(n, classes) or (n, labels); the same for a sample wherever it stands."""
+    """Probabilities (n, classes) or (n, labels); independent of a sample's position in the batch."""
     order = _own_order(batch)
     with _there(network, device) as precision:
         sorted_logits = logits(network, {name: array[order] for name, array in batch.items()}, output, precision)
@@ -38,7 +38,7 @@ def probabilities(network: ModuleZoo, batch: Batch, output: OutputSpec, device: 
 
 
 def weights(network: ModuleZoo, batch: Batch, device: str) -> dict[str, NDArray[np.float64]]:
-    """Id of a module -> how much it counts for each sample (n,)."""
+    """Router weight of each module for each sample, (n,), by id."""
     with _there(network, device) as precision, _judging(network):
         routes = [network.route(_placed(precision, part)) for part in _parts(batch)]
     table = np.concatenate([one["weights"].double().numpy() for one in routes])
@@ -46,7 +46,7 @@ def weights(network: ModuleZoo, batch: Batch, device: str) -> dict[str, NDArray[
 
 
 def logits(network: ModuleZoo, batch: Batch, output: OutputSpec, precision: Precision) -> NDArray[np.float64]:
-    """(n, size); the network comes back in the mode (training or not) in which it was."""
+    """Logits (n, size); the network keeps its mode (training or not)."""
     with torch.no_grad(), _judging(network):
         found = [network(_placed(precision, part))[output.name].double().cpu().numpy() for part in _parts(batch)]
     joined: NDArray[np.float64] = np.concatenate(found)
@@ -54,7 +54,7 @@ def logits(network: ModuleZoo, batch: Batch, output: OutputSpec, precision: Prec
 
 
 def _own_order(batch: Batch) -> NDArray[np.int64]:
-    """An order of the samples (n,) that follows from what is in them: last digits depend on the place in a batch."""
+    """An order of the samples (n,) by their contents: last digits depend on the position in a batch."""
     arrays = [np.ascontiguousarray(batch[name]) for name in sorted(batch)]
     names = [hashlib.blake2b(b"".join(one[row].tobytes() for one in arrays)).digest() for row in range(len(arrays[0]))]
     return np.asarray(sorted(range(len(names)), key=names.__getitem__), np.int64)
@@ -62,7 +62,7 @@ def _own_order(batch: Batch) -> NDArray[np.int64]:
 
 @contextmanager
 def _there(network: ModuleZoo, device: str) -> Iterator[Precision]:
-    """The network on a device, and afterwards on the CPU again, where it can be copied and kept."""
+    """Context with the network on a device; it returns to the CPU, where it can be copied and saved."""
     precision = decide(device)
     network.to(precision.device)
     try:

@@ -1,6 +1,6 @@
-"""What all classifiers of the library share: what they read, what they answer, how they are kept.
+"""Base of the library's classifiers: inputs, targets, predictions, and saving.
 
-A concrete one adds its parameters in ``__init__`` (scikit-learn reads their names there), and ``_train``.
+A subclass adds its parameters in ``__init__`` (scikit-learn reads their names there), and ``_train``.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a classifier is fitted on.
+    """Data on which a classifier is fitted.
 
     Attributes:
-        reading: how samples become arrays.
-        targets: what is asked.
-        samples: inputs and targets of all samples.
-        answers: targets alone: classes (n,) or labels (n, labels).
-        groups: as ``fit`` got them.
-        seed: of everything that is drawn.
+        reading: Conversion of samples to arrays.
+        targets: Output and classes.
+        samples: Inputs and targets of all samples.
+        answers: Targets alone: classes (n,) or labels (n, labels).
+        groups: Groups as passed to ``fit``.
+        seed: Seed of everything that is drawn.
     """
 
     reading: Reading
@@ -50,7 +50,7 @@ class Lesson:
     seed: int
 
     def task(self, places: Mapping[Split, NDArray[np.int64]]) -> InMemoryTask:
-        """The samples of each split that has some."""
+        """A task with the samples of each split that has some."""
         parts: Any = {
             split: {name: array[rows] for name, array in self.samples.items()}
             for split, rows in places.items()
@@ -60,11 +60,11 @@ class Lesson:
 
 
 class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A zoo of modules that classifies; see the concrete ones for what ``X`` and ``y`` may be.
+    """A zoo of modules as a classifier; see the subclasses for the possible ``X`` and ``y``.
 
     Attributes:
-        kept_format: what is written before a saved one.
-        kept_facts: attributes that are saved with it, as JSON.
+        kept_format: Format name in a saved classifier.
+        kept_facts: Attributes that are saved with it, as JSON.
     """
 
     kept_format: ClassVar[str]
@@ -83,12 +83,12 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Train from scratch.
 
         Args:
-            X: samples; see the class.
-            y: classes (n,) or labels (n, labels).
-            groups: (n,) what must not stand on both sides of a split, for example the author.
+            X: Samples; see the class.
+            y: Classes (n,) or labels (n, labels).
+            groups: Group of each sample, (n,), which no split may divide, for example the author.
 
         Raises:
-            ValueError: samples, targets or parameters that cannot be used.
+            ValueError: Samples, targets or parameters that cannot be used.
         """
         columns, y = self._columns(X, y, first=True)
         reading = Reading.of(columns, self.text_length)
@@ -101,10 +101,10 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _train(self, lesson: Lesson) -> None:
-        """Train a network, ``_take`` it, and set what else a fit leaves."""
+        """Train a network, ``_take`` it, and set the other attributes of a fit."""
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities: of classes (n, classes), each row sums to 1; of labels (n, labels), each for itself."""
+        """Probabilities: of classes (n, classes), where each row sums to 1; of labels (n, labels), independent."""
         from evodevo.estimators.answering import probabilities
 
         batch = self._batch(X)
@@ -119,17 +119,17 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return chosen
 
     def routing(self, X: Any) -> dict[str, NDArray[np.float64]]:
-        """How much each module counts for each sample: id -> weights (n,)."""
+        """Router weight of each module for each sample, (n,), by id."""
         from evodevo.estimators.answering import weights
 
         batch = self._batch(X)
         return weights(self.network_, batch, self.device)
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted classifier: ``zoo.json`` and ``weights.safetensors``; nothing in them is code.
+        """Write the fitted classifier: ``zoo.json`` and ``weights.safetensors``; neither holds code.
 
         Raises:
-            UsageError: classes that are neither texts nor numbers, or a folder that holds other files.
+            UsageError: Classes that are neither texts nor numbers, or a folder that holds other files.
         """
         from evodevo.estimators.keeping import save
 
@@ -138,11 +138,11 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A classifier that was saved.
+        """Read a classifier that was saved.
 
         Raises:
-            NotFoundError: nothing there.
-            UnsafeFileError: files of another kind, or damaged ones.
+            NotFoundError: The folder holds no classifier.
+            UnsafeFileError: Files of another kind, or damaged ones.
         """
         from evodevo.estimators.keeping import load
 
@@ -181,14 +181,14 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.modules_ = [module.id for module in network.structure.modules]
 
     def _more_files(self) -> dict[str, bytes]:
-        """File name -> contents, of what a saved one keeps beside settings and weights."""
+        """Contents by file name of what is saved beside settings and weights."""
         return {}
 
     def _take_files(self, files: Mapping[str, bytes]) -> None:
-        """The same files of one that is being loaded.
+        """Take over these files of a classifier that is being loaded.
 
         Raises:
-            UsageError: they hold something else.
+            UsageError: They hold something else.
         """
 
     def __sklearn_tags__(self) -> Any:

@@ -1,4 +1,4 @@
-"""Training in this process, epoch by epoch, the best of which is kept.
+"""Training in this process, epoch by epoch; the weights of the best epoch are kept.
 
 Legend: n samples.
 """
@@ -33,12 +33,12 @@ from evodevo.training.precision import Precision, decide
 from evodevo.training.settings import TrainingSettings
 
 FEWEST = 20
-"""Below so many samples none are kept aside: a handful says nothing about an epoch."""
+"""Number of samples below which none are held out: a handful is too few to judge an epoch."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "architecture")
 
 
 class Plan(Settings):
-    """How a classifier is trained; the parameters of ``ZooClassifier`` by the same names."""
+    """Settings of a training; the parameters of ``ZooClassifier`` by the same names."""
 
     epochs: int
     seconds: float | None
@@ -51,7 +51,7 @@ class Plan(Settings):
 
 @dataclass
 class Course:
-    """How a training went; see the attributes of ``ZooClassifier``."""
+    """Record of a training; see the attributes of ``ZooClassifier``."""
 
     metric: str
     best_epoch: int = 0
@@ -62,7 +62,7 @@ class Course:
 def build(
     structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...], seed: int
 ) -> ModuleZoo:
-    """An untrained network."""
+    """Build an untrained network."""
     network = build_network(ModuleZooNetwork(structure=structure), inputs, outputs, seed)
     assert isinstance(network, ModuleZoo), "that is what was asked for"
     return network
@@ -71,17 +71,17 @@ def build(
 def divided(
     answers: NDArray[Any], groups: Any, validation: float, architecture: float = 0.0
 ) -> dict[Split, NDArray[np.int64]]:
-    """Places of each split; classes are spread evenly, groups stay together.
+    """Indices of each split; classes are spread evenly, groups stay together.
 
     Where there are too few samples or groups for all, the split ``architecture`` stays empty first, then validation.
 
     Args:
-        answers: classes (n,) or labels (n, labels).
-        groups: (n,), or None where every sample stands for itself.
-        validation, architecture: fractions of the samples.
+        answers: Classes (n,) or labels (n, labels).
+        groups: Group of each sample, (n,); None where every sample is its own group.
+        validation, architecture: Fractions of the samples, 0 to below 1.
 
     Raises:
-        UsageError: a fraction that is none, or groups of another number than samples.
+        UsageError: A fraction out of range, or groups of another number than samples.
     """
     count = len(answers)
     if not 0 <= validation < 1:
@@ -111,7 +111,7 @@ def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course
     """Train in place; afterwards the network has the weights of its best epoch.
 
     Raises:
-        UsageError: a parameter that cannot be, a loss that is not finite, or a budget of less than one step.
+        UsageError: An invalid parameter, a loss that is not finite, or a budget of less than one step.
     """
     count = task.count("train")
     size = min(positive("batch_size", plan.batch_size), count)
@@ -157,7 +157,7 @@ def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course
 
 
 class _Choice:
-    """Looks at the validation samples after every epoch, and remembers the best weights."""
+    """Evaluates on the validation samples after every epoch, and keeps the best weights."""
 
     def __init__(self, network: ModuleZoo, task: InMemoryTask, plan: Plan, precision: Precision) -> None:
         self.network, self.plan, self.precision = network, plan, precision
@@ -171,7 +171,7 @@ class _Choice:
             self.course.metric = "auc" if has_auc(self.output, self.samples[f"{ANSWER}/target"]) else "loss"
 
     def look(self, now: Progress, epoch: int) -> bool | None:
-        """After an epoch; False ends the training."""
+        """Evaluate after an epoch; False ends the training."""
         course = self.course
         known = {"train_loss": now.loss}
         if self.samples is None:
@@ -192,22 +192,22 @@ class _Choice:
         return patience is None or self.samples is None or epoch - course.best_epoch < patience
 
     def restore(self) -> None:
-        """The best weights, where some were seen to be."""
+        """Load the best weights, where there are some."""
         if self._weights is not None:
             self.network.load_state_dict(self._weights)
 
 
 def has_auc(output: OutputSpec, targets: NDArray[Any]) -> bool:
-    """Whether it is defined on these samples, whatever the network answers."""
+    """Whether the AUC is defined on these samples, for any prediction."""
     guess = np.zeros((len(targets), output.size))
     return not math.isnan(judge(kind_of(output), guess, targets).metrics["auc"])
 
 
 def positive(name: str, value: int) -> int:
-    """The value, where it is above 0.
+    """Return the value, where it is above 0.
 
     Raises:
-        UsageError: it is not.
+        UsageError: It is below 1.
     """
     if value < 1:
         raise UsageError(f"{name} is {value}; it must be 1 or more.")
@@ -215,10 +215,10 @@ def positive(name: str, value: int) -> int:
 
 
 def check_result(result: TrainingResult) -> None:
-    """Say that a training failed.
+    """Check that a training succeeded.
 
     Raises:
-        UsageError: its loss was lost, or there was no step.
+        UsageError: Its loss was not finite or diverged, or there was no step.
     """
     if result.state in ("nan", "diverged"):
         raise UsageError(f"the training failed: {result.reason}. Try a smaller learning_rate.")

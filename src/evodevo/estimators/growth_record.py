@@ -1,4 +1,4 @@
-"""What is kept of a growth, so that it can be told, replayed, saved and read again."""
+"""Record of a growth, so that a classifier can be described, replayed, saved and loaded."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class GrowthRecord:
     """The log of a growth with the weights that it names.
 
     Attributes:
-        log: as in the blob ``edits``.
-        parents: SHA-256 -> weights of a module, safetensors.
-        memory: what the edits were worth: as in the blob ``edit_memory``.
+        log: Log of the edits, as in the blob ``edits``.
+        parents: Weights of a module, safetensors, by their SHA-256.
+        memory: Edits with their rewards, as in the blob ``edit_memory``.
     """
 
     log: bytes
@@ -30,16 +30,16 @@ class GrowthRecord:
     memory: bytes
 
     def files(self) -> dict[str, bytes]:
-        """File name -> contents."""
+        """Contents by file name."""
         weights = {PARENT.format(digest): data for digest, data in self.parents.items()}
         return {EDITS: self.log, MEMORY: self.memory, **weights}
 
     @classmethod
     def of_files(cls, files: Mapping[str, bytes]) -> Self:
-        """From what ``files`` gave.
+        """From the result of ``files``.
 
         Raises:
-            UsageError: a file is missing.
+            UsageError: A file is missing.
         """
         missing = [name for name in (EDITS, MEMORY) if name not in files]
         if missing:
@@ -66,7 +66,7 @@ class GrowthRecord:
 
 
 def told(history: Mapping[str, Any], modules: Sequence[str]) -> str:
-    """The edits of a growth, a line for each, and how the zoo stands in the end."""
+    """The edits of a growth, one per line, and the final modules, as text."""
     values = {one["event"]: one for one in history["timeline"]}
     rewards = {one["number"]: one["total"] for one in history["rewards"]}
     lines = [f"{'event':>5} {'step':>7} {'accuracy':>8} {'reward':>7}  edit"]

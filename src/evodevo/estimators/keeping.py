@@ -1,4 +1,4 @@
-"""A fitted classifier in a folder: settings as JSON, weights as safetensors; reading them runs no code of theirs."""
+"""Saving of classifiers to a folder: settings as JSON, weights as safetensors; loading runs no code from the files."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 ABOUT, WEIGHTS = "zoo.json", "weights.safetensors"
 EDITS, MEMORY, PARENT = "edits.json", "edit_memory.jsonl", "{}.safetensors"
-"""Of one that grew: the log, what the edits were worth, and the weights of parents by their SHA-256."""
+"""Files of a growth: the log, the edits with their rewards, and the weights of parents by their SHA-256."""
 _MORE = re.compile(rf"{re.escape(EDITS)}|{re.escape(MEMORY)}|[0-9a-f]{{64}}\.safetensors")
 MOST_BYTES = 64 << 20
-"""Of the JSON: a vocabulary and a structure."""
+"""Largest size of the JSON in bytes: it holds a vocabulary and a structure."""
 
 
 class Kept(Settings):
-    """What ``zoo.json`` holds."""
+    """Contents of ``zoo.json``."""
 
     format: str
     parameters: dict[str, Any]
@@ -54,7 +54,7 @@ def save(classifier: Classifier, folder: Path) -> None:
         raise UsageError("classes that are neither texts nor numbers cannot be written down.")
     network = classifier.network_
     given = classifier.get_params(deep=False)
-    # A generator or modules of one's own belong to the fit; what was made of them is in the structure.
+    # A generator or a user's own modules are not saved; the resulting modules are in the structure.
     plain = {name: _plain(one) for name, one in given.items() if _is_plain(one)}
     kept = Kept(
         format=classifier.kept_format,
@@ -113,7 +113,7 @@ def load(cls: type[C], folder: Path) -> C:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON can hold it."""
+    """Whether JSON can represent it."""
     if isinstance(value, (list, tuple)):
         return all(_is_plain(one) for one in value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a person hands to ``fit`` and ``predict``, and how it becomes the arrays that a network reads.
+"""Conversion of the samples of ``fit`` and ``predict`` to the arrays that a network reads.
 
 Legend: n samples, L words at most.
 """
@@ -22,7 +22,7 @@ from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 IMAGE, TEXT, VECTORS = COLUMNS = ("image", "text", "vectors")
 MOST_WORDS = 20_000
 _SMALLEST = 1e-6
-"""A column of numbers that varies less is constant; it is not scaled."""
+"""Deviation below which a column of numbers is constant; it is not scaled."""
 
 Columns = dict[str, Any]
 Images = NDArray[np.uint8]
@@ -32,11 +32,11 @@ def columns_of(X: Any) -> Columns | None:
     """``X`` as columns by modality; None where it is a plain table of numbers.
 
     Args:
-        X: a mapping or a data frame with some of the columns image, text, vectors; texts; images (n, h, w) or
+        X: Mapping or data frame with some of the columns image, text, vectors; texts; images (n, h, w) or
             (n, h, w, c); or a table of numbers.
 
     Raises:
-        UsageError: a column of another name, or no column.
+        UsageError: A column of another name, or no column.
     """
     if issparse(X):  # some of them are mappings, too
         return None
@@ -56,13 +56,13 @@ def columns_of(X: Any) -> Columns | None:
 
 
 class Reading(Settings):
-    """What was learned about the inputs from the training samples; all that reading further ones needs.
+    """Statistics of the inputs in the training samples; all that the conversion of further samples needs.
 
     Attributes:
-        image: height, width and channels, where there are images.
-        words: of the vocabulary, where there are texts.
-        length: words of a text at most.
-        mean, deviation: of each column of vectors, where there are some.
+        image: Height, width and channels, where there are images.
+        words: Words of the vocabulary, where there are texts.
+        length: Largest number of words of a text that are read.
+        mean, deviation: Mean and standard deviation of each column of vectors, where there are some.
     """
 
     image: tuple[int, int, int] | None = None
@@ -73,10 +73,10 @@ class Reading(Settings):
 
     @classmethod
     def of(cls, columns: Columns, length: int) -> Self:
-        """Learn from these samples.
+        """Compute the statistics of these samples.
 
         Raises:
-            UsageError, ValueError: a column that holds something else than its name says.
+            UsageError, ValueError: A column with values that do not fit its name.
         """
         found: dict[str, Any] = {"length": length}
         if IMAGE in columns:
@@ -100,7 +100,7 @@ class Reading(Settings):
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
-        """What the network reads, in the order image, text, vectors."""
+        """Specifications of the network's inputs, in the order image, text, vectors."""
         found = []
         if self.image is not None:
             height, width, channels = self.image
@@ -112,10 +112,10 @@ class Reading(Settings):
         return tuple(found)
 
     def read(self, columns: Columns) -> Batch:
-        """Samples as arrays; what a sample lacks is marked as absent.
+        """Samples as arrays; inputs that a sample lacks are marked as absent.
 
         Raises:
-            UsageError, ValueError: an unknown column, unequal lengths, other sizes than were learned from.
+            UsageError, ValueError: An unknown column, unequal lengths, other sizes than in the training samples.
         """
         known = [spec.name for spec in self.inputs]
         for name in columns:
@@ -184,7 +184,7 @@ def _texts(given: Iterable[Any]) -> list[str]:
 
 
 def _images(given: Iterable[Any]) -> list[Images | None]:
-    """Each (height, width, channels)."""
+    """Images, each (height, width, channels)."""
     found: list[Images | None] = []
     for place, one in enumerate(given):
         if one is None:
@@ -201,7 +201,7 @@ def _images(given: Iterable[Any]) -> list[Images | None]:
 
 
 def _vectors(given: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """A table (n, size), and which rows are there: all but those with a missing number."""
+    """A table (n, size), and which rows are present: all but those with a missing number."""
     table = np.asarray(given)
     table = table[:, None] if table.ndim == 1 else table
     table = check_array(table, dtype=np.float64, ensure_all_finite="allow-nan", input_name=VECTORS)

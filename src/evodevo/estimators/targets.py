@@ -1,4 +1,4 @@
-"""Classes and labels as a person writes them, and as a network answers."""
+"""Targets of a classifier: conversion between a user's classes or labels and the arrays of a network."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ANSWER = "answer"
 
 @dataclass(frozen=True)
 class Targets:
-    """What is asked.
+    """Targets of a classifier.
 
     Attributes:
-        output: one class, or several labels.
-        classes: in order; of labels their numbers.
+        output: Specification of the output: one class, or several labels.
+        classes: Classes in order; for labels their numbers.
     """
 
     output: OutputSpec
@@ -30,10 +30,10 @@ class Targets:
 
 
 def read_targets(y: Any, samples: int) -> tuple[Targets, NDArray[Any]]:
-    """The targets, and what a network is trained on: classes (n,) as numbers, labels (n, labels) as 0 and 1.
+    """The targets, and the arrays for training: classes (n,) as numbers, labels (n, labels) as 0 and 1.
 
     Raises:
-        ValueError: numbers that are no classes, one class alone, another number of them than of samples.
+        ValueError: Values that are no classes, only one class, or another number than of samples.
     """
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")

@@ -1,4 +1,4 @@
-"""A zoo of modules as a scikit-learn classifier: of numbers, texts, images, or all of them together."""
+"""A scikit-learn classifier with a zoo of modules: for numbers, texts, images, or all of them together."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from evodevo.module_zoo.modules.spec import ZooModule
 
 
 class ZooClassifier(Classifier):
-    """A classifier whose modules are chosen per sample by a router.
+    """A classifier with a router that weights its modules per sample.
 
     ``X`` is a table of numbers (n, features); texts; images as uint8 (n, height, width) or (n, height, width,
     channels); or a mapping or data frame with some of the columns ``image``, ``text`` and ``vectors``. In such
-    columns None, an empty text and a row with NaN say that a sample lacks that input. ``y`` holds one class per
+    columns None, an empty text and a row with NaN mark that a sample lacks that input. ``y`` holds one class per
     sample, or is an indicator matrix (n, labels).
 
     Args:
-        width: d of the zoo.
+        width: Width d of the zoo.
         modules: ``start`` (one of each of the six archetypes), ``table_3`` (nine), names of archetypes, or modules.
-        epochs: at most.
-        seconds: of training at most; a fit that the clock ends cannot be repeated exactly.
-        learning_rate: the highest, after a warm-up.
-        batch_size: samples of a step.
-        validation_fraction: of the samples (of the groups), kept aside to choose the best epoch by its AUC, by its
-            loss where the AUC is not defined; 0 keeps the last epoch. Below 20 samples none are kept aside.
-        patience: epochs without improvement after which training stops; None trains to the end.
-        text_length: words of a text that are read.
-        dropout: on the embeddings of each input.
-        device: auto, cpu, cuda, cuda:N.
-        random_state: of initial weights, order and dropout: a number, or a generator.
-        verbose: above 0 prints a line for each epoch.
+        epochs: Largest number of epochs, at least 1.
+        seconds: Largest training time in seconds; None for no limit. A fit that the clock ends cannot be repeated
+            exactly.
+        learning_rate: Highest learning rate, after a warm-up.
+        batch_size: Number of samples in a step, at least 1.
+        validation_fraction: Fraction of the samples (or groups) held out to choose the best epoch by its AUC, by its
+            loss where the AUC is not defined; 0 keeps the last epoch. Below 20 samples none are held out.
+        patience: Number of epochs without improvement after which training stops; None trains to the end.
+        text_length: Number of words of a text that are read.
+        dropout: Dropout on the embeddings of each input, 0 to below 1.
+        device: Device: auto, cpu, cuda, cuda:N.
+        random_state: Seed of initial weights, order and dropout: a number, or a generator.
+        verbose: Whether a line is printed for each epoch: above 0.
 
     Attributes:
-        classes_: the classes in order; of labels their numbers.
-        n_features_in_: columns of a table of numbers.
-        modules_: ids of the modules.
-        metric_: what chose the epoch: ``auc``, ``loss``, or ``none``.
-        best_epoch_, n_epochs_: counted from 1; epochs that were trained, the last one perhaps in part.
-        history_: per finished epoch ``train_loss`` and, where samples were kept aside, ``loss`` and ``auc``.
-        network_: the ``ModuleZoo``.
+        classes_: Classes in order; for labels their numbers.
+        n_features_in_: Number of columns of a table of numbers.
+        modules_: Ids of the modules.
+        metric_: Metric that chose the epoch: ``auc``, ``loss``, or ``none``.
+        best_epoch_, n_epochs_: Best epoch, from 1, and number of epochs trained, the last one perhaps in part.
+        history_: Values per finished epoch: ``train_loss`` and, where samples were held out, ``loss`` and ``auc``.
+        network_: Trained ``ModuleZoo``.
     """
 
     kept_format = "evodevo.zoo_classifier/1"

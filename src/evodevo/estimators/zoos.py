@@ -1,4 +1,4 @@
-"""What the parameter ``modules`` of a classifier may say."""
+"""The parameter ``modules`` of classifiers: names or modules to modules."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from evodevo.randomness import integer_seed
 
 
 def zoo(modules: str | Sequence[str] | Sequence[ZooModule], width: int, seed: int) -> tuple[ZooModule, ...]:
-    """The modules that are meant.
+    """The modules that the parameter describes.
 
     Args:
-        modules: as ``spaces.zoo_named.named_zoo`` takes them, or modules as they are.
-        width: d.
-        seed: of the initial weights of modules that are given by name; others keep their own.
+        modules: Names as ``spaces.zoo_named.named_zoo`` takes them, or modules.
+        width: Width d.
+        seed: Seed of the initial weights of modules given by name; others keep their own.
 
     Raises:
-        UsageError: an unknown name, nothing, or names and modules together.
+        UsageError: An unknown name, nothing, or names and modules together.
     """
     if isinstance(modules, str):
         names: str | list[str] = modules

@@ -1,5 +1,5 @@
 """Trained networks as files that work without evodevo.
 
-Open ``base.py`` first. One file per format; ``folder.py`` puts an export together, ``verify.py`` refuses what does not
-answer as its network does, ``model_card.py`` says what it is.
+Open ``base.py`` first. One file per format; ``folder.py`` writes an export, ``verify.py`` refuses one whose outputs
+differ from its network's, ``model_card.py`` describes it.
 """

@@ -1,4 +1,4 @@
-"""What is exported, and what a format is: a row of ``EXPORTERS``.
+"""Interface of export formats, the rows of ``EXPORTERS``, and the data of an export.
 
 Legend: B samples, C classes.
 """
@@ -23,14 +23,14 @@ Logits = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ImageInput:
-    """What an exported network reads: images of one size, as bytes (B, height, width, channels)."""
+    """Input of an exported network: images of one size, as bytes (B, height, width, channels)."""
 
     height: int
     width: int
     channels: int
 
     def to_json(self) -> dict[str, Any]:
-        """As ``spec.json`` holds it; None stands for any number of samples."""
+        """The entry of ``spec.json``; None is any number of samples."""
         return {
             "name": "images",
             "modality": "image",
@@ -47,11 +47,11 @@ class Component:
     """A part of an exported network.
 
     Attributes:
-        path: whose part it is, "agent/number".
-        role: its place there.
-        id: "agent:number" of who made it.
+        path: Path to which it belongs, "agent/number".
+        role: Role in that path.
+        id: Id "agent:number" with the agent that created it.
         digest: SHA-256 of its weights.
-        parameters: how many numbers it has.
+        parameters: Number of parameters.
     """
 
     path: str
@@ -63,19 +63,19 @@ class Component:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a network comes from, for people and for the manifest.
+    """Origin of a network, for people and for the manifest.
 
     Attributes:
-        system, agent, task, path: names.
-        kind: of the path.
-        validation: accuracy by which it was chosen; None where there is none.
-        test: accuracy on data that played no part; None where nobody measured.
-        test_samples: that it was measured on.
-        flops: of one sample.
-        components: all that it is made of, those of paths inside it too.
-        ancestors: paths from which it inherited, nearest first: ("agent/number", what was changed).
-        paths: inside a multipath one, the main path first.
-        created: when it was trained.
+        system, agent, task, path: Names.
+        kind: Kind of the path.
+        validation: Accuracy by which it was chosen, 0 to 1; None where there is none.
+        test: Accuracy on data that played no part, 0 to 1; None where it was not measured.
+        test_samples: Number of samples of that measurement.
+        flops: FLOPs of one sample.
+        components: All components, those of paths inside it too.
+        ancestors: Paths from which it inherited, nearest first: ("agent/number", what was changed).
+        paths: Paths inside a multipath model, the main path first.
+        created: Time of its training.
     """
 
     system: str
@@ -94,26 +94,26 @@ class Provenance:
 
     @property
     def distinct(self) -> dict[str, int]:
-        """Component -> parameters, each once."""
+        """Number of parameters by component, each once."""
         return {one.id: one.parameters for one in self.components}
 
     @property
     def own(self) -> int:
-        """Parameters of components that this agent trained."""
+        """Number of parameters in components that this agent trained."""
         return sum(size for name, size in self.distinct.items() if name.rpartition(":")[0] == self.agent)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is to be exported.
+    """The network to export.
 
     Attributes:
-        network: in evaluation, on the CPU; a vision path or a multipath model.
-        image: what it is asked about.
-        classes: names, in the order of the logits.
-        answer: images -> logits (B, C), as whoever asks the network in its system gets them; exports are held to that.
-        provenance: where it comes from.
-        notes: what people have to know, a sentence each.
+        network: Network in evaluation mode, on the CPU; a vision path or a multipath model.
+        image: Format of its input.
+        classes: Names of the classes, in the order of the logits.
+        answer: Returns logits (B, C) for images, as the network's system computes them; exports must match these.
+        provenance: Origin of the network.
+        notes: Remarks for people, one sentence each.
     """
 
     network: nn.Module
@@ -125,15 +125,15 @@ class Subject:
 
 
 class Exporter(ABC):
-    """One format. It keeps no state.
+    """An export format; stateless.
 
-    Laws (``testing.exporters``): what a fresh process reads from ``write``'s file answers as the subject does, for any
+    Laws (``testing.exporters``): the file of ``write``, loaded in a fresh process, gives the subject's outputs for any
     number of samples; equal subjects give equal bytes; ``usage`` runs where evodevo is not installed.
 
     Attributes:
-        name: of the row, as ``--to`` takes it.
-        file: that it writes.
-        library: what reads it, for a card's first lines.
+        name: Name of the row, as ``--to`` takes it.
+        file: Name of the file that it writes.
+        library: Library that reads it, for a card's first lines.
     """
 
     name: str
@@ -145,15 +145,15 @@ class Exporter(ABC):
         """Write ``file``.
 
         Raises:
-            UsageError: a network that this format cannot hold; the message says which part, and what to do.
+            UsageError: A network that this format cannot hold; the message names the part, and what to do.
         """
 
     @abstractmethod
     def ask(self, folder: Path, probes: Sequence[Images]) -> list[Logits]:
-        """What a fresh process, without evodevo, gets from ``file``; batch by batch.
+        """Outputs of ``file`` in a fresh process without evodevo, batch by batch.
 
         Raises:
-            VerificationError: it cannot read it, or fails on a batch.
+            VerificationError: The process cannot read it, or fails on a batch.
         """
 
     @abstractmethod
@@ -165,7 +165,7 @@ class Exporter(ABC):
         return ()
 
     def versions(self) -> Mapping[str, str]:
-        """Package -> version of what wrote the file."""
+        """Versions by package of what wrote the file."""
         return {}
 
 

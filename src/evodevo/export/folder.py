@@ -1,7 +1,7 @@
-"""The folder of an export: written beside its place, verified, and only then put there.
+"""The folder of an export: written beside its target, verified, and only then renamed to it.
 
-Files: what the format writes, ``spec.json`` (what goes in and what comes out), ``README.md`` (the card) and
-``manifest.json`` (where it comes from, and the SHA-256 of every other file).
+Files: that of the format, ``spec.json`` (inputs and outputs), ``README.md`` (the card) and ``manifest.json`` (origin,
+and the SHA-256 of every other file).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class Export:
-    """What was written.
+    """A written export.
 
     Attributes:
-        folder: where.
-        files: name -> SHA-256, the manifest left out.
-        verified: how it passed.
+        folder: Folder of the export.
+        files: SHA-256 by file name, without the manifest.
+        verified: Result of the verification.
     """
 
     folder: Path
@@ -49,9 +49,9 @@ def write_export(exporter: Exporter, subject: Subject, target: Path) -> Export:
     """Export to a folder that is missing, empty, or an earlier export, which is replaced. All or nothing.
 
     Raises:
-        UsageError: the folder holds something else, cannot be written, or the format cannot hold the network.
-        VerificationError: what was written does not answer as the network does.
-        DiskFullError: no space left.
+        UsageError: The folder holds something else, cannot be written, or the format cannot hold the network.
+        VerificationError: The outputs of the written file differ from the network's.
+        DiskFullError: No space left.
     """
     target = target.absolute()
     check_target(target)
@@ -78,10 +78,10 @@ def write_export(exporter: Exporter, subject: Subject, target: Path) -> Export:
 
 
 def check_target(target: Path) -> None:
-    """Whether an export may be written there.
+    """Check that an export may be written to a folder.
 
     Raises:
-        UsageError: something is there that no export made.
+        UsageError: It holds something that no export wrote.
     """
     if not target.exists() and not target.is_symlink():
         return
@@ -108,7 +108,7 @@ def file_digest(path: Path) -> str:
 
 
 def _files_of(manifest: Path) -> set[str]:
-    """The name of a manifest of ours and those that it lists; none where it is not ours."""
+    """Names of a manifest of evodevo and of the files that it lists; none where it is another file."""
     try:
         said = canonical.loads(manifest.read_bytes(), what=str(manifest), max_bytes=_MANIFEST_BYTES)
     except (OSError, UsageError):

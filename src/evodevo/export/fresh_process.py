@@ -1,4 +1,4 @@
-"""A .pt2 file asked in a process that begins with nothing and cannot import evodevo."""
+"""Runs a .pt2 file in a new process that cannot import evodevo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evodevo.execution.environment import worker_environment
 from evodevo.export.base import Images, Logits
 
 LONGEST = 1800.0
-"""Seconds; the largest paths take minutes to load on a small machine."""
+"""Timeout in seconds; the largest paths take minutes to load on a small machine."""
 
 # Shapes as one line of JSON, then bytes; back come shapes, then numbers. No file in between, nothing unpickled here.
 SCRIPT = """\
@@ -41,10 +41,10 @@ for one in answers:
 
 
 def ask(file: Path, probes: Sequence[Images]) -> list[Logits]:
-    """What a program of a .pt2 file answers to batches, each (B, height, width, channels) -> (B, C).
+    """Outputs of a .pt2 program for batches, each (B, height, width, channels) -> (B, C).
 
     Raises:
-        VerificationError: it cannot be read, or fails.
+        VerificationError: It cannot be read, or fails.
     """
     words = [sys.executable, "-I", "-W", "ignore", "-c", SCRIPT, os.fspath(file.absolute())]
     head = json.dumps([list(one.shape) for one in probes]).encode() + b"\n"

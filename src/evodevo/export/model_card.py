@@ -1,4 +1,4 @@
-"""README.md of an export: what it answers, how good it is, what it is made of, how to use it.
+"""The card (README.md) of an export: task, accuracy, components, and how to use it.
 
 Front matter as the Hugging Face hub reads it. Text of users is quoted, never markup.
 """
@@ -15,13 +15,13 @@ from evodevo.export.base import Exporter, Provenance, Subject
 from evodevo.export.verify import Verified
 
 MOST_CLASSES = 200
-"""Names that a card lists; ``spec.json`` has all."""
+"""Largest number of names that a card lists; ``spec.json`` has all."""
 MOST_ANCESTORS = 40
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!])")
 
 
 def model_card(exporter: Exporter, subject: Subject, verified: Verified) -> str:
-    """The text."""
+    """The text of the card."""
     return "\n".join(_lines(exporter, subject, verified)) + "\n"
 
 
@@ -130,10 +130,10 @@ def _accuracy(value: float | None) -> str:
 
 
 def _plain(text: str) -> str:
-    """A user's text on one line, none of it markup."""
+    """A user's text on one line, with all markup escaped."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))
 
 
 def _code(text: str) -> str:
-    """A name as code; what could end the code goes."""
+    """A name as code; backticks, which would end the code, are replaced."""
     return f"`{' '.join(text.split()).replace('`', chr(39))}`"

@@ -1,4 +1,4 @@
-"""``pt2``: a graph and its weights, made by torch.export; PyTorch alone reads it.
+"""The format ``pt2``: a graph and its weights, made by torch.export, for PyTorch alone.
 
 The file holds no Python and no class of ours.
 
@@ -21,12 +21,12 @@ from evodevo.export.fresh_process import ask
 from evodevo.multitask.run.dense_export import DensePath, share_equal
 
 _TRACED = 3
-"""Samples of the batch that is looked at; not 1, which torch.export takes for a constant."""
+"""Number of samples in the traced batch; not 1, which torch.export takes for a constant."""
 MOST_SAMPLES = 1 << 16
-"""Of one batch."""
+"""Largest number of samples in one batch."""
 
 _TRACES = ("stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn")
-"""What torch.export notes about a node's origin: folders of this machine, and names of our classes."""
+"""Records of torch.export about a node's origin: folders of this machine, and names of our classes."""
 
 _ALONE = """\
 import json
@@ -61,7 +61,7 @@ for name in sys.argv[1:]:
 
 
 class TorchExport(Exporter):
-    """See the module."""
+    """Export as ``pt2``; see the module."""
 
     name = "pt2"
     file = "model.pt2"
@@ -111,10 +111,10 @@ class TorchExport(Exporter):
 
 
 def exported(module: nn.Module, subject: Subject) -> torch.export.ExportedProgram:
-    """The graph of a module, open in the number of samples, without traces of where it was made.
+    """The graph of a module for any number of samples, without traces of its origin.
 
     Raises:
-        UsageError: torch.export cannot follow it.
+        UsageError: torch.export cannot trace it.
     """
     image = subject.image
     sample = torch.zeros(_TRACED, image.height, image.width, image.channels, dtype=torch.uint8)
@@ -123,7 +123,7 @@ def exported(module: nn.Module, subject: Subject) -> torch.export.ExportedProgra
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of torch about itself
             program = torch.export.export(module, (sample,), dynamic_shapes=({0: batch},), strict=False)
-    except Exception as error:  # torch.export says what it cannot do in many classes
+    except Exception as error:  # torch.export reports what it cannot do by many classes
         reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise UsageError(
             f"{subject.provenance.path} cannot be written as pt2: torch.export cannot follow a layer of it"

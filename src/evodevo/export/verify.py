@@ -1,7 +1,7 @@
-"""An export that does not answer as its network does is none.
+"""Verification of an export: one whose outputs differ from its network's is refused.
 
-AutoKeras's users got exports that scored differently from the search: so what was written is
-loaded again in a fresh process, and its logits are compared.
+Users of AutoKeras got exports that scored differently from the search. Therefore the written file is loaded again in a
+fresh process, and its logits are compared.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from evodevo.export.base import Exporter, ImageInput, Images, Subject
 from evodevo.randomness import generator
 
 TOLERANCE = 1e-4
-"""Of the largest difference of a logit, as a share of the largest logit, or of 1 where all are smaller."""
+"""Largest difference of a logit, as a share of the largest logit, or of 1 where all are smaller."""
 SIZES = (1, 2, 5)
-"""Samples of the probes: a graph that holds for one size alone would be found out."""
+"""Numbers of samples of the probes: a graph that works for one size only would be detected."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """How an export passed.
+    """Result of a passed verification.
 
     Attributes:
-        difference: the largest one of a logit.
-        scale: the largest logit, at least 1; the difference is at most ``TOLERANCE`` times this.
-        samples: that were compared.
+        difference: Largest difference of a logit.
+        scale: Largest logit, at least 1; the difference is at most ``TOLERANCE`` times this.
+        samples: Number of samples that were compared.
     """
 
     difference: float
@@ -38,13 +38,13 @@ class Verified:
     samples: int
 
     def to_json(self) -> dict[str, Any]:
-        """As the manifest holds it."""
+        """The entry of the manifest."""
         limit = TOLERANCE * self.scale
         return {"fresh_process": True, "samples": self.samples, "difference": self.difference, "limit": limit}
 
 
 def probes(image: ImageInput, sizes: Sequence[int] = SIZES) -> list[Images]:
-    """Batches that are the same everywhere: noise, and slopes of brightness between black and white."""
+    """Batches that are the same everywhere: noise, and gradients of brightness from black to white."""
     shape = (image.height, image.width, image.channels)
     slope = np.linspace(0, 255, image.height * image.width).reshape(image.height, image.width, 1)
     found = []
@@ -56,10 +56,10 @@ def probes(image: ImageInput, sizes: Sequence[int] = SIZES) -> list[Images]:
 
 
 def verify(exporter: Exporter, subject: Subject, folder: Path) -> Verified:
-    """Compare what lies in a folder with its network.
+    """Compare the outputs of an export in a folder with those of its network.
 
     Raises:
-        VerificationError: it cannot be read, or answers otherwise.
+        VerificationError: It cannot be read, or its outputs differ.
     """
     asked = probes(subject.image)
     answers = exporter.ask(folder, asked)

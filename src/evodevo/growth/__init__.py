@@ -1,1 +1,1 @@
-"""Zoos that grow while they train: what modules are worth, who may go, what may happen, and what it was good for."""
+"""Growth during training: modules are measured, pruned, born and rewarded while a network learns."""

@@ -1,4 +1,4 @@
-"""When what happens to a zoo that grows: plain dates, as shares of the budget (B.7.3)."""
+"""The schedule of a growth: events, probes, ends of warm-ups and rewards, each at a share of the budget (B.7.3)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from evodevo.growth.spec import EventSettings
 
 What = Literal["mature", "reward", "look", "event"]
 _ORDER: tuple[What, ...] = ("mature", "reward", "look", "event")
-"""On one date newborns grow up first, and an event is rewarded before the next one comes."""
+"""At equal shares warm-ups end first, and an event's reward comes before the next event."""
 
 
 def dates(settings: EventSettings) -> tuple[float, ...]:
-    """Of the events, evenly from the first to the last."""
+    """Shares of the budget at which the events come, evenly spaced from the first to the last."""
     if settings.count < 2:
         return (settings.first,) * settings.count
     step = (settings.last - settings.first) / (settings.count - 1)
@@ -23,10 +23,10 @@ def dates(settings: EventSettings) -> tuple[float, ...]:
 
 @dataclass
 class Agenda:
-    """What is to come. A function of the settings and of the shares at which events really came.
+    """Queue of what comes next. It depends only on the settings and on the shares at which events really came.
 
     Args:
-        settings: of the events.
+        settings: Number and dates of the events.
     """
 
     settings: EventSettings
@@ -44,19 +44,19 @@ class Agenda:
             self._add(before + (after - before) * (place + 1) / parts, "look", number + 1)
 
     def next(self) -> tuple[float, What, int] | None:
-        """(share, what, number of its event, or of the look) and forget it; None where nothing is to come."""
+        """Remove and return the next entry: (share, what, number of its event or look); None where none is left."""
         if not self._coming:
             return None
         share, what, number = heappop(self._coming)
         return share, _ORDER[what], number
 
     def happened(self, number: int, share: float, *, warms: bool) -> None:
-        """An event came at that share: its reward comes after the horizon, at the next event at the latest.
+        """Schedule what follows an event: its reward comes after the horizon, at the next event at the latest.
 
         Args:
-            number: of the event, from 1.
-            share: of the budget.
-            warms: somebody's warm-up begins.
+            number: Number of the event, from 1.
+            share: Share of the budget at which it came, 0 to 1.
+            warms: Whether the warm-up of some module begins.
         """
         if warms:
             self._add(share + self.settings.warm, "mature", number)

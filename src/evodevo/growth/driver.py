@@ -1,4 +1,4 @@
-"""A zoo that grows while it trains: what happens between two segments of training.
+"""Driver of a growing network: what happens between two segments of its training.
 
 Source: docs/spec/architect_thyself.md#events.
 
@@ -57,16 +57,16 @@ from evodevo.training.precision import Precision
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a zoo grows in.
+    """The context in which a network grows.
 
     Attributes:
-        task: what its cost depends on.
-        probed: so many samples of the split ``architecture``, in batches on the zoo's device; the same ones at every
-            call with that number.
-        lessons: batch k of training samples, from which others learn what a module said before it goes.
-        precision: of training.
-        blobs: keeps weights.
-        batch_size: of training.
+        task: Inputs, outputs and batch size on which its cost depends.
+        probed: Maps a number of samples to that many of the split ``architecture``, in batches on the network's device;
+            equal numbers give equal samples.
+        lessons: Maps k to batch k of training samples, on which a module that is removed is distilled into the others.
+        precision: Precision of the training.
+        blobs: Store of weights, by digest.
+        batch_size: Samples in one training step.
     """
 
     task: Task
@@ -78,22 +78,22 @@ class Surroundings:
 
 
 class Growth:
-    """The growth of one zoo.
+    """The growth of one network.
 
     Args:
-        zoo: or an H-Model, as it was at the start of the run; changed in place.
-        settings: of the growth.
-        around: see ``Surroundings``.
-        seed: of the run.
-        memory: of a run that was killed; None begins. ``repeat`` what had happened before anything else.
-        edits: of earlier runs; None has none.
+        zoo: A zoo or an H-Model as it was at the start of the run; changed in place.
+        settings: Settings of the growth.
+        around: Task, samples and stores; see ``Surroundings``.
+        seed: Seed of the run.
+        memory: Memory of an interrupted run; None starts a new one. ``repeat`` its events before anything else.
+        edits: Edits of earlier runs; None for none.
 
     Attributes:
-        memory: what the next call depends on; a new value after each.
-        learned: edits of this run and the earlier ones.
+        memory: Everything that the next call depends on; replaced by a new value after each call.
+        learned: Edits of this run and of earlier ones.
 
     Raises:
-        UsageError: the zoo exceeds a cap already.
+        UsageError: The network exceeds a cap already.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Growth:
             self.strategist.remember(self.learned)
 
     def repeat(self, record: EventRecord) -> None:
-        """An event that the memory knows already: only the structure changes, as weights come with a checkpoint."""
+        """Repeat a recorded event: only the structure changes, since a checkpoint holds the weights."""
         repeat(self.zoo, record.edits)
 
     def event(
@@ -140,14 +140,14 @@ class Growth:
         clock: Callable[[], float] | None = None,
         portioned: Portions | None = None,
     ) -> EventRecord:
-        """An event: look, decide, change the zoo.
+        """Carry out one event: probe, decide, edit the network.
 
         Args:
-            number: from 1.
-            step: steps that were made.
-            share: of the budget that is used up.
-            clock: the same after the edits, where they take from the budget; warm-ups begin there.
-            portioned: what it may use, with all that follows until the next one; all that is wished if left out.
+            number: Number of the event, from 1.
+            step: Training steps made so far.
+            share: Share of the budget that is used up, 0 to 1.
+            clock: Returns that share after the edits, where edits take from the budget; warm-ups begin there.
+            portioned: Limits of this event and all that follows until the next one; None for no limits.
         """
         self.memory = self.memory.model_copy(update={"portions": portioned})
         zoo, settings, memory, cost = self.zoo, self.settings, self.memory, self.prices()
@@ -231,7 +231,7 @@ class Growth:
         )
 
     def ripen(self, share: float) -> None:
-        """Set birth factors and learning rates as they are when that share of the budget is used up."""
+        """Set birth factors and learning rates for the share of the budget that is used up."""
         there, warm = set(self.zoo.live), self.settings.events.warm
         factors = {one: min(1.0, max(0.0, (share - at) / warm)) for one, at in self.memory.warming.items()}
         self.zoo.births = {one: factor for one, factor in factors.items() if one in there and factor < 1}
@@ -239,10 +239,10 @@ class Growth:
         self.zoo.newborn_rates = dict.fromkeys(sorted(slow), self.settings.events.warm_rate)
 
     def mature(self, share: float) -> bool:
-        """End the warm-ups that began so long before; and see what the newborns are good for.
+        """End the warm-ups whose time is over, and probe the network with the grown-up newborns.
 
         Returns:
-            whether they were probed: not where that would cost too much, nor once the event has its reward.
+            Whether a probe was made: none where it would cost too much, or where the event has its reward already.
         """
         memory, warm = self.memory, self.settings.events.warm
 
@@ -260,12 +260,12 @@ class Growth:
         return True
 
     def look(self, step: int, share: float, event: int) -> LookRecord:
-        """A probe between two events: moving averages are brought up to date, and nothing is decided (T_eval).
+        """Probe between two events: update the moving averages, decide nothing (T_eval).
 
         Args:
-            step: steps that were made.
-            share: of the budget that is used up.
-            event: that came last.
+            step: Training steps made so far.
+            share: Share of the budget that is used up, 0 to 1.
+            event: Number of the last event; 0 before the first.
         """
         seen, history = self._look()
         self.memory = self.memory.model_copy(update={"history": history})
@@ -273,7 +273,7 @@ class Growth:
         return LookRecord(step=step, share=share, modules=rows, value=seen.accuracy, loss=seen.loss)
 
     def reward(self, number: int) -> RewardRecord:
-        """The horizon of an event is over: what was it worth?"""
+        """Compute the reward of an event whose horizon is over."""
         pending = self.memory.pending
         assert pending is not None
         assert pending.number == number
@@ -287,7 +287,7 @@ class Growth:
         return RewardRecord(number=number, value=after.value, loss=after.loss, terms=found.terms)
 
     def finish(self) -> None:
-        """The training is over: newborns are grown up, and the last event is told to the strategist."""
+        """End the growth after the training: no module warms up any more, and the strategist gets the last event."""
         self.memory = self.memory.model_copy(update={"warming": {}, "rewarming": {}})
         self.ripen(1.0)
         self._conclude(None)
@@ -296,12 +296,12 @@ class Growth:
     # What it costs
 
     def prices(self) -> Prices:
-        """Of the network as it is now."""
+        """FLOPs of growing, per sample, for the network as it is now."""
         return prices(self.zoo.structure, self.around.task, self.settings.fitness)
 
     @property
     def probe_flops(self) -> float:
-        """Of a probe of the network as it is now."""
+        """FLOPs of one probe of the network as it is now."""
         return self.prices().probe * sum(_size(batch) for batch in self._probed())
 
     def refining(self, number: int) -> float:
@@ -314,7 +314,7 @@ class Growth:
     # Within
 
     def _look(self) -> tuple[Probe, History]:
-        """Probe, and the history after it; ``memory`` keeps the one before."""
+        """A probe, and the history that follows from it; ``memory`` still holds the earlier history."""
         seen = probe(self.zoo, self._probed(), self.settings.fitness)
         costs = {one.id: float(genotype_parameters(one.genotype)) for one in self.zoo.structure.live}
         return seen, assess(self.memory.history, seen, relative_costs(costs), self.settings.fitness)
@@ -324,13 +324,13 @@ class Growth:
 
     @property
     def samples(self) -> int:
-        """In each probe."""
+        """Samples in each probe."""
         portioned = self.memory.portions
         return self.settings.fitness.samples if portioned is None else portioned.samples
 
     @property
     def distil_steps(self) -> int:
-        """Before a module goes."""
+        """Distillation steps before a module is removed."""
         portioned = self.memory.portions
         return self.settings.prune.distil_steps if portioned is None else portioned.distil_steps
 
@@ -371,7 +371,7 @@ class Growth:
         return tuple(edits), children
 
     def _teach(self, name: str, number: int) -> str:
-        """Before a module goes, the others learn what it said; where that fails they are as they were."""
+        """Distil a module into the others before it is removed; weights are restored where that fails."""
         settings, around = self.settings.prune, self.around
         if not self.distil_steps:
             return "" if not settings.distil_steps else "not distilled: that would cost too much here"
@@ -393,18 +393,18 @@ class Growth:
         return f"distilled in {done.steps} steps, from {done.before:.3g} to {done.after:.3g}"
 
     def _gain(self, history: History) -> float:
-        """By how much the loss is expected to fall by a birth: as it did by those before, and by nothing at first."""
+        """Expected fall of the loss by a birth, in nats: mean impact of earlier newborns, at least the tolerance."""
         born = {one.id for one in self.zoo.structure.live if one.birth_event and one.id not in self.memory.warming}
         known = [max(0.0, history.modules[one].impact) for one in sorted(born)]
         return max(self.settings.prune.tolerance, sum(known) / len(known) if known else 0.0)
 
     def _costs(self) -> tuple[float, float]:
-        """FLOPs and parameters, as factors of those at the start."""
+        """FLOPs and parameters, as multiples of those at the start."""
         now = Resources.of(self.zoo.structure, self.around.task)
         return now.flops / max(self._start.flops, 1), now.parameters / max(self._start.parameters, 1)
 
     def _conclude(self, after: State | None) -> dict[str, float]:
-        """Tell the strategist what the last event was worth, now that its successor is known."""
+        """Pass the last event to the strategist, now that the state after it is known."""
         pending = self.memory.pending
         if pending is None or pending.reward is None:
             return {}
@@ -428,7 +428,7 @@ class Growth:
         return bank
 
     def _named(self, edits: Sequence[Edit]) -> tuple[str, ...]:
-        """All blobs of the log so far."""
+        """Digests of all blobs that the log names so far."""
         parents = {one.digest for edit in edits for one in edit.tensors if one.digest is not None}
         return tuple(sorted({*self.memory.blobs, *parents}))
 
@@ -450,4 +450,4 @@ def _size(batch: Batch) -> int:
 
 
 ROUNDING = 1e-9
-"""Shares of a budget are sums of shares."""
+"""Tolerance for shares of a budget, which are sums of floats."""

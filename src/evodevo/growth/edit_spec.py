@@ -1,4 +1,4 @@
-"""What happened to a zoo, as plain data, so that the log and the named blobs rebuild it bit for bit.
+"""Structural edits as plain data, so that the log and the blobs that it names rebuild a network bit for bit.
 
 Source: docs/spec/architect_thyself.md#edit-log.
 
@@ -17,14 +17,15 @@ from evodevo.settings import Settings
 
 
 class Action(Settings):
-    """What a strategist wants.
+    """One action of a strategist.
 
     Attributes:
-        operation: of ``OPERATIONS``.
-        modules: who it is about, in order: the one to prune, grow from or warm again; both parents of a hybrid.
-        archetype: of ``spawn``.
-        mix: lambda of eqs. 13, 77 in (0, 1).
-        scale: factor of sigma_theta.
+        operation: Name of the operation, one of ``OPERATIONS``.
+        modules: Ids of the modules concerned, in order: the one to prune, grow from or warm again; both parents of a
+            hybrid.
+        archetype: Family of the new module of a ``spawn``.
+        mix: Mixing weight lambda of eqs. 13 and 77, 0 to 1.
+        scale: Factor of the mutation strength sigma_theta, 0 to 10.
     """
 
     operation: Operation
@@ -35,15 +36,15 @@ class Action(Settings):
 
 
 class TensorSource(Settings):
-    """Where a tensor of a newborn came from.
+    """Origin of one tensor of a newborn.
 
     Attributes:
-        tensor: its name in the newborn.
-        rule: ``fresh`` (drawn from the newborn's seed), ``copied``, ``padded`` (overlap copied, the rest silent),
+        tensor: Name of the tensor in the newborn.
+        rule: ``fresh`` (drawn from the newborn's seed), ``copied``, ``padded`` (overlap copied, the rest inert),
             ``blended`` (75, 78), ``bank``.
-        parent: whose tensor it was; None for ``fresh``.
-        source: its name there.
-        digest: of the blob that held the parent's weights at that moment.
+        parent: Id of the module that it came from; None for ``fresh``.
+        source: Name of the tensor in that module.
+        digest: SHA-256 of the blob with the parent's weights at that time.
     """
 
     tensor: str
@@ -57,16 +58,16 @@ class Edit(Settings):
     """One structural change.
 
     Attributes:
-        event: number of the event, from 1.
-        order: of the sub-action in it, from 0.
-        action: what was wanted.
-        seed: 64 bits, from which everything that was drawn came.
-        module: id of the newborn, or of the module that went.
-        before: genotypes of those it is about, by id.
-        after: genotype of the newborn; None where none was born.
-        tensors: of the newborn.
-        twin: the newborn answers as its parent does, and shares its weight until it stands for itself (``split``).
-        note: for people ("kept from the bank", "refused: over the cap of parameters").
+        event: Number of the event, from 1.
+        order: Index of the sub-action in the event, from 0.
+        action: The action as it was requested.
+        seed: 64-bit seed from which everything that was drawn for this edit came.
+        module: Id of the newborn, or of the module that was removed; None where the action was refused.
+        before: Genotypes of the modules concerned, by id.
+        after: Genotype of the newborn; None where none was born.
+        tensors: Origins of the newborn's tensors.
+        twin: Whether the newborn computes what its parent does and shares its router weight at first (``split``).
+        note: Remark for people ("kept from the bank", "refused: over the cap of parameters").
     """
 
     event: int = Field(ge=1)

@@ -1,9 +1,9 @@
-"""One action becomes one structural change of a zoo, and a record from which it can be made again.
+"""Applying edits: an action becomes one structural change of a network, and a record that can repeat it.
 
 Source: docs/spec/architect_thyself.md#edit-log.
 
-A newborn stands in the zoo unheard: its birth factor is 0, its learning rate small. What is drawn for it comes from
-(run seed, event, order) alone, and what it inherits from blobs that the record names.
+A newborn contributes nothing at first: its birth factor is 0, its learning rate small. What is drawn for it comes
+from (run seed, event, order) alone, and what it inherits from blobs that the record names.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from evodevo.training.checkpoints import read_tensors
 Refuses = Callable[[ModuleGenotype, str | None], str | None]
 """(exact child, id of the module that it replaces) -> why it may not be born; None where it may."""
 Leave = Callable[[str], str]
-"""Called with the id of a module before it goes, so that the others learn what it said; says how that went."""
+"""Called with the id of a module before it is removed, to distil it into the others; returns a note on the result."""
 
 
 class Blobs(Protocol):
-    """Where parents' weights lie, by the SHA-256 of their safetensors file."""
+    """A store of parents' weights, by the SHA-256 of their safetensors file."""
 
     def put_bytes(self, data: bytes) -> str:
         """Keep the bytes and return their digest."""
         ...
 
     def get(self, digest: str) -> bytes:
-        """The bytes of that name."""
+        """Return the bytes with that digest."""
         ...
 
 
 @dataclass
 class MemoryBlobs:
-    """Blobs that live as long as the process."""
+    """Blobs held in memory, for the lifetime of the process."""
 
     contents: dict[str, bytes] = field(default_factory=dict)
 
@@ -69,7 +69,7 @@ class MemoryBlobs:
         """See ``Blobs``.
 
         Raises:
-            DataError: nothing has that name.
+            DataError: No blob has that digest.
         """
         if digest not in self.contents:
             raise DataError(f"there is no blob {digest}.")
@@ -78,16 +78,16 @@ class MemoryBlobs:
 
 @dataclass
 class Editor:
-    """Applies actions to a zoo.
+    """Applies actions to a network.
 
     Attributes:
-        zoo: changed in place; its optimiser must be told.
-        settings: of the growth.
-        seed: of the run.
-        blobs: keeps the weights of parents and of those who went.
-        refuses: asked about every child.
-        leave: see ``Leave``.
-        bank: of those who went.
+        zoo: Network, changed in place; its optimiser needs the new parameters afterwards.
+        settings: Settings of the growth.
+        seed: Seed of the run.
+        blobs: Store for the weights of parents and of removed modules.
+        refuses: Called with every child before it is born.
+        leave: Called before a module is removed; see ``Leave``.
+        bank: Bank of removed modules.
     """
 
     zoo: Grown
@@ -101,17 +101,17 @@ class Editor:
     def apply(
         self, action: Action, *, event: int, order: int, fitness: Mapping[str, float], replaces: str | None = None
     ) -> tuple[Edit, ...]:
-        """Do what a strategist wants.
+        """Apply one action.
 
         Args:
-            action: no ``noop``.
-            event: number of the event, from 1.
-            order: of the first edit; each edit takes one.
-            fitness: of the modules; the fitter of two parents is the first.
-            replaces: who makes room for a newborn.
+            action: Any action but ``noop``.
+            event: Number of the event, from 1.
+            order: Index of the first edit in the event; each edit takes one.
+            fitness: Fitness by module id; the fitter of two parents is the first.
+            replaces: Id of the module that a newborn replaces; None for none.
 
         Returns:
-            The edits in their order: a birth that takes somebody's place is two. A refused one changes nothing, and
+            The edits in their order: a birth that replaces a module is two. A refused one changes nothing, and
             its record has no module.
         """
         if action.operation == "prune":
@@ -184,7 +184,7 @@ class Editor:
     def _conceive(
         self, action: Action, modules: Mapping[str, ZooModule], event: int, order: int
     ) -> tuple[ModuleGenotype, dict[str, Origin]]:
-        """The genotype of the newborn, and for each of its nodes where it stood."""
+        """The genotype of the newborn, and the origin of each of its nodes in its parents."""
         rng = generator(self.seed, event, order, "genotype")
         if action.operation == "grow":
             (name,) = action.modules
@@ -199,7 +199,7 @@ class Editor:
         return sample(action.archetype, self.zoo.structure.width, rng), {}
 
     def _mutant(self, name: str, parent: ModuleGenotype, rng: np.random.Generator, scale: float) -> ModuleGenotype:
-        """A child's genotype; of a ``split`` the first one that can answer as its parent, if one is drawn in time."""
+        """A child's genotype; for ``split`` the first one that can compute what its parent does, if drawn in time."""
         child = mutate(parent, rng, scale)
         if self.settings.birth.inheritance != "split":
             return child
@@ -216,13 +216,13 @@ class Editor:
         return next(one for one in self.zoo.structure.modules if one.id == name)
 
     def _state(self, name: str) -> dict[str, Tensor]:
-        """Its weights, copied to the CPU."""
+        """The weights of a module, copied to the CPU."""
         state = weights_of(self.zoo, name)
         return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in state.items()}
 
 
 def insert(zoo: Grown, edit: Edit, child: Operator | None = None) -> None:
-    """Let the newborn of an edit in; without its module it begins with weights that are drawn from its seed."""
+    """Insert the newborn of an edit; without ``child`` its weights are drawn from the seed of the edit."""
     assert edit.module is not None
     assert edit.after is not None
     zoo.insert(
@@ -234,7 +234,7 @@ def insert(zoo: Grown, edit: Edit, child: Operator | None = None) -> None:
 
 @torch.no_grad()
 def _alike(child: Operator, parent: Parent, seed: int) -> bool:
-    """Whether a newborn answers as its parent does: then, and only then, half of the weight each changes nothing."""
+    """Whether a newborn computes what its parent does: only then does halving the weight of each change nothing."""
     own = build_module(parent.genotype, 0)
     own.load_state_dict(dict(parent.state))
     source = torch.Generator().manual_seed(integer_seed(seed, "alike"))
@@ -244,15 +244,15 @@ def _alike(child: Operator, parent: Parent, seed: int) -> bool:
 
 
 TRIES = 16
-"""Mutants that are drawn until one answers as its parent; those that shrink do not."""
+"""Most mutants drawn until one computes what its parent does; those that shrink do not."""
 LIKENESS = 1e-4
-"""Answers may differ by rounding."""
+"""Tolerance of outputs that differ by rounding."""
 LIKENESS_SHAPE = (4, 7)
-"""Samples and positions on which they are compared."""
+"""Samples and positions of the input on which they are compared."""
 
 
 def repeat(zoo: Grown, edits: Iterable[Edit]) -> None:
-    """Give a zoo the modules that it has after these edits. Weights come from elsewhere, say a checkpoint."""
+    """Give a network the modules that it has after these edits; weights come from elsewhere, say a checkpoint."""
     for edit in edits:
         if edit.module is None or edit.action.operation == "rewarm":
             continue
@@ -264,11 +264,11 @@ def repeat(zoo: Grown, edits: Iterable[Edit]) -> None:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a log says.
+    """What a log leads to.
 
     Attributes:
-        modules: of the zoo in the end, in its order.
-        newborns: id -> the weights with which it began, of all that were ever born.
+        modules: Modules of the network after all edits, in its order.
+        newborns: First weights of every module that was ever born, by id.
     """
 
     modules: tuple[ZooModule, ...]
@@ -283,13 +283,13 @@ def replay_log(
     Source: docs/spec/architect_thyself.md#edit-log.
 
     Args:
-        start: modules of the zoo before it grew.
-        edits: the log, in order.
-        fetch: digest -> bytes of a blob.
-        how: the births of the run.
+        start: Modules before the first edit.
+        edits: The log, in order.
+        fetch: Returns the bytes of the blob with a digest.
+        how: Settings of births in that run.
 
     Raises:
-        DataError: the log does not fit to the start, to itself or to the settings.
+        DataError: The log does not fit the start, itself or the settings.
     """
     modules = {one.id: one for one in start}
     known = {one.id: one.genotype for one in start}

@@ -1,4 +1,4 @@
-"""What is recorded of a growth: events as they came, and everything that the next one depends on. Plain data."""
+"""Records of a growth: events, probes and rewards, and the memory that the next event depends on. Plain data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from evodevo.settings import Settings
 
 
 class Stood(Settings):
-    """``rewards.Standing`` as plain data."""
+    """``rewards.Standing`` as plain data that can be stored."""
 
     value: float
     loss: float
@@ -32,22 +32,22 @@ class Stood(Settings):
 
     @classmethod
     def of(cls, standing: Standing) -> Self:
-        """From where a zoo stands."""
+        """Convert from a ``Standing``."""
         return cls(**asdict(standing))
 
     @property
     def standing(self) -> Standing:
-        """Back again."""
+        """Convert back to a ``Standing``."""
         return Standing(**self.model_dump())
 
 
 class ModuleRow(Settings):
-    """A module at an event, for the timeline.
+    """One module at an event, for the timeline.
 
     Attributes:
-        id: of it.
-        usage, contribution, impact, fitness: as the event found them (66, 69, 68, 71).
-        age: events that it had lived.
+        id: Id of the module.
+        usage, contribution, impact, fitness: Values at the event, before its edits (66, 69, 68, 71).
+        age: Number of events since its birth.
     """
 
     id: str
@@ -62,9 +62,9 @@ class LookRecord(Settings):
     """A probe between two events, or after the training.
 
     Attributes:
-        step, share: at which it came.
-        modules: as it found them.
-        value, loss: of the zoo on the split ``architecture``.
+        step, share: Training step and share of the budget at which it was made.
+        modules: Values of each module.
+        value, loss: Metric and loss in nats on the split ``architecture``.
     """
 
     step: int = Field(ge=0)
@@ -78,16 +78,16 @@ class EventRecord(Settings):
     """One event.
 
     Attributes:
-        number: from 1.
-        step, share: at which it came: steps made, and the share of the budget that was used up after its edits.
-        modules: before its edits.
-        value, loss: of the zoo before its edits, on the split ``architecture``; higher values are better.
-        decisions: of the strategist, the last ``noop`` included.
-        edits: what came of them, refusals included.
-        warms: somebody's warm-up begins.
-        learnt: numbers of what the strategist learnt from the event before.
-        portions: what it might use, with what follows until the next one.
-        flops: of its probe, of distillation, and of the strategist's own gradient.
+        number: Number of the event, from 1.
+        step, share: Training steps made, and the share of the budget that was used up after its edits.
+        modules: Values of each module before the edits.
+        value, loss: Metric (higher is better) and loss in nats before the edits, on the split ``architecture``.
+        decisions: Decisions of the strategist, the last ``noop`` included.
+        edits: Edits that followed, refused ones included.
+        warms: Whether the warm-up of some module begins.
+        learnt: Metrics of the strategist's update on the event before, by name.
+        portions: Limits of the event and of what follows until the next one.
+        flops: FLOPs of its probe, of distillation, and of the strategist's own gradient.
     """
 
     number: int = Field(ge=1)
@@ -110,17 +110,17 @@ class EventRecord(Settings):
 
     @property
     def gone(self) -> tuple[str, ...]:
-        """Ids of those who went."""
+        """Ids of the modules that were removed."""
         return tuple(one.module for one in self.edits if one.action.operation == "prune" and one.module is not None)
 
 
 class RewardRecord(Settings):
-    """What an event was worth.
+    """The reward of an event.
 
     Attributes:
-        number: of the event.
-        value, loss: of the zoo when its horizon was over.
-        terms: name -> what it added.
+        number: Number of the event.
+        value, loss: Metric and loss in nats when its horizon was over.
+        terms: Summands of the reward, by name.
     """
 
     number: int = Field(ge=1)
@@ -130,21 +130,21 @@ class RewardRecord(Settings):
 
     @property
     def total(self) -> float:
-        """r_t."""
+        """Sum of the terms: r_t."""
         return sum(self.terms.values())
 
 
 class Pending(Settings):
-    """An event that has no reward yet, or that waits for the state at the next one.
+    """An event without a reward yet, or with one that waits for the state at the next event.
 
     Attributes:
-        number: of it.
-        state, decisions: at it.
-        children: newborns by the place of their decision.
-        before: how the zoo stood.
-        curve: values of the metric since its edits.
+        number: Number of the event.
+        state, decisions: State before its edits, and the strategist's decisions.
+        children: Genotypes of newborns, by the index of their decision.
+        before: Metric, loss and cost before its edits.
+        curve: Values of the metric since its edits.
         cost: FLOPs of one sample after its edits.
-        reward: once it is known.
+        reward: Reward of the event; None until it is known.
     """
 
     number: int
@@ -158,7 +158,7 @@ class Pending(Settings):
 
 
 class Kept(Settings):
-    """A module in the bank, whose weights lie in a blob."""
+    """A module in the bank; its weights lie in a blob."""
 
     name: str
     genotype: ModuleGenotype
@@ -166,21 +166,21 @@ class Kept(Settings):
 
 
 class GrowthMemory(Settings):
-    """Everything that the next event depends on, beside the zoo itself.
+    """Everything that the next event depends on, beside the network itself.
 
     Attributes:
-        history: of the live modules.
-        low: of the prune rule, for the next event.
-        values: of the metric at the events.
-        warming: id -> share at which its birth factor began to rise.
-        rewarming: id -> share at which its learning rate was lowered again.
-        scale: of rewards.
-        pending: the last event.
-        bank: the oldest first.
-        strategist: plain half of what it has learnt; its tensors lie in the blob ``strategist_blob``.
-        learned_blob: the memory of edits, with those of this run.
-        blobs: of the log: the weights of parents.
-        portions: what probes and lessons may use until the next event; all that was wished before the first.
+        history: Moving averages of the live modules.
+        low: Events in a row in which a module was below the prune rule's bound, by id.
+        values: Metric at each event so far.
+        warming: Share of the budget at which a birth factor began to rise, by module id.
+        rewarming: Share of the budget at which a learning rate was lowered again, by module id.
+        scale: Scale of the rewards.
+        pending: The last event, until the strategist has learned from it.
+        bank: Removed modules, the oldest first.
+        strategist: Plain half of the strategist's state; its tensors lie in the blob ``strategist_blob``.
+        learned_blob: Digest of the memory of edits, those of this run included.
+        blobs: Digests of the blobs that the log names: weights of parents.
+        portions: Limits of probes and distillation until the next event; None, for no limits, before the first.
     """
 
     history: History = History()
@@ -199,13 +199,13 @@ class GrowthMemory(Settings):
 
     @property
     def digests(self) -> list[str]:
-        """All blobs that a run needs to go on."""
+        """Digests of all blobs that a run needs to go on."""
         others = (self.strategist_blob, self.learned_blob, *(one.digest for one in self.bank))
         return sorted({*self.blobs, *(one for one in others if one is not None)})
 
 
 def module_rows(probe: Probe, history: History, ages: Mapping[str, int]) -> tuple[ModuleRow, ...]:
-    """The timeline of one event."""
+    """The rows of one event in the timeline."""
     return tuple(
         ModuleRow(
             id=one,

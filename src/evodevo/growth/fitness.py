@@ -1,6 +1,6 @@
-"""What a module is worth (eqs. 19, 66 to 71, 90 to 92, Algorithm 1; docs/spec/architect_thyself.md#fitness).
+"""The fitness of modules (eqs. 19, 66 to 71, 90 to 92, Algorithm 1; docs/spec/architect_thyself.md#fitness).
 
-The history is a value, kept by id: ``assess`` makes the next one of it, of a probe, and of what modules cost.
+The history is a value, by module id: ``assess`` makes the next one from it, from a probe and from the modules' costs.
 
 Legend: N modules.
 """
@@ -25,17 +25,17 @@ TINY = 1e-12
 
 
 class ModuleHistory(Settings):
-    """What is remembered of one module; moving averages begin with their first value.
+    """Values kept for one module; moving averages begin with their first value.
 
     Attributes:
-        events: in which it was assessed.
-        usage: moving average of its mean router weight (90).
-        contribution: C (69), in [0, 1].
-        advantage: Phi (Algorithm 1, line 18).
-        impact: what the last probe measured; no average (91).
-        redundancy: likewise (70), in [0, 1].
+        events: Number of events in which it was assessed.
+        usage: Moving average of its mean router weight (90).
+        contribution: Moving average C, in [0, 1] (69).
+        advantage: Moving average Phi (Algorithm 1, line 18).
+        impact: Impact in the last probe, in nats; no average (91).
+        redundancy: Redundancy in the last probe, in [0, 1]; no average (70).
         fitness: F of the last event.
-        mean, variance: moving ones of F, for hysteresis.
+        mean, variance: Running mean and variance of F, for hysteresis.
     """
 
     events: int = Field(default=0, ge=0)
@@ -55,7 +55,7 @@ class ModuleHistory(Settings):
 
 
 class History(Settings):
-    """Of the live modules, by id; who has gone is forgotten."""
+    """Histories of the live modules, by id; those of removed modules are dropped."""
 
     modules: dict[str, ModuleHistory] = Field(default_factory=dict)
 
@@ -66,13 +66,13 @@ class History(Settings):
 
 
 def assess(history: History, probe: Probe, costs: Mapping[str, float], settings: FitnessSettings) -> History:
-    """The history after one more event, of those who were probed.
+    """The history after one more event, for the modules of the probe.
 
     Args:
-        history: before.
-        probe: of now.
-        costs: id -> cost, as a share of the dearest module's; see ``relative_costs``.
-        settings: which fitness.
+        history: History before the event.
+        probe: Probe of this event.
+        costs: Cost by id, as a share of the dearest module's, 0 to 1; see ``relative_costs``.
+        settings: Kind and weights of the fitness.
     """
     now = _contributions(probe)
     redundancy = redundancies(probe, settings.spread)
@@ -96,9 +96,9 @@ def assess(history: History, probe: Probe, costs: Mapping[str, float], settings:
 
 
 def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:
-    """Id -> its cost (parameters, FLOPs) as a share of the dearest module's.
+    """Id -> its cost (parameters, FLOPs) as a share of the dearest module's, 0 to 1.
 
-    Not of their sum: a clone would make everybody cheap.
+    Not as a share of the sum: a clone would lower the cost of every module.
     """
     return _shares(costs)
 
@@ -125,7 +125,7 @@ def novelty(history: History) -> float:
 
 
 def complementarity(probe: Probe, fitness: Mapping[str, float]) -> Pairs:
-    """Share of samples on which exactly one of two modules is right alone, times the lesser standardised F.
+    """Share of samples on which exactly one of two modules is right alone, times the lesser of their standardised F.
 
     Source: docs/spec/architect_thyself.md#complementarity.
     """
@@ -144,7 +144,7 @@ def _contributions(probe: Probe) -> dict[str, float]:
 
 
 def _shares(values: Mapping[str, float]) -> dict[str, float]:
-    """Of the largest, none below 0; all 0 where nobody is above 0."""
+    """Each value as a share of the largest, none below 0; all 0 where no value is above 0."""
     most = max(values.values(), default=0.0)
     return {one: max(value, 0.0) / max(most, TINY) for one, value in values.items()}
 
@@ -167,7 +167,7 @@ def _fitness(
 
 
 def _judged(module: ModuleHistory, fitness: float, rate: float) -> ModuleHistory:
-    """With F, and its running mean and variance brought up to date."""
+    """The history with fitness F, and its running mean and variance updated."""
     if module.events == 1:
         return module.model_copy(update={"fitness": fitness, "mean": fitness, "variance": 0.0})
     change = fitness - module.mean

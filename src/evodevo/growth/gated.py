@@ -1,4 +1,4 @@
-"""A zoo as a function of its weights and of how far each module stays: what meta-gradients differentiate (98).
+"""The loss of a zoo as a function of its weights and of one gate per module, for meta-gradients (98).
 
 Legend: B samples, N modules.
 """
@@ -18,20 +18,20 @@ from evodevo.module_zoo.model import ModuleZoo
 from evodevo.networks.base import Batch
 
 LEARNING = ("pool.", "router.")
-"""Beginnings of the names of what the inner steps change: modules and router."""
+"""Prefixes of the parameters that the inner steps change: modules and router."""
 TINY = 1e-12
 
 
 def unroll(zoo: ModuleZoo, inner: Batch, outer: Batch) -> Unroll:
-    """Losses on two batches; no ``.grad`` and no statistic of the zoo is touched.
+    """Losses on two batches; ``.grad`` and the statistics of the zoo stay as they are.
 
-    A gate scales the router's weight of its module, and weights are shared out anew. Gates of births have no effect:
-    who is not born yet says nothing.
+    A gate scales the router's weight of its module, and weights are normalised again. Gates of unborn modules have no
+    effect, since their weight is 0.
 
     Args:
-        zoo: as it is now.
-        inner: of training samples, on its device.
-        outer: of the ``architecture`` split.
+        zoo: Zoo as it is now.
+        inner: Batch of training samples, on the zoo's device.
+        outer: Batch of the ``architecture`` split, on the zoo's device.
     """
     parameters = {
         name: one.detach() for name, one in zoo.named_parameters() if one.requires_grad and name.startswith(LEARNING)
@@ -58,7 +58,7 @@ def _loss(zoo: ModuleZoo, batch: Batch) -> Loss:
 
 
 class _Gated(nn.Module):
-    """The task's loss of a zoo whose modules are heard as far as their gates are open."""
+    """The task's loss of a zoo with the router's weight of each module multiplied by its gate."""
 
     def __init__(self, zoo: ModuleZoo) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""What grows: a zoo of modules, or an H-Model whose hidden layers are a pool.
+"""The networks that can grow: a zoo of modules, or an H-Model whose hidden layers are a pool.
 
 Source: docs/spec/h_model.md#adding-and-removing-layers.
 
-The driver, the editor and the procedure know both by what they have in common: ``structure`` (``live``, ``modules``,
-``width``), ``live``, ``births``, ``newborn_rates``, ``progress``, ``insert`` and ``remove``. What is done another way
-for each of them stands here.
+The driver, the editor and the procedure use both through what they have in common: ``structure`` (``live``,
+``modules``, ``width``), ``live``, ``births``, ``newborn_rates``, ``progress``, ``insert`` and ``remove``. This file
+holds what differs between them.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ Grown = ModuleZoo | GrownHModel
 
 
 def grown_of(network: Network, moved: Callable[[Origins], None]) -> Grown:
-    """What a network grows as.
+    """The growing form of a network.
 
     Args:
-        network: a zoo, or an H-Model.
-        moved: told where parameters come from whenever names or rows of an H-Model move; those of a zoo never do.
+        network: A zoo, or an H-Model.
+        moved: Called with the origins of parameters when names or rows of an H-Model move; those of a zoo never do.
 
     Raises:
-        UsageError: an H-Model that cannot grow.
+        UsageError: An H-Model that cannot grow.
     """
     if isinstance(network, HModel):
         return GrownHModel(network, moved)
@@ -48,7 +48,7 @@ def grown_of(network: Network, moved: Callable[[Origins], None]) -> Grown:
 
 
 def network_of(grown: Grown) -> Network:
-    """The network, to be trained."""
+    """The network that is trained."""
     return grown.model if isinstance(grown, GrownHModel) else grown
 
 
@@ -67,7 +67,7 @@ def unroll(grown: Grown, inner: Batch, outer: Batch) -> Unroll:
 
 
 def weights(grown: Grown, name: str) -> dict[str, Tensor]:
-    """Those of a module, by their names in it; not copies."""
+    """Weights of a module, by their names in it; not copies."""
     if isinstance(grown, GrownHModel):
         return grown.weights(name)
     return dict(grown.pool.parts[name].state_dict())
@@ -84,7 +84,7 @@ def teach(
     seed: int,
     precision: Precision,
 ) -> Distilled:
-    """Let the others learn what a module is for; arguments as ``distil_module`` and ``distil_layer``."""
+    """Distil a module into the others; arguments as for ``distil_module`` and ``distil_layer``."""
     if isinstance(grown, GrownHModel):
         return teaching.distil_layer(
             grown,

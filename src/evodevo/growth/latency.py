@@ -1,7 +1,7 @@
-"""How long a zoo takes for a batch, from a table that was measured once and is stored with the run.
+"""Latency of a zoo for one batch, from a table that is measured once and stored with the run.
 
-A zoo that was never built has a latency, too: that of its nodes, each measured by its kind, and of everything around
-the modules. Decisions then depend on the table and not on what the machine does at that moment.
+A zoo that was never built has a latency, too: the sum over its nodes, each measured by its type, and of everything
+around the modules. Decisions then depend on the table and not on the load of the machine.
 
 Legend: B samples, L positions, w channels.
 """
@@ -28,19 +28,19 @@ ROUNDS = 7
 
 
 class Rate(Settings):
-    """Seconds of a node: ``call + flop * FLOPs``."""
+    """Seconds of one node: ``call + flop * FLOPs``."""
 
     call: float = Field(ge=0)
     flop: float = Field(ge=0)
 
 
 class LatencyTable(Settings):
-    """What was measured on one machine.
+    """Measurements of one machine.
 
     Attributes:
         batch, length: B and L of the measurement.
-        around: seconds of everything but modules.
-        rates: type of node -> its rate. Of a type that is not here the slowest rate is taken.
+        around: Seconds of everything but modules.
+        rates: Rate by type of node. A type that is missing counts with the slowest rate.
     """
 
     batch: int = Field(ge=1)
@@ -56,7 +56,7 @@ def latency(structure: ZooStructure, table: LatencyTable) -> float:
 
 
 def module_seconds(genotype: ModuleGenotype, table: LatencyTable) -> float:
-    """Of one module on a whole batch."""
+    """Seconds of one module on a whole batch."""
     slowest = Rate(
         call=max(rate.call for rate in table.rates.values()), flop=max(rate.flop for rate in table.rates.values())
     )
@@ -73,10 +73,10 @@ def calibrate(
     """Measure the table: each type of node at one sample and at all, and the zoo as a whole.
 
     Args:
-        zoo: with the batch, says B, L and what stands around modules.
-        batch: on the zoo's device.
-        more: genotypes that are not in the zoo and may come.
-        clock: seconds.
+        zoo: Zoo to measure; with the batch it determines B, L and what lies around modules.
+        batch: Batch on the zoo's device.
+        more: Genotypes that are not in the zoo and may be born.
+        clock: Returns the time in seconds.
     """
     was_training = zoo.training
     zoo.eval()
@@ -96,7 +96,7 @@ def calibrate(
 
 
 def _rate(node: NodeSpec, x: torch.Tensor, mask: torch.Tensor | None, clock: Callable[[], float]) -> Rate:
-    """A line through the seconds at one sample and at all."""
+    """The line through the seconds at one sample and at all samples."""
     with torch.random.fork_rng(devices=[]):
         part = node.build(x.shape[-1]).to(x.device, x.dtype).eval()
 
@@ -111,7 +111,7 @@ def _rate(node: NodeSpec, x: torch.Tensor, mask: torch.Tensor | None, clock: Cal
 
 
 def _seconds(action: Callable[[], object], device: torch.device, clock: Callable[[], float]) -> float:
-    """The median of a few runs, after one that does not count."""
+    """The median of several runs, after one that warms up."""
 
     def once() -> float:
         _wait(device)

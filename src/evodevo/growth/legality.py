@@ -1,4 +1,4 @@
-"""What may be done to a zoo now, and a sentence for everything that may not (docs/spec/architect_thyself.md#events).
+"""The legal actions for a network now, and a reason for each other one (docs/spec/architect_thyself.md#events).
 
 What a birth would cost is estimated by a copy of its parent, of the larger one of two, or of its family's default;
 ``refusal`` looks again at the exact child. Caps are hard: a child that breaks one is not born.
@@ -26,17 +26,17 @@ CHILD = "child"
 
 @dataclass(frozen=True)
 class Situation:
-    """A zoo at an event.
+    """A network at an event.
 
     Attributes:
-        structure: of the zoo.
-        task: what its cost depends on.
-        history: of this event.
-        spared: id -> why it may not be pruned; see ``pruning.Verdict``.
-        warming: ids of newborns whose birth factor still rises.
-        left: share of the budget that is left.
-        gain: by how much the loss is expected to fall by a birth; who contributes more is not replaced.
-        families: that may be spawned.
+        structure: Modules of the network.
+        task: Task on which its cost depends.
+        history: History of this event.
+        spared: Reason by id why a module may not be pruned; see ``pruning.Verdict``.
+        warming: Ids of newborns whose birth factor still rises.
+        left: Share of the budget that is left, 0 to 1.
+        gain: Expected fall of the loss by a birth, in nats; a module that contributes more is not replaced.
+        families: Families that may be spawned.
     """
 
     structure: PoolStructure
@@ -51,11 +51,11 @@ class Situation:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What is legal.
+    """The legal actions.
 
     Attributes:
-        legal: for a strategist.
-        replaces: id of the module that a birth takes the place of, where the zoo is full.
+        legal: Legal actions, as the strategist gets them.
+        replaces: Id of the module that a birth replaces where the zoo is full; None otherwise.
     """
 
     legal: Legal
@@ -63,10 +63,10 @@ class Ruling:
 
 
 def rule(situation: Situation, settings: GrowthSettings) -> Ruling:
-    """What may be done before the first sub-action of an event; after each the driver asks again.
+    """The actions that are legal before the first sub-action of an event; the driver checks again after each.
 
     Raises:
-        UsageError: a cap of latency without a table.
+        UsageError: A cap of latency without a table.
     """
     reasons: dict[str, str] = {}
     live = [module.id for module in situation.structure.live]
@@ -104,10 +104,10 @@ def rule(situation: Situation, settings: GrowthSettings) -> Ruling:
 def refusal(
     structure: PoolStructure, child: ModuleGenotype, task: Task, caps: CapSettings, replaces: str | None = None
 ) -> str | None:
-    """Why exactly this child may not be born into the zoo; None where it may.
+    """Why exactly this child may not be born into the network; None where it may.
 
     Raises:
-        UsageError: a cap of latency without a table.
+        UsageError: A cap of latency without a table.
     """
     misfit = structure.misfit(child) if isinstance(structure, HModelPool) else None
     if misfit is not None:
@@ -119,7 +119,7 @@ def refusal(
 
 
 def _no_birth(situation: Situation, settings: GrowthSettings, replaces: str | None) -> str | None:
-    """What stands against every birth."""
+    """Why no birth at all is legal; None where births are."""
     if situation.warming:
         return f"{', '.join(sorted(situation.warming))} warms up, and meanwhile nobody is born"
     if situation.left < settings.events.warm:
@@ -138,7 +138,7 @@ def _no_birth(situation: Situation, settings: GrowthSettings, replaces: str | No
 
 
 def _replaced(situation: Situation) -> str | None:
-    """The least fit that is not missed more than a child is expected to be worth, outside its warm-up."""
+    """The least fit module outside its warm-up whose impact is at most the expected gain of a child."""
     modules = situation.history.modules
     live = [module.id for module in situation.structure.live if module.id in modules]
     going = [one for one in live if one not in situation.warming and modules[one].impact <= situation.gain]
@@ -152,7 +152,7 @@ def _births(
     allowed: Collection[Operation],
     reasons: dict[str, str],
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """Parents, families and pairs whose child fits under the caps."""
+    """Parents, families and pairs whose child is within the caps."""
     structure = situation.structure
 
     def over(child: ModuleGenotype) -> str | None:
@@ -187,7 +187,7 @@ def _births(
 
 
 def _with(structure: PoolStructure, child: ModuleGenotype, replaces: str | None) -> PoolStructure:
-    """The zoo with a child, and without the one that it replaces."""
+    """The structure with a child, and without the module that it replaces."""
     modules = tuple(one for one in structure.modules if one.id != replaces)
     taken = {one.id for one in modules}
     name = next(name for name in (f"{CHILD}{number}" for number in range(len(modules) + 1)) if name not in taken)
@@ -197,6 +197,6 @@ def _with(structure: PoolStructure, child: ModuleGenotype, replaces: str | None)
 def _unless(
     names: Sequence[str], refused: Mapping[str, str], operation: Operation, reasons: dict[str, str]
 ) -> tuple[str, ...]:
-    """Those that are not refused; why the others are goes to the reasons."""
+    """The names that are not refused; reasons for the others are added to ``reasons``."""
     reasons.update({f"{operation}:{one}": refused[one] for one in names if one in refused})
     return tuple(one for one in names if one not in refused)

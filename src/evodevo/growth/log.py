@@ -1,4 +1,4 @@
-"""The log of a growth: all edits, and what is needed beside the blobs that they name to make them again.
+"""The log of a growth: all edits, and what is needed beside the blobs that they name to repeat them.
 
 Source: docs/spec/architect_thyself.md#edit-log.
 """
@@ -20,12 +20,12 @@ MOST_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Log:
-    """What is written down of a growth.
+    """The log of one growth.
 
     Attributes:
-        start: modules before the first event.
-        birth: how newborns come to be.
-        edits: in order, refused ones too.
+        start: Modules before the first event.
+        birth: Settings of births.
+        edits: Edits in order, refused ones included.
     """
 
     start: tuple[ZooModule, ...]
@@ -34,7 +34,7 @@ class Log:
 
 
 def write_log(log: Log) -> bytes:
-    """The bytes of its blob."""
+    """The bytes of the log's blob."""
     return canonical.dumps(
         {
             "format": FORMAT,
@@ -46,15 +46,15 @@ def write_log(log: Log) -> bytes:
 
 
 def read_log(data: bytes, *, what: str = "the log of edits", most_bytes: int = MOST_BYTES) -> Log:
-    """The log of a growth, from the bytes of its blob.
+    """Read a log from the bytes of its blob.
 
     Args:
-        data: the bytes.
-        what: they are, for the message.
-        most_bytes: more are refused.
+        data: Bytes of the blob.
+        what: Name of the log in error messages.
+        most_bytes: Largest size in bytes that is read.
 
     Raises:
-        DataError: another version, or none of ours.
+        DataError: Another version, or no log of edits.
     """
     try:
         values = canonical.loads(data, what=what, max_bytes=most_bytes)

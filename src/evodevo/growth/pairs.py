@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Pairs:
-    """A symmetric table.
+    """A symmetric table of numbers.
 
     Attributes:
-        ids: of the modules.
-        values: (N, N), symmetric.
+        ids: Ids of the modules.
+        values: Numbers, (N, N), symmetric.
     """
 
     ids: tuple[str, ...]
@@ -26,7 +26,7 @@ class Pairs:
 
     @classmethod
     def of_each(cls, ids: Sequence[str], value: Callable[[str, str], float], own: float = 0.0) -> Pairs:
-        """From a symmetric function, called once for each pair; ``own`` stands on the diagonal."""
+        """A table from a symmetric function, called once for each pair; ``own`` is the value on the diagonal."""
         values = np.full((len(ids), len(ids)), own, np.float64)
         for row in range(len(ids)):
             for column in range(row):
@@ -34,15 +34,15 @@ class Pairs:
         return cls(tuple(ids), values)
 
     def of(self, a: str, b: str) -> float:
-        """The number of two modules."""
+        """The number for two modules."""
         return float(self.values[self.ids.index(a), self.ids.index(b)])
 
     def mean(self) -> float:
-        """Over all N^2 places, as eq. 19 has it."""
+        """Mean over all N^2 entries, the diagonal included, as in eq. 19."""
         return float(self.values.mean())
 
     def mean_of_others(self) -> dict[str, float]:
-        """Id -> mean over the other modules; 0 where there is none."""
+        """Mean over the other modules by id; 0 where there is none."""
         count = len(self.ids)
         sums = self.values.sum(1) - self.values.diagonal()
         return {one: float(total) / max(count - 1, 1) for one, total in zip(self.ids, sums, strict=True)}

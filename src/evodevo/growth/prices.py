@@ -1,8 +1,8 @@
-"""What growing computes beside training, in FLOPs of one sample, from the structure alone.
+"""FLOPs per sample that growing costs beside training, from the structure alone.
 
 Source: docs/spec/architect_thyself.md#events.
 
-Nothing is run to know it: a run that was killed reckons as the one that was not. A test recounts all of it.
+Nothing is measured: an interrupted run computes the same numbers as one that was not. A test recounts all of it.
 
 Legend: N modules, K unrolled steps.
 """
@@ -18,23 +18,23 @@ from evodevo.module_zoo.cost import zoo_work
 from evodevo.operators.cost import total_work
 
 STEP = 3
-"""A step of learning computes about as much as so many passes."""
+"""FLOPs of one training step, as a multiple of those of one forward pass."""
 KEPT = 8
-"""Batches of lessons that a teacher answers, at most."""
+"""Most batches of distillation for which teacher outputs are kept."""
 AROUND = 0.1
-"""What a probe of a zoo mixes anew, beside its pass; benchmarks/zoo_leave_one_out.py holds it."""
+"""Extra cost of a zoo's probe beside its pass, as a share of it; benchmarks/zoo_leave_one_out.py measures it."""
 FIRST, SECOND = 1, 10
-"""Passes of an unrolled step with its second derivative: of the whole, and of what the step changes."""
+"""Passes of an unrolled step with its second derivative: of the whole network, and of what the step changes."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """Of one sample.
+    """Prices in FLOPs of one sample.
 
     Attributes:
-        forward: of an answer in which every module runs.
-        probe: of being probed.
-        share: of ``forward`` that learns when a module goes: modules and what routes between them.
+        forward: FLOPs of a forward pass in which every module runs.
+        probe: FLOPs of a probe.
+        share: Share of ``forward`` that is trained when a module is distilled, 0 to 1: modules and router.
     """
 
     forward: float
@@ -43,30 +43,30 @@ class Prices:
 
     @property
     def step(self) -> float:
-        """Of a step of training."""
+        """FLOPs of a training step."""
         return STEP * self.forward
 
     def lessons(self, batches: int, steps: int) -> float:
-        """Of distillation: a teacher's answers, the distance before and after, and steps on them.
+        """FLOPs of distillation: the teacher's outputs, the distance before and after, and the steps.
 
         Args:
-            batches: that might be learned from: steps at most.
-            steps: that were made.
+            batches: Number of batches that are available, at most one per step.
+            steps: Number of steps that were made.
         """
         kept = min(KEPT, batches)
         return self.forward * (kept * (1 + 2 * self.share) + STEP * self.share * steps)
 
     def meta_gradient(self, steps: int, inner: int, outer: int) -> float:
-        """Of K unrolled steps on so many samples, a loss on others, and the way back (98)."""
+        """FLOPs of K unrolled steps on ``inner`` samples, a loss on ``outer`` ones, and the backward pass (98)."""
         one = self.forward * (FIRST + SECOND * self.share)
         return steps * inner * one + outer * self.forward * (1 + 2 * self.share)
 
 
 def prices(structure: PoolStructure, task: Task, settings: FitnessSettings) -> Prices:
-    """Of a network as it is now."""
+    """Prices of a network as it is now."""
     if isinstance(structure, HModelPool):
         forward = float(structure.cost(task.inputs, task.outputs).flops)
-        # Without one of N layers N - 1 run, and alone one does: together a pass for each; who says 0 runs all the same.
+        # Without one of N layers N - 1 run, and alone one does: together a pass for each; a layer set to 0 still runs.
         sparse, said = structure.model.inference.mode != "dense", settings.ablation == "zero"
         return Prices(forward, forward * (len(structure.live) + 2 + sparse + said), 1.0)
     work = zoo_work(structure, task.inputs, task.outputs)

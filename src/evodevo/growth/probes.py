@@ -2,10 +2,10 @@
 
 Source: docs/spec/architect_thyself.md#probes.
 
-Modules run once. Everything else repeats router, mixture and heads alone on what they said, so that leaving out each
-of N modules costs N small passes and not N networks; ``benchmarks/zoo_leave_one_out.py`` holds that. Top-K is left out
-(``dense``): a module that is never among the K would else have no impact, and a masked one of K would say nothing of
-those who take its place.
+Modules run once. Everything else repeats router, mixture and heads alone on their outputs, so that leaving out each
+of N modules costs N small passes and not N networks; ``benchmarks/zoo_leave_one_out.py`` measures that. Probes route
+without top-K (``dense``): a module that is never among the K would otherwise have no impact, and masking one of K
+would hide the effect of the module that replaces it.
 
 Legend: S samples, B of them at once, N modules, d width.
 """
@@ -37,22 +37,22 @@ TINY = 1e-12
 
 @dataclass(frozen=True)
 class Probe:
-    """What was measured; nothing depends on the order of modules.
+    """Measurements of one probe; nothing depends on the order of modules.
 
     Attributes:
-        ids: of the live modules.
-        samples: S.
-        loss: of the zoo as it answers, top-K and all, in nats (mean over outputs).
-        accuracy: share of samples on which it is right: in every output that has a target, and in every label of it.
-        dense_loss: without top-K.
-        uniform_loss: where all modules count alike, the baseline of Algorithm 1.
-        entropy: of the dense router weights, in nats, mean over samples (Algorithm 2).
-        usage: id -> mean router weight as the zoo answers (66).
-        impact: id -> loss without the module minus ``dense_loss`` (68, 91).
-        advantage: id -> mean of alpha (loss under equal weights - loss) (Algorithm 1, line 16).
-        alone: id -> (S',) who is right if this module alone is heard, with weight 1, on samples that have a target.
-        genotype_distance: Gower's, in [0, 2].
-        output_distance: mean ||u_i - u_j|| by mean ||u_i|| + ||u_j||, in [0, 1].
+        ids: Ids of the live modules.
+        samples: Number of samples, S.
+        loss: Loss of the zoo with its own routing, top-K included, in nats (mean over outputs).
+        accuracy: Share of samples that are right in every output with a target, and in every label of it, 0 to 1.
+        dense_loss: Loss without top-K, in nats.
+        uniform_loss: Loss under equal weights of all modules, in nats; the baseline of Algorithm 1.
+        entropy: Entropy of the dense router weights, in nats, mean over samples (Algorithm 2).
+        usage: Mean router weight under the zoo's own routing, by id (66).
+        impact: Loss without the module minus ``dense_loss``, in nats, by id (68, 91).
+        advantage: Mean of alpha (loss under equal weights - loss), by id (Algorithm 1, line 16).
+        alone: (S',) by id: whether the answer is right with this module alone, at weight 1, on samples with a target.
+        genotype_distance: Gower distance of genotypes, in [0, 2].
+        output_distance: Mean ||u_i - u_j|| divided by mean ||u_i|| + ||u_j||, in [0, 1].
     """
 
     ids: tuple[str, ...]
@@ -72,16 +72,16 @@ class Probe:
 
 @torch.no_grad()
 def probe(zoo: ModuleZoo, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:
-    """Measure all live modules; the zoo comes back in the mode in which it was, and no random number is drawn.
+    """Measure all live modules; the zoo keeps its mode, and no random number is drawn.
 
     Args:
-        zoo: what is measured.
-        batches: of the split ``architecture``, on the zoo's device; each is passed once.
-        settings: ``ablation`` says what leaving out means.
+        zoo: Zoo to measure.
+        batches: Batches of the split ``architecture``, on the zoo's device; each is passed once.
+        settings: ``ablation`` chooses what leaving out means.
 
     Raises:
-        DataError: no sample, or none with a target.
-        UsageError: a batch lacks an output's target.
+        DataError: No sample, or none with a target.
+        UsageError: A batch lacks an output's target.
     """
     was_training = zoo.training
     zoo.eval()
@@ -99,7 +99,7 @@ def everything(zoo: ModuleZoo, batch: Batch) -> tuple[Tensor, Tensor, Decision, 
     """Run every live module once.
 
     Returns:
-        f (B, d); u (B, N, d), also where the zoo runs only those it chose; its own decision and answers.
+        f (B, d); u (B, N, d), also of modules that the zoo's routing skipped; the routing decision and the logits.
     """
     passage = zoo.consult(zoo.fuse(batch))
     outputs = passage.outputs
@@ -110,36 +110,36 @@ def everything(zoo: ModuleZoo, batch: Batch) -> tuple[Tensor, Tensor, Decision, 
 
 
 def relate(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...]) -> Relations:
-    """What the router makes of each of these modules before it compares them.
+    """The router's relations of all modules, before it compares them.
 
     Args:
-        zoo: whose router it is.
-        f: (B, d).
-        outputs: u, (B, N, d).
-        ids: the N modules.
+        zoo: Zoo with the router.
+        f: Fused input, (B, d).
+        outputs: Module outputs u, (B, N, d).
+        ids: Ids of the N modules.
     """
     keys = outputs if zoo.genotype_keys is None else zoo.genotype_keys(ids).unsqueeze(0)
     return zoo.router.relate(f, keys)
 
 
 def answers(zoo: ModuleZoo, f: Tensor, outputs: Tensor, decision: Decision) -> dict[str, Tensor]:
-    """Output -> logits, of a decision over module outputs."""
+    """Logits by output for a routing decision over module outputs."""
     return zoo.answer(zoo.router.mix(decision, outputs, f))
 
 
 def without_each(
     zoo: ModuleZoo, f: Tensor, voices: Tensor, relations: Relations, ids: tuple[str, ...]
 ) -> Iterator[dict[str, Tensor]]:
-    """Answers of a zoo in which one module is not there: logits, synergy and gate know nothing of it (91).
+    """Logits of the zoo without one module: logits, synergy and gate are computed without it (91).
 
-    One after the other, in the order of the modules. Of a zoo of one they are those of nobody.
+    One set after the other, in the order of the modules. In a zoo of one module its weight is 0.
 
     Args:
-        zoo: as it is.
-        f: (B, d).
-        voices: what the router's mixture reads of all modules, (B, N, d).
-        relations: of ``relate``.
-        ids: the N modules.
+        zoo: Zoo as it is.
+        f: Fused input, (B, d).
+        voices: Module values that the router's mixture reads, (B, N, d).
+        relations: Result of ``relate``.
+        ids: Ids of the N modules.
     """
     if len(ids) == 1:
         silence = torch.zeros_like(zoo.decide(f, relations, ids, dense=True).head_weights)
@@ -147,20 +147,20 @@ def without_each(
         return
     for place, rest in enumerate(zoo.router.each_left_out(relations)):
         known = zoo.decide(f, rest, ids[:place] + ids[place + 1 :], dense=True).head_weights
-        # A weight of 0 is cheaper than another tensor of voices.
+        # A weight of 0 is cheaper than another tensor of values.
         weights = torch.cat([known[..., :place], torch.zeros_like(known[..., :1]), known[..., place:]], -1)
         yield zoo.answer(zoo.router.mix_voices(weights, voices, f))
 
 
 def silenced(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...], place: int) -> dict[str, Tensor]:
-    """Answers where one module, by its place among the N, says 0 instead (67).
+    """Logits with the output of one module replaced by 0 (67).
 
     Args:
-        zoo: as it is.
-        f: (B, d).
-        outputs: u, (B, N, d).
-        ids: the N modules.
-        place: of that module.
+        zoo: Zoo as it is.
+        f: Fused input, (B, d).
+        outputs: Module outputs u, (B, N, d).
+        ids: Ids of the N modules.
+        place: Index of that module, 0 to N - 1.
     """
     others = outputs.clone()
     others[:, place] = 0
@@ -168,7 +168,7 @@ def silenced(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...], p
 
 
 class _Sums:
-    """What has been seen so far."""
+    """Running sums over batches."""
 
     def __init__(self, zoo: ModuleZoo, ids: tuple[str, ...]) -> None:
         self.zoo = zoo
@@ -236,11 +236,11 @@ class _Sums:
 
 
 EXACT = "donot_use_mm_for_euclid_dist"
-"""Products would find equal outputs apart."""
+"""The faster matrix products would give equal outputs a distance above 0."""
 
 
 def _sum(values: Tensor) -> Tensor:
-    """Over samples, in float64 on the CPU."""
+    """Sum over samples, in float64 on the CPU."""
     return values.double().sum(0).cpu()
 
 

@@ -1,10 +1,10 @@
-"""The procedure ``grow``: a zoo of modules, or an H-Model, that grows and is pruned while it trains.
+"""The procedure ``grow``: trains a zoo of modules, or an H-Model, and edits its modules on the way.
 
-Architect Thyself 3.5; of an H-Model the hidden layers are the modules (``growth.grown``).
+Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth.grown``).
 
-One training in segments. Between two of them comes what ``growth.agenda`` says: an event, the end of a warm-up, the
-reward of an event. What came of each is kept with every checkpoint, and a run that was killed goes on identically
-where its budget is in steps. The split ``architecture`` is all that growth sees; ``validation`` selects weights.
+One training in segments. Between two of them comes what ``growth.agenda`` schedules: an event, the end of a warm-up,
+the reward of an event. The result of each is kept with every checkpoint, and an interrupted run goes on identically
+where its budget is in steps. Growth sees only the split ``architecture``; ``validation`` selects weights.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from evodevo.training.loop import LossFunction, TrainingResult, model_loss
 
 MEMORY, REPLAY, SECONDS = "growth", "replay", "growth_seconds"
 EVENTS = "growth"
-"""Type of the store's events."""
+"""Type of the events in the store."""
 PROBED_AT_ONCE = 64
 PROBES = 2
-"""At an event, and for its reward."""
+"""Probes at an event and for its reward."""
 
 FORESEEN = 1.05
-"""What a training will compute is foreseen as well as this."""
+"""Tolerance factor of ``exceeded``: the FLOPs of a training are foreseen to this accuracy."""
 
 
 def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
     """Train a zoo or an H-Model that grows; options are ``GrowthSettings``.
 
-    Facts, under ``growth``: ``edits``, as in the log but for tensors; ``differing``, decisions in which the strategist
-    did otherwise than its prior, and ``decisions``, how many there were; ``start``, the first modules; ``timeline``,
-    modules at each event with their usage and contribution, who was born and who went; ``looks``, the same between
-    events; ``end``, after the training; ``rewards``; ``overhead``, what growth cost beside training.
+    Facts, under ``growth``: ``edits``, as in the log but without tensors; ``differing``, decisions in which the
+    strategist chose otherwise than its prior, and ``decisions``, their number; ``start``, the first modules;
+    ``timeline``, modules at each event with usage and contribution, births and removals; ``looks``, the same between
+    events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training.
     Blobs: ``edits``, the log (``spaces.zoo_log``);
-    ``parents/<digest>``, the weights that it names; ``edit_memory``, for later runs.
+    ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
 
     Raises:
-        UsageError: wrong options, nothing that can grow, a zoo over a cap, or a budget too small for its events.
+        UsageError: Wrong options, nothing that can grow, a zoo over a cap, or a budget too small for its events.
     """
     settings = validate(GrowthSettings, dict(options), what="options of grow")
     check_zoo(pool_to_grow(bench.arm), settings)
@@ -137,7 +137,7 @@ class _Run:
         return loss_of
 
     def _batches(self) -> ReplayedBatches | None:
-        """Of training, with samples that are seen again after an edit; None where there is no replay."""
+        """Training batches that include replayed samples after an edit; None where there is no replay."""
         replay, size = self.settings.replay, self.bench.training.batch_size
         if not (replay.capacity and replay.steps and self._replay_weight()):
             return None
@@ -146,11 +146,11 @@ class _Run:
         return ReplayedBatches(self.task, memory, seed=self.bench.seed, size=size, steps=replay.steps)
 
     def _replay_weight(self) -> float:
-        """Of the loss on samples that are seen again; a zoo says it."""
+        """Weight of the loss on replayed samples; a setting of zoos."""
         return self.zoo.structure.losses.replay if isinstance(self.zoo, ModuleZoo) else 1.0
 
     def _used(self, result: TrainingResult, since: float) -> float:
-        """Share of the budget that is used up, with the seconds since the segment ended."""
+        """Share of the budget that is used up, the seconds since the segment ended included."""
         total, budget = total_steps(self.bench.training), self.bench.training.budget
         used = 0.0 if total is None else result.steps / total
         seconds = budget.seconds
@@ -163,7 +163,7 @@ class _Run:
     # Growing
 
     def _come(self, what: What, number: int, result: TrainingResult, share: float) -> None:
-        """Something of the agenda; what is known from before an interruption is only followed."""
+        """Carry out one entry of the agenda; one that was recorded before an interruption is only repeated."""
         name = f"{what} {number}"
         known, since = name in self.bench.facts, time.monotonic()
         if what == "look":
@@ -211,7 +211,7 @@ class _Run:
         self._remember()
 
     def _portions(self, number: int, share: float) -> Portions:
-        """What an event and all that follows may use: see ``thrift``."""
+        """Limits of an event and all that follows until the next; see ``thrift``."""
         bench, coming = self.bench, dates(self.settings.events)
         trained = bench.flops - bench.spent
         until = coming[number] if number < len(coming) else 1.0
@@ -225,7 +225,7 @@ class _Run:
             spent=bench.spent,
             prices=self.growth.prices(),
             batch=bench.training.batch_size,
-            probes=PROBES + last,  # one comes in the end
+            probes=PROBES + last,  # the last event has one more, at the end of the training
             looks=0 if last else self.settings.events.looks,
             refined=self.growth.refining(number),
             pace=pace,
@@ -233,7 +233,7 @@ class _Run:
         return portions(self.settings, means)
 
     def _looks(self, number: int) -> bool:
-        """Whether a look is made: it only informs, and is left out where growth takes more than it may."""
+        """Whether a look is made: it only informs, and is left out where growth costs more than it may."""
         bench, portioned, wished = self.bench, self.growth.memory.portions, self.settings.events.looks
         if portioned is not None and not portioned.looks_at((number - 1) % wished, wished):
             return False
@@ -243,7 +243,7 @@ class _Run:
         return growth > self.settings.events.overhead * training
 
     def _spend(self, name: str) -> None:
-        """A probe of the network as it is now."""
+        """Book the FLOPs of a probe of the network as it is now."""
         self.bench.spend(name, self.growth.probe_flops)
 
     def _spend_on_replay(self, number: int, steps: int) -> None:
@@ -311,7 +311,7 @@ class _Run:
         }
 
     def _overhead(self) -> dict[str, float]:
-        """What growth cost beside training; replay is in the FLOPs, and its seconds are those of training steps.
+        """Cost of growth beside training; replay is in the FLOPs, and its seconds are those of training steps.
 
         It may be ``exceeded`` where even the smallest probes of so many events cost more than is ``allowed``.
         """
@@ -350,7 +350,7 @@ class _Run:
         )
 
     def _probes(self, samples: int) -> Sequence[Batch]:
-        """Samples of the split ``architecture``; the same ones for one number of them."""
+        """Samples of the split ``architecture``; equal numbers give equal samples."""
         if samples not in self._probed:
             chosen = places(self.task, "architecture", samples)
             parts = np.array_split(chosen, max(1, -(-len(chosen) // PROBED_AT_ONCE)))
@@ -363,7 +363,7 @@ class _Run:
         return placed
 
     def _table(self) -> LatencyTable | None:
-        """Measured once in a run, and only where there is a cap."""
+        """The table of latencies, measured once in a run, and only where there is a cap; None otherwise."""
         if self.settings.caps.latency is None:
             return None
         batch = self._placed(self.task.batch("train", self.bench.seed, 0, self.bench.training.batch_size))
@@ -374,7 +374,7 @@ class _Run:
 
 
 def _short(action: Action | None) -> str:
-    """``grow mlp-1``, ``spawn lstm``, ``noop``."""
+    """An action as text: ``grow mlp-1``, ``spawn lstm``, ``noop``."""
     if action is None:
         return ""
     return " ".join([action.operation, *action.modules, *([action.archetype] if action.archetype else [])])

@@ -1,4 +1,4 @@
-"""The options of the procedure ``grow``, and what is refused before anything is trained; no torch here."""
+"""Checks of the procedure ``grow`` and its options before anything is trained; no torch here."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def check_grow(settings: NetworkEvaluationSettings, arm: Arm) -> None:
 
 
 def check_caps(settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) -> None:
-    """Hold the whole network against its caps, before it grows; seconds are measured when the run begins.
+    """Check the whole network against its caps, before it grows; seconds are measured when the run begins.
 
     Raises:
-        UsageError: it is over a cap already.
+        UsageError: It is over a cap already.
     """
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     caps = growth.caps.model_copy(update={"latency": None})
@@ -41,10 +41,10 @@ def check_caps(settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) 
 
 
 def pool_to_grow(arm: Arm) -> PoolStructure:
-    """The modules that come and go: of a zoo, or the hidden layers of an H-Model.
+    """The modules that can be born and removed: those of a zoo, or the hidden layers of an H-Model.
 
     Raises:
-        UsageError: the arm's network has neither, or is an H-Model that cannot grow.
+        UsageError: The arm's network has neither, or is an H-Model that cannot grow.
     """
     network = arm.network
     if isinstance(network, HModelNetwork):
@@ -58,7 +58,7 @@ def check_zoo(structure: PoolStructure, growth: GrowthSettings) -> None:
     """Refuse a zoo that is too large to begin with. What lies around modules is counted when the run begins.
 
     Raises:
-        UsageError: more modules than there may be, or modules that alone exceed the cap of parameters; a way of birth
+        UsageError: More modules than allowed, or modules that alone exceed the cap of parameters; a kind of inheritance
             or a cap that an H-Model does not have; an unknown strategist.
     """
     if growth.strategist not in STRATEGISTS:
@@ -91,7 +91,7 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
     """Refuse a budget in which some event has no step before it, or a warm-up no step of its own.
 
     Raises:
-        UsageError: with the least budget that does.
+        UsageError: The budget is too small; the message names the least one that is enough.
     """
     events, steps = growth.events, total_steps(training)
     if steps is None or not events.count:
@@ -110,7 +110,7 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
 
 
 def total_steps(training: TrainingSettings) -> int | None:
-    """Steps that the budget allows; None where only the clock counts."""
+    """Steps that the budget allows; None where it is in seconds or FLOPs only."""
     steps, tokens = training.budget.steps, training.budget.tokens
     amounts = [one for one in (steps, None if tokens is None else tokens // training.batch_size) if one is not None]
     return min(amounts, default=None)

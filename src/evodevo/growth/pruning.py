@@ -1,7 +1,7 @@
-"""Who may go (eqs. 23, 72, Algorithms 1 and 2; docs/spec/architect_thyself.md#pruning).
+"""Choice of the modules that may be pruned (eqs. 23, 72, Algorithms 1, 2; docs/spec/architect_thyself.md#pruning).
 
 The paper has five rules. As printed, the quantile rule prunes at every event, also when all modules are good; the
-rule ``standard`` takes only modules that stand out for some events in a row and whose absence costs nothing.
+rule ``standard`` takes only modules that fall short for some events in a row and whose absence costs nothing.
 
 Under every rule ``least`` modules stay, a module that warms up stays, and so does one that is younger than ``age``.
 """
@@ -20,11 +20,11 @@ from evodevo.growth.spec import PruneSettings
 
 @dataclass(frozen=True)
 class Candidate:
-    """Someone whom the rule wants gone.
+    """A module that the rule proposes for pruning.
 
     Attributes:
-        id: of the module.
-        reason: why, for people.
+        id: Id of the module.
+        reason: Reason, for people.
     """
 
     id: str
@@ -33,13 +33,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a rule says at one event.
+    """Result of a rule at one event.
 
     Attributes:
-        candidates: the least fit first, never so many that fewer than ``least`` modules would stay; one at most under
-            ``standard``.
-        low: id -> events in a row at which it fell short; to be given to the next event.
-        spared: id -> why it stays, of those who may not be pruned whatever the rule says.
+        candidates: Proposed modules, the least fit first, never so many that fewer than ``least`` would stay; one under
+            ``standard`` at most.
+        low: Number of events in a row in which it fell short, by id; input of the next event.
+        spared: Reason why it stays, by id, for modules that may not be pruned under any rule.
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -54,14 +54,14 @@ def judge(
     warming: Collection[str],
     settings: PruneSettings,
 ) -> Verdict:
-    """Ask the rule at an event, once.
+    """Apply the rule, once per event.
 
     Args:
-        history: of this event.
-        low: of the verdict before.
-        ages: id -> events that it has lived.
-        warming: ids of newborns whose birth factor still rises.
-        settings: which rule.
+        history: History of this event.
+        low: Field ``low`` of the verdict before.
+        ages: Events since its birth, by id.
+        warming: Ids of newborns whose birth factor still rises.
+        settings: The rule and its parameters.
     """
     modules = history.modules
     short = _RULES[settings.rule](modules, settings)
@@ -79,7 +79,7 @@ def judge(
 def spared(
     history: History, ages: Mapping[str, int], warming: Collection[str], settings: PruneSettings
 ) -> dict[str, str]:
-    """Id -> a sentence, of those who may not be pruned by anybody. Only ``standard`` asks for the impact."""
+    """Reason by id for each module that may not be pruned at all. Only ``standard`` looks at the impact."""
     modules = history.modules
     if len(modules) <= settings.least:
         return dict.fromkeys(modules, f"{len(modules)} modules are left, and {settings.least} always stay")
@@ -95,11 +95,11 @@ def spared(
 
 
 Rule = Callable[[Mapping[str, ModuleHistory], PruneSettings], dict[str, str]]
-"""Who falls short now -> why."""
+"""Returns the reason by id for each module that falls short now."""
 
 
 def _standard(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:
-    """F < mean - kappa std - its own running std: who swings must fall deeper."""
+    """F < mean - kappa std - its own running std: a module whose F varies must fall deeper."""
     values = [one.fitness for one in modules.values()]
     bound = statistics.fmean(values) - settings.kappa * statistics.pstdev(values)
     bound -= ROUNDING * max(map(abs, values))
@@ -111,7 +111,7 @@ def _standard(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> 
 
 
 ROUNDING = 1e-9
-"""Equal modules differ by this share; nobody goes for it."""
+"""Relative tolerance: equal modules differ by rounding, and none is pruned for it."""
 
 
 def _quantile(modules: Mapping[str, ModuleHistory], settings: PruneSettings) -> dict[str, str]:

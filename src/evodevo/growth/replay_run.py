@@ -1,4 +1,4 @@
-"""The history of a network that grew, made again from its log and the blobs that it names, and compared.
+"""Replay of a growth: the network's history rebuilt from its log and blobs, and compared with what is stored.
 
 Source: docs/spec/architect_thyself.md#edit-log.
 """
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
 
 LOG, PARENTS, WEIGHTS = "edits", "parents/", "weights"
-"""Roles of the blobs of an evaluation that grew; ``PARENTS`` is followed by the digest that the log names."""
+"""Roles of the blobs of a growth; ``PARENTS`` is followed by the digest that the log names."""
 
 
 @dataclass(frozen=True)
 class ReplayedEdit:
-    """One edit, made again.
+    """One rebuilt edit.
 
     Attributes:
-        event, step: when; the step is None where it was not recorded.
-        operation: what was done.
-        parents: ids of those it is about.
-        child: the newborn, or the module that went; None where it was refused.
-        parameters: of the newborn; of the module that went, below 0; 0 for others.
-        weights: SHA-256 of the safetensors file with the first weights of a newborn.
-        note: for people.
+        event, step: Number of its event, and training step; the step is None where it was not recorded.
+        operation: Name of the operation.
+        parents: Ids of the modules concerned.
+        child: Id of the newborn, or of the module that was removed; None where it was refused.
+        parameters: Parameters that it added; negative for a module that was removed, 0 for other edits.
+        weights: SHA-256 of the safetensors file with the first weights of a newborn; None for other edits.
+        note: Remark for people.
     """
 
     event: int
@@ -51,13 +51,13 @@ class ReplayedEdit:
 
 @dataclass(frozen=True)
 class Replay:
-    """A growth that was made again, and is what was recorded.
+    """A rebuilt growth that equals its record.
 
     Attributes:
-        start, modules: ids before and after all edits.
-        edits: in order.
-        blobs: how many were read and have their digest.
-        is_compared: whether there are weights whose genotypes could be compared with those in the end.
+        start, modules: Ids before and after all edits.
+        edits: Rebuilt edits, in order.
+        blobs: Number of blobs that were read and have their digest.
+        is_compared: Whether the final genotypes were compared with those of a kept network.
     """
 
     start: tuple[str, ...]
@@ -67,7 +67,7 @@ class Replay:
     is_compared: bool
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by name."""
+        """The fields as a dictionary for JSON."""
         return asdict(self)
 
 
@@ -75,12 +75,12 @@ def replay(individual: Individual) -> Replay:
     """Rebuild all genotypes and the first weights of all newborns, and compare them with what is kept.
 
     Args:
-        individual: a training that grew.
+        individual: Individual of a training that grew.
 
     Raises:
-        UsageError: it did not.
-        StoreDamagedError: a blob is gone, or is not what was written.
-        DataError: the log does not fit to its blobs, to what was recorded beside it, or to the kept network.
+        UsageError: The training has no log of edits.
+        StoreDamagedError: A blob is missing or has another digest.
+        DataError: The log does not fit its blobs, the record beside it, or the kept network.
     """
     evaluation = individual.evaluation
     if evaluation is None or LOG not in evaluation.blobs:
@@ -120,7 +120,7 @@ def _check_blobs(individual: Individual, held: Mapping[str, str]) -> None:
 
 
 def _check_record(individual: Individual, log: Log) -> None:
-    """The log says what stands beside the scores, tensors apart."""
+    """Check that the log equals the edits that are recorded beside the scores, tensors apart."""
     growth = individual.fact.get("growth", {})
     told = [one.model_dump(mode="json", exclude={"tensors"}) for one in log.edits]
     recorded = growth.get("edits")
@@ -145,7 +145,7 @@ def _replayed(individual: Individual, log: Log, held: Mapping[str, str]) -> Repl
     except EvodevoError:
         raise
     except (LookupError, ValueError, RuntimeError, AssertionError) as error:
-        # A log from anywhere may name tensors and nodes that are nowhere.
+        # A log from an untrusted source may name tensors and nodes that do not exist.
         raise DataError(
             f"the log of {individual.id} does not fit to its blobs: {type(error).__name__}: {str(error)[:200]}"
         ) from None
@@ -157,7 +157,7 @@ def _check_network(individual: Individual, replayed: Replayed, weights: str) -> 
     manifest = checkpoints.load(individual.run.archive.store.blobs, weights).manifest
     envelope = validate(NetworkEnvelope, manifest.genome or {}, what=f"the kept network of {individual.id}")
     there = _modules(envelope)
-    # Layers of an H-Model that are no modules have no names of their own: theirs follow their places.
+    # H-Model layers that are no modules have no names of their own: theirs follow their indices.
     kept, made = ({one.id: one for one in each if _is_named(one)} for each in (there, replayed.modules))
     if kept.keys() != made.keys():
         raise DataError(
@@ -179,7 +179,7 @@ def _is_named(module: ZooModule) -> bool:
 
 
 def _modules(envelope: NetworkEnvelope) -> tuple[ZooModule, ...]:
-    """Those that may be born and go."""
+    """The modules that can be born and removed."""
     network = envelope.network
     if isinstance(network, ModuleZooNetwork):
         return network.structure.modules

@@ -1,4 +1,4 @@
-"""What a zoo uses, against what it may never exceed (``CapSettings``): parameters, FLOPs, memory, time of a batch.
+"""Resources of a network against its caps (``CapSettings``): parameters, FLOPs, memory, seconds of a batch.
 
 Legend: B samples, d width.
 """
@@ -18,19 +18,19 @@ from evodevo.networks.canvas import OutputSizes
 
 NUMBER_BYTES = 4
 KEPT_PER_PARAMETER = 4
-"""A weight, its gradient, and two moments."""
+"""Numbers kept per parameter: the weight, its gradient, and two moments."""
 KEPT_PER_ACTIVATION = 2
-"""A product's result, and what a non-linearity made of it."""
+"""Numbers kept per activation: the result of a product, and that of the non-linearity after it."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What of a task and its training decides about cost.
+    """The parts of a task and its training that determine cost.
 
     Attributes:
-        inputs, outputs: of the task.
-        batch: samples of one training step.
-        table: of measured seconds; None where latency plays no part.
+        inputs, outputs: Inputs and outputs of the task.
+        batch: Number of samples in one training step.
+        table: Table of measured seconds; None where latency plays no part.
     """
 
     inputs: Sequence[NamedInput]
@@ -41,13 +41,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Resources:
-    """What one network uses.
+    """Resources of one network.
 
     Attributes:
-        parameters: of everything.
-        flops: of one sample, executed in evaluation.
-        memory_bytes: of a training step, estimated.
-        latency: seconds of one batch in evaluation by the table; None without one.
+        parameters: Number of parameters, embeddings included.
+        flops: FLOPs of one sample, executed in evaluation.
+        memory_bytes: Bytes of a training step, estimated.
+        latency: Seconds of one batch in evaluation, from the table; None without one.
     """
 
     parameters: int
@@ -57,12 +57,12 @@ class Resources:
 
     @classmethod
     def of(cls, structure: PoolStructure, task: Task) -> Resources:
-        """From the structure alone; nothing is built.
+        """Compute resources from the structure alone; nothing is built.
 
-        The estimate of memory takes every FLOP for a part of a product over d numbers, which gives one number per 2 d.
+        The estimate of memory treats every FLOP as part of a product over d numbers, which gives one number per 2 d.
         """
         if isinstance(structure, HModelPool):
-            # Of H-Models no seconds are known; who caps their latency is told so before anything is trained.
+            # There is no table of seconds for H-Models; a cap of their latency is refused before training.
             cost, seconds = structure.cost(task.inputs, task.outputs), None
         else:
             cost = zoo_cost(structure, inputs=task.inputs, outputs=task.outputs)
@@ -73,10 +73,10 @@ class Resources:
         return cls(parameters, cost.executed_flops, NUMBER_BYTES * numbers, seconds)
 
     def excess(self, caps: CapSettings) -> str | None:
-        """A clause that says which cap is exceeded, and by what; None where none is.
+        """A clause that names the cap that is exceeded, and by what; None where none is.
 
         Raises:
-            UsageError: there is a cap of latency, and no table.
+            UsageError: There is a cap of latency, and no table.
         """
         if caps.latency is not None and self.latency is None:
             raise UsageError("a cap of latency needs a table of measured seconds; see growth.latency.calibrate.")
@@ -92,10 +92,10 @@ class Resources:
 
 
 def check_start(structure: PoolStructure, task: Task, caps: CapSettings) -> Resources:
-    """What the zoo uses before it grows.
+    """Resources of the network before it grows.
 
     Raises:
-        UsageError: more than a cap allows.
+        UsageError: More than a cap allows.
     """
     used = Resources.of(structure, task)
     excess = used.excess(caps)

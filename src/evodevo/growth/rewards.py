@@ -1,4 +1,4 @@
-"""What an event was worth (eqs. 14, 24, 82, 95, Algorithm 2; docs/spec/architect_thyself.md#rewards).
+"""Rewards of events (eqs. 14, 24, 82, 95, Algorithm 2; docs/spec/architect_thyself.md#rewards).
 
 As printed, eq. 82 adds the mean of eq. 70, which is redundancy: clones would be rewarded. Here novelty is 1 -
 redundancy. Validation is measured on the split ``architecture``, never on what selects the model.
@@ -20,41 +20,41 @@ TINY = 1e-12
 
 
 class Scale(Settings):
-    """By what changes of validation are divided: their root mean square so far.
+    """Scale of changes of the validation metric: their root mean square so far.
 
     Around 0 and not around their mean: equal gains must neither vanish nor explode.
 
     Attributes:
-        count: changes seen.
-        squares: their sum of squares.
+        count: Number of changes so far.
+        squares: Sum of their squares.
     """
 
     count: int = Field(default=0, ge=0)
     squares: float = Field(default=0.0, ge=0)
 
     def seen(self, change: float) -> Scale:
-        """With one change more."""
+        """The scale after one more change."""
         return Scale(count=self.count + 1, squares=self.squares + change**2)
 
     @property
     def size(self) -> float:
-        """In the unit of the changes; 1 before anything changed."""
+        """Root mean square, in the unit of the changes; 1 before anything changed."""
         size = math.sqrt(self.squares / self.count) if self.count else 0.0
         return size if size > TINY else 1.0
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A zoo at one moment, on the split ``architecture``.
+    """A network at one moment, on the split ``architecture``.
 
     Attributes:
-        value: the validation metric; higher is better.
-        loss: in nats.
-        cost: FLOPs of the network, as a factor of those at the start of the run.
-        novelty: mean over modules of 1 - redundancy.
-        diversity: D(M) (19).
-        entropy: of the router's weights, in nats (Algorithm 2).
-        parameters: of the network, as a factor of those at the start.
+        value: Validation metric; higher is better.
+        loss: Loss in nats.
+        cost: FLOPs of the network, as a multiple of those at the start of the run.
+        novelty: Mean over modules of 1 - redundancy, in [0, 1].
+        diversity: D(M), in [0, 2) (19).
+        entropy: Entropy of the router's weights, in nats (Algorithm 2).
+        parameters: Parameters of the network, as a multiple of those at the start.
     """
 
     value: float
@@ -68,17 +68,17 @@ class Standing:
 
 @dataclass(frozen=True)
 class Reward:
-    """A reward and what it was made of.
+    """A reward and its terms.
 
     Attributes:
-        terms: name -> what it added.
+        terms: Summands by name.
     """
 
     terms: dict[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> float:
-        """r_t."""
+        """Sum of the terms: r_t."""
         return sum(self.terms.values())
 
 
@@ -88,11 +88,11 @@ def reward(
     """The reward of an event, and the scale for the next.
 
     Args:
-        before: when the event came, before its edits.
-        after: when its horizon is over.
-        curve: values of the metric that were measured over the horizon; fewer than two have no instability.
-        scale: of earlier changes; this one counts already, so that the first of a run is worth 1 or -1.
-        settings: which reward.
+        before: The network when the event came, before its edits.
+        after: The network when the horizon is over.
+        curve: Values of the metric over the horizon; fewer than two have no instability.
+        scale: Scale of earlier changes; this one is added first, so that the first of a run is worth 1 or -1.
+        settings: Kind and weights of the reward.
     """
     change = after.value - before.value
     scale = scale.seen(change)
@@ -116,5 +116,5 @@ def reward(
 
 
 def _priced(parameters: float, settings: RewardSettings) -> dict[str, float]:
-    """What parameters cost (95), where they have a price."""
+    """The term of parameters (95), where they have a price."""
     return {"parameters": -settings.parameters * parameters} if settings.parameters else {}

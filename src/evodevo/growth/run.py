@@ -1,4 +1,4 @@
-"""Zoos that grow while they train, with what earlier runs have learned about edits.
+"""The command ``grow``: train networks that grow, with the edits that earlier runs remember.
 
 Source: docs/spec/architect_thyself.md#edit-memory.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from evodevo.growth.strategists.edit_memory import EditMemory
 
 ROLE = "edit_memory"
-"""Of the blob of an evaluation that grew, and before the strategist's name of what a run holds."""
+"""Role of the blob of a growth, and first part of the role, before the strategist's name, of a run's own blobs."""
 NO_MEMORY = "none"
 
 
@@ -45,20 +45,20 @@ def grow(
     """Train the zoo of a recipe while it grows, beside the same zoo fixed.
 
     Args:
-        recipe: its name; see ``evodevo recipes``.
-        size: quick or full.
-        strategist: who decides, or several names with commas between them; PPO if left out.
-        baselines: which opponents: none (if left out), quick or all.
-        memory: a run of this store that grew, whose edits warm-start learned strategists; ``none`` as if left out.
-        overrides: nested settings that replace the recipe's, for example ``{"grow": {"events": {"count": 4}}}``.
-        store, listener, on_start, cache_folder: as for ``evolve``.
+        recipe: Name of the recipe; see ``evodevo recipes``.
+        size: ``quick`` or ``full``.
+        strategist: Name of the strategist, or several names with commas between them; PPO if left out.
+        baselines: Baselines to train as well: none (if left out), quick or all.
+        memory: Id of a run of this store that grew, whose edits warm-start learned strategists; ``none`` for no memory.
+        overrides: Nested settings that replace the recipe's, for example ``{"grow": {"events": {"count": 4}}}``.
+        store, listener, on_start, cache_folder: Same as for ``evolve``.
 
     Returns:
         A run of kind ``grow``; see ``runs.comparison`` for its table, and the fact ``growth`` of its individuals.
 
     Raises:
-        UsageError, DataError: settings, data or a memory cannot be used; nothing was recorded then.
-        NotFoundError: no run of that name.
+        UsageError, DataError: Settings, data or a memory cannot be used; nothing was recorded then.
+        NotFoundError: No run of that name.
     """
     named = {} if strategist is None else {GROW: {"strategist": strategist}}
     changes = merge(overrides or {}, named)
@@ -83,10 +83,10 @@ def grow(
 
 
 def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSettings, dict[str, bytes]]:
-    """The settings whose learned arms begin with the edits of a run, and those edits: role -> bytes.
+    """Settings whose learned strategists begin with the edits of a run, and the blobs of those edits by role.
 
     Raises:
-        UsageError: it never grew, nothing happened in it, or its memory is of another version.
+        UsageError: The run never grew, has no edits, or its memory is of another version.
     """
     found = edit_memories(run)
     joined = {"all": join(one for _, one in found)}
@@ -105,11 +105,11 @@ def _remembering(settings: ExperimentSettings, run: Run) -> tuple[ExperimentSett
 
 
 def edit_memories(run: Run) -> list[tuple[str, EditMemory]]:
-    """What the trainings of a run have learned about edits: strategist and memory, in the order of the trainings.
+    """Memories of edits of a run's trainings: strategist and memory, in the order of the trainings.
 
     Raises:
-        UsageError: a memory of another version.
-        StoreDamagedError: one that the store lost.
+        UsageError: A memory of another version.
+        StoreDamagedError: A memory that is missing in the store.
     """
     found: list[tuple[str, EditMemory]] = []
     for one in run.individuals() if run.is_experiment else ():
@@ -120,7 +120,7 @@ def edit_memories(run: Run) -> list[tuple[str, EditMemory]]:
 
 
 def join(memories: Iterable[EditMemory]) -> EditMemory:
-    """All their edits, newest last; what two of them took over from one earlier run counts once."""
+    """All edits of the memories, newest last; one that two of them took over from an earlier run counts once."""
     from evodevo.growth.strategists.edit_memory import MOST, EditMemory
 
     edits = {one.model_dump_json(): one for memory in memories for one in memory.edits}

@@ -1,9 +1,9 @@
-"""How a zoo grows while it trains, as plain data (Architect Thyself 3.5, appendices B, G, H).
+"""Settings of growth during training, as plain data (Architect Thyself 3.5, appendices B, G, H).
 
 Source: docs/spec/architect_thyself.md#events.
 
-All numbers that the paper leaves open stand here with their default; where the paper gives one, it is the default of
-the preset ``paper``, named in brackets.
+All numbers that the paper leaves open have their default here; where the paper gives one, it is the default of the
+preset ``paper``, named in brackets.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ OPERATIONS: tuple[Operation, ...] = ("noop", "prune", "grow", "spawn", "hybridis
 
 
 class EventSettings(Settings):
-    """When the zoo may change. Shares are of the budget.
+    """When the network may change. Shares are fractions of the budget, 0 to 1.
 
     Attributes:
-        count: events in a run (every 3 of at most 25 epochs: 8).
-        first, last: share at which the first and the last one come (E_warm).
-        actions: sub-actions of one event.
-        births: new modules in one event (G_max).
-        warm: share of the budget in which a newborn's birth factor rises from 0 to 1 (T_warm); meanwhile there is no
+        count: Number of events in a run (every 3 of at most 25 epochs: 8).
+        first, last: Share of the budget at which the first and the last event come (E_warm).
+        actions: Number of sub-actions of one event.
+        births: Largest number of new modules in one event (G_max).
+        warm: Share of the budget in which a newborn's birth factor rises from 0 to 1 (T_warm); meanwhile there is no
             other birth, and it is not pruned.
-        warm_rate: factor of a newborn's learning rate meanwhile (zeta).
-        horizon: share of the budget after which an event is rewarded (H).
-        looks: probes between two events, evenly, that only bring the moving averages up to date (T_eval).
-        overhead: FLOPs of probes, distillation and replay as a share of those of training, at most; of a budget in
-            seconds, the seconds. Probes have fewer samples, and there are fewer steps, where they would exceed it.
+        warm_rate: Factor of a newborn's learning rate meanwhile, above 0 and at most 1 (zeta).
+        horizon: Share of the budget after which an event is rewarded (H).
+        looks: Number of probes between two events, evenly spaced, that only update the moving averages (T_eval).
+        overhead: Largest FLOPs of probes, distillation and replay as a share of those of training; in seconds where the
+            budget is. Probes use fewer samples, and there are fewer steps, where they would exceed it.
     """
 
     count: int = Field(default=8, ge=0, le=1000)
@@ -55,16 +55,16 @@ class EventSettings(Settings):
 
 
 class FitnessSettings(Settings):
-    """What a module is worth (eqs. 19, 66 to 71, 90 to 92; docs/spec/architect_thyself.md#fitness).
+    """The fitness of modules (eqs. 19, 66 to 71, 90 to 92; docs/spec/architect_thyself.md#fitness).
 
     Attributes:
         kind: ``contribution`` F = a_C C - a_cost cost + a_nov (1 - redundancy) (71); ``usage_loss`` (92); ``advantage``
             (Algorithm 1: a moving mean of alpha (baseline - loss), where the baseline is the loss under equal weights).
-        contribution, cost, novelty: alpha_C, alpha_cost, alpha_nov.
-        spread: gamma_theta of the similarity kernel (70).
-        rate: rho of the moving averages.
-        ablation: a module that is left out is masked in logits, synergy and gate (91), or its output is ``zero`` (67).
-        samples: of the ``architecture`` split in a probe (|P|).
+        contribution, cost, novelty: Weights alpha_C, alpha_cost and alpha_nov, at least 0.
+        spread: Width gamma_theta of the similarity kernel, above 0 (70).
+        rate: Rate rho of the moving averages, above 0 and at most 1.
+        ablation: What leaving out means: ``masked`` in logits, synergy and gate (91), or the output is ``zero`` (67).
+        samples: Number of samples of the ``architecture`` split in a probe (|P|).
     """
 
     kind: Literal["contribution", "usage_loss", "advantage"] = "contribution"
@@ -78,18 +78,18 @@ class FitnessSettings(Settings):
 
 
 class PruneSettings(Settings):
-    """Who may go (eqs. 23, 72; docs/spec/architect_thyself.md#pruning).
+    """Which modules may be pruned (eqs. 23, 72; docs/spec/architect_thyself.md#pruning).
 
     Attributes:
         rule: ``standard`` (F below mean - kappa std, hysteresis included, for ``patience`` events, and leaving it out
             costs at most ``tolerance``); ``quantile`` (72, as printed; always prunes); ``threshold`` (F below
             ``threshold``); ``patience_usage`` and ``patience_advantage`` (Algorithms 2 and 1).
-        kappa, patience, tolerance, threshold, quantile: of the rules (q = .15).
-        age: events that a module must have lived (A_min).
-        least: modules that always stay (N_min).
-        distil_steps: of the rest, before a module goes (T_kd); 0 switches it off.
-        distil_tolerance: loss at which that ends early.
-        bank: pruned modules that are kept for a newborn of equal genotype.
+        kappa, patience, tolerance, threshold, quantile: Parameters of the rules; the tolerance in nats (q = .15).
+        age: Number of events since its birth before a module may be pruned (A_min).
+        least: Number of modules that always stay (N_min).
+        distil_steps: Training steps of the others before a module is removed (T_kd); 0 switches distillation off.
+        distil_tolerance: Distillation loss at which it ends early.
+        bank: Number of pruned modules that are kept for a newborn of equal genotype.
     """
 
     rule: Literal["standard", "quantile", "threshold", "patience_usage", "patience_advantage"] = "standard"
@@ -106,22 +106,22 @@ class PruneSettings(Settings):
 
 
 class BirthSettings(Settings):
-    """How a module comes to be (eqs. 12, 13, 21, 22, 73 to 78, 93).
+    """How modules are born (eqs. 12, 13, 21, 22, 73 to 78, 93).
 
     Source: docs/spec/architect_thyself.md#inheritance, docs/spec/architect_thyself.md#splices.
 
     Attributes:
-        inheritance: ``function_preserving`` (overlapping tensors are copied, new units are silent); ``split`` (parent
+        inheritance: ``function_preserving`` (overlapping tensors are copied, new units are inert); ``split`` (parent
             and child share the parent's weight); ``soft`` (75); ``copy_noise`` (H).
-        keep: gamma_inh of ``soft``.
-        noise: sigma_w, spread of what is drawn anew, as a factor of a fresh module's.
-        mutation: sigma_theta.
-        selection: eta of the softmax over standardised fitness that chooses parents (73).
-        splice: ``replace`` takes the motif out that the graft stands for; ``insert`` puts it beside, gated by 0.
-        motif: nodes of a motif at most.
-        symmetric: both children of a splice are made, and one is drawn.
-        blend: kappa of eq. 78; 1 copies from the fitter parent.
-        most: modules at most (N_max).
+        keep: Share gamma_inh of the parent's weights under ``soft``, 0 to 1.
+        noise: Spread sigma_w of what is drawn anew, as a multiple of a fresh module's.
+        mutation: Mutation strength sigma_theta, 0 to 2.
+        selection: Inverse temperature eta of the softmax over standardised fitness that chooses parents (73).
+        splice: ``replace`` puts the graft in place of the motif; ``insert`` puts it beside, with a gate of 0.
+        motif: Largest number of nodes in a motif.
+        symmetric: Whether both children of a splice are made, and one is drawn.
+        blend: Share kappa of the fitter parent in eq. 78, 0 to 1; 1 copies from it.
+        most: Largest number of modules (N_max).
     """
 
     inheritance: Literal["function_preserving", "split", "soft", "copy_noise"] = "function_preserving"
@@ -137,14 +137,14 @@ class BirthSettings(Settings):
 
 
 class RewardSettings(Settings):
-    """What an event is worth (eqs. 14, 24, 80, 82, 95; docs/spec/architect_thyself.md#rewards).
+    """The reward of an event (eqs. 14, 24, 80, 82, 95; docs/spec/architect_thyself.md#rewards).
 
     Attributes:
         kind: ``change`` r = dVal - eta_c dCost + eta_d mean(1 - redundancy) - k std(val) (82, 95, sign repaired);
             ``absolute`` (24); ``entropy`` (Algorithm 2).
-        cost, diversity, instability: eta_comp (of FLOPs), eta_div, k.
-        parameters: eta_param of eq. 95, which prices parameters beside FLOPs; not of ``entropy``.
-        discount: gamma.
+        cost, diversity, instability: Weights eta_comp (of FLOPs), eta_div and k, at least 0.
+        parameters: Weight eta_param of parameters beside FLOPs (95), at least 0; ``entropy`` ignores it.
+        discount: Discount gamma of later rewards, 0 to 1.
     """
 
     kind: Literal["change", "absolute", "entropy"] = "change"
@@ -156,13 +156,13 @@ class RewardSettings(Settings):
 
 
 class CapSettings(Settings):
-    """What the zoo may never exceed; None is no cap.
+    """Limits that the network may never exceed; None is no limit.
 
     Attributes:
-        parameters, flops: of the whole network; FLOPs of one sample, executed.
-        memory_bytes: of weights, gradients, moments and activations of one batch, estimated.
-        latency: seconds of one batch by the stored calibration table.
-        target_flops: the mean that the Lagrangian holds (80), under the cap.
+        parameters, flops: Limits of the whole network; FLOPs of one sample, executed.
+        memory_bytes: Bytes of weights, gradients, moments and activations of one batch, estimated.
+        latency: Seconds of one batch, from the stored calibration table.
+        target_flops: Mean FLOPs that the Lagrangian aims at, below the cap (80).
     """
 
     parameters: int | None = Field(default=None, gt=0)
@@ -173,11 +173,11 @@ class CapSettings(Settings):
 
 
 class ReplaySettings(Settings):
-    """Which samples are seen again after an edit (docs/spec/architect_thyself.md#sample-replay).
+    """Replay of samples after an edit (docs/spec/architect_thyself.md#sample-replay).
 
     Attributes:
-        capacity: N_R; 0 switches replay off.
-        steps: R minibatches after each edit whose loss includes replayed samples.
+        capacity: Number of samples kept, N_R; 0 switches replay off.
+        steps: Number R of minibatches after each edit whose loss includes replayed samples.
     """
 
     capacity: int = Field(default=256, ge=0, le=1 << 20)
@@ -188,11 +188,11 @@ class GrowthSettings(Settings):
     """The growth of one run.
 
     Attributes:
-        strategist: who decides: a row of ``strategist.base.STRATEGISTS``.
-        allow: operations that it may use. Without ``prune`` nobody goes, not even to make room for a newborn.
-        memory: edits of earlier runs warm-start a learned strategist.
-        edit_memory: those edits: a blob of the store (``edit_memory`` of an evaluation that grew); None begins without.
-        policy: of the strategists. How parents are chosen, the discount and the target of the cost are said by
+        strategist: Name of the strategist, a row of ``strategist.base.STRATEGISTS``.
+        allow: Operations that it may use. Without ``prune`` no module is removed, not even to make room for a newborn.
+        memory: Whether edits of earlier runs warm-start a learned strategist.
+        edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.
+        policy: Settings of the strategists. The choice of parents, the discount and the target of the cost come from
             ``birth``, ``reward`` and ``caps``.
     """
 

@@ -1,4 +1,4 @@
-"""Loss and right answers over several batches, as one batch of all samples would have them.
+"""Sums of loss and correct answers over several batches, as one batch of all samples would have them.
 
 Legend: B samples of a batch, S of all.
 """
@@ -18,31 +18,31 @@ from evodevo.tasks.base import OutputSpec
 
 
 class Tally:
-    """Answers of one network, judged.
+    """Running loss and accuracy of one network.
 
     Args:
-        specs: outputs of classes and labels.
+        specs: Outputs of the kinds classes and labels.
     """
 
     def __init__(self, specs: Sequence[OutputSpec]) -> None:
         self.specs = tuple(specs)
-        # Sums stay on the device: a probe asks many times, and waits once.
+        # Sums stay on the device: a probe has many tallies, and waits once.
         self._sums = {spec.name: torch.zeros((), dtype=torch.float64) for spec in specs}
         self._counts = {spec.name: torch.zeros((), dtype=torch.int64) for spec in specs}
         self._right: list[tuple[Tensor, Tensor]] = []
 
     def add(self, answers: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
-        """Judge the answers to a batch.
+        """Add the outputs for one batch.
 
         Args:
-            answers: output -> logits (B, size).
-            batch: with targets.
+            answers: Logits by output, (B, size).
+            batch: Batch with targets.
 
         Returns:
-            (B,) loss of each sample, the mean over its outputs; 0 where it has no target.
+            (B,) loss of each sample in nats, the mean over its outputs; 0 where it has no target.
 
         Raises:
-            UsageError: the batch has no target of an output.
+            UsageError: The batch has no target of an output.
         """
         total: Tensor | None = None
         right: Tensor | None = None
@@ -76,10 +76,10 @@ class Tally:
         return sum(each) / len(each)
 
     def right(self) -> NDArray[np.bool_]:
-        """(S,) over samples with a target: right in every output, and in every label of it.
+        """(S,) over samples with a target: whether every output is right, and every label of it.
 
         Raises:
-            DataError: no sample had a target.
+            DataError: No sample had a target.
         """
         parts = [right[told].cpu().numpy() for right, told in self._right]
         right = np.concatenate(parts) if parts else np.zeros(0, np.bool_)

@@ -1,9 +1,9 @@
-"""How much growth may cost: probes, distillation and replay within a share of what training costs.
+"""Budget of a growth: keeps probes, distillation and replay within a share of the cost of training.
 
 Source: docs/spec/architect_thyself.md#events.
 
-All in FLOPs that follow from structures (``prices``), so that a run that was killed portions as the one that was not.
-Where the budget is in seconds, what a FLOP of growth takes beside one of training is measured and counts too
+All in FLOPs that follow from structures (``prices``), so that an interrupted run gets the same portions as one that was
+not. Where the budget is in seconds, the measured time of a FLOP of growth, in that of one of training, counts too
 (``pace``).
 """
 
@@ -17,25 +17,25 @@ from evodevo.growth.spec import GrowthSettings
 from evodevo.settings import Settings
 
 FEWEST = 64
-"""Samples without which a probe says nothing, and costs no less: one batch."""
+"""Samples below which a probe is too noisy and costs no less: one batch."""
 USUAL = 1.6
-"""Time of a FLOP of growth in that of one of training, where no clock may decide: its operations are smaller ones, as
+"""Time of a FLOP of growth, in that of one of training, where no clock may decide: its operations are smaller ones, as
 benchmarks/growth_overhead.py measures."""
 SLOWEST = 2.5
-"""Pace beyond which fewer samples save no time, since what is left is what every call costs."""
+"""Pace beyond which fewer samples save no time, since what is left is the fixed cost of every call."""
 OF_PROBES = 0.5
-"""Share of what is left that goes to probes where all cannot be had."""
+"""Share of the remaining budget for probes where it is not enough for everything."""
 
 
 class Portions(Settings):
-    """What the next event and all that follows from it may use.
+    """Limits of the next event and all that follows from it.
 
     Attributes:
-        samples: of the split ``architecture`` in each probe.
-        distil_steps: before each module that goes.
-        replay_steps: with samples that are seen again.
-        looks: probes until the next event at most.
-        mature: whether newborns are probed when they are grown up.
+        samples: Number of samples of the split ``architecture`` in each probe.
+        distil_steps: Number of training steps before each module that is removed.
+        replay_steps: Number of steps with replayed samples.
+        looks: Largest number of probes until the next event.
+        mature: Whether newborns are probed at the end of their warm-up.
     """
 
     samples: int
@@ -45,24 +45,24 @@ class Portions(Settings):
     mature: bool = True
 
     def looks_at(self, place: int, wished: int) -> bool:
-        """Whether that one of the looks until the next event (from 0) is made: those that are, evenly among all."""
+        """Whether look ``place`` (from 0) of the ``wished`` ones is made: those that are made are spread evenly."""
         looks = min(self.looks, wished)
         return (place + 1) * looks // wished > place * looks // wished
 
 
 @dataclass(frozen=True)
 class Means:
-    """What there is to spend until the next event.
+    """The budget until the next event.
 
     Attributes:
-        training: FLOPs of training that will be done by then, since the beginning.
+        training: FLOPs of training from the beginning until then.
         spent: FLOPs of growth so far.
-        prices: of the network now.
-        batch: samples of a step.
-        probes: that come until then whatever they cost: the event's own, its reward's, and the one in the end.
-        looks: that are wished until then.
+        prices: Prices of the network as it is now.
+        batch: Number of samples in a step.
+        probes: Number of probes until then that are made in any case: the event's, its reward's, the one at the end.
+        looks: Number of looks that are wished until then.
         refined: FLOPs of the strategist's own gradient at the event.
-        pace: seconds of a FLOP of growth, in those of one of training; None where seconds do not count.
+        pace: Seconds of a FLOP of growth, as a multiple of those of training; None where seconds do not count.
     """
 
     training: float
@@ -76,18 +76,18 @@ class Means:
 
 
 def portions(settings: GrowthSettings, means: Means) -> Portions:
-    """As much as was wished, shortened to hold ``events.overhead``.
+    """Limits as wished, shortened to keep within ``events.overhead``.
 
-    A probe keeps ``FEWEST`` samples in any case; where not even these can be paid, looks are left out first, then the
-    probe of newborns that are grown up. Probes come before one module's distillation, and that before replay. An event
-    with several prunings gives each as many steps, and the next event has less.
+    A probe keeps ``FEWEST`` samples in any case; where the budget is too small even for these, looks are left out
+    first, then the probe of grown-up newborns. Probes come before one module's distillation, and that before replay. An
+    event with several prunings gives each as many steps, and the next event has less.
     """
     wished, price, batch = settings.fitness.samples, means.prices.probe, means.batch
     pace = USUAL if means.pace is None else min(max(means.pace, 1.0), SLOWEST)
     allowed = settings.events.overhead * means.training / pace
     left = max(0.0, allowed - means.spent - means.refined)
     least = min(FEWEST, wished)
-    smallest = int(left / (least * price))  # probes that can be had
+    smallest = int(left / (least * price))  # number of probes that the budget covers
     mature = smallest > means.probes
     looks = max(0, min(means.looks, smallest - means.probes - 1))
     a_sample = price * (means.probes + mature + looks)

@@ -1,4 +1,4 @@
-"""What a strategist and a reward are told about a zoo (eqs. 19, 65; docs/spec/architect_thyself.md#strategists)."""
+"""Inputs of strategist and reward, computed from a probe (eqs. 19, 65; docs/spec/architect_thyself.md#strategists)."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def state_of(
     values: Sequence[float],
     progress: float,
 ) -> State:
-    """S_t, with modules in the order of the probe.
+    """The state S_t, with modules in the order of the probe.
 
     Args:
-        structure: of the zoo.
-        probe, history: of this event.
-        most: N_max.
-        ages: id -> events that it has lived.
-        warming: ids of newborns whose birth factor still rises.
-        candidates: whom the prune rule wants gone.
-        values: of the metric at all events so far, this one included.
-        progress: share of the budget that is used up.
+        structure: Modules of the network.
+        probe, history: Probe and history of this event.
+        most: Largest number of modules, N_max.
+        ages: Events since its birth, by id.
+        warming: Ids of newborns whose birth factor still rises.
+        candidates: Ids of the modules that the prune rule proposes.
+        values: Metric at all events so far, this one included.
+        progress: Share of the budget that is used up, 0 to 1.
     """
     live = {module.id: module for module in structure.live}
 
@@ -47,7 +47,7 @@ def state_of(
             archetype=genotype.archetype,
             vector=genotype_vector(genotype),
             parameters=genotype_parameters(genotype),
-            # At a fixed length, so that what was learnt in one task can be read in another.
+            # At a fixed length, so that what was learnt in one task applies to another.
             flops=float(genotype_work(genotype, LENGTH).total),
             age=ages[one],
             usage=past.usage,
@@ -75,7 +75,7 @@ def state_of(
 
 
 def standing_of(probe: Probe, history: History, cost: float, parameters: float = 0.0) -> Standing:
-    """How a zoo stands; its FLOPs and its parameters are factors of what they were at the start."""
+    """Metric, loss and costs of a network; FLOPs and parameters are multiples of those at the start."""
     return Standing(
         value=probe.accuracy,
         loss=probe.loss,
@@ -88,11 +88,11 @@ def standing_of(probe: Probe, history: History, cost: float, parameters: float =
 
 
 def ages_of(modules: Sequence[ZooModule], event: int) -> dict[str, int]:
-    """Id -> events that it has lived when that event comes."""
+    """Number of events from its birth to the given one, by id."""
     return {module.id: event - module.birth_event for module in modules}
 
 
 def _dropout(genotype: ModuleGenotype) -> float:
-    """Of the units of a module, where its graph says; else of its attributes."""
+    """Largest dropout of the nodes of a module, 0 to 1; 0 where none has one."""
     shares = [float(getattr(node, "dropout", 0.0)) for node in genotype.graph.nodes]
     return max(shares, default=0.0)

@@ -1,4 +1,4 @@
-"""What a target hears: the messages of its sources in one tensor (H-Model eqs. 1-3).
+"""Aggregation of the H-Model: combines the messages of all sources into the input of each target (eqs. 1-3).
 
 Source: docs/spec/h_model.md#normaliser, docs/spec/h_model.md#attention-aggregation.
 
@@ -31,31 +31,32 @@ def weighted_sum(messages: Tensor, weights: Tensor) -> Tensor:
 
 
 def at_positions(weights: Tensor, masks: Tensor | None) -> Tensor:
-    """Weights where sources have positions of their own: (B, S, K, N), zero where the source has nothing to say."""
+    """Weights where sources have positions of their own: (B, S, K, N), zero at positions that the source lacks."""
     if masks is None:
         return weights
     return weights * masks.transpose(1, 2).unsqueeze(-1).to(weights.dtype)
 
 
 def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, normaliser: Normaliser) -> Tensor:
-    """The paper's aggregation.
+    """Weighted sum of messages, divided by a normaliser, as in the paper.
 
     Args:
-        messages: (B, K, S, d).
-        weights: (B, P, K, N).
-        masks: (B, K, S), or None where every source has every position.
-        normaliser: what divides: ``sum`` max(1, a), eq. 3; ``count`` the sources with c > 0.5, at least 1;
+        messages: Messages, (B, K, S, d).
+        weights: Connection weights, (B, P, K, N).
+        masks: Real positions of each source, (B, K, S); None where every source has every position.
+        normaliser: Divisor: ``sum`` max(1, a), eq. 3; ``count`` the number of sources with c > 0.5, at least 1;
             ``softmax`` a itself; ``sinkhorn`` makes the weights doubly stochastic first; ``rms`` the root mean square
             of the sum.
 
     Returns:
-        (B, N, S, d). With ``sum`` and ``softmax`` no position is longer than the longest message there.
+        Inputs of the targets, (B, N, S, d). With ``sum`` and ``softmax`` no position is longer than the longest
+        message.
     """
     if normaliser == "sinkhorn":
         weights = doubly_stochastic(weights)
     if normaliser == "rms":
         total = weighted_sum(messages, weights.to(messages.dtype))
-        # Inside the root, so that silence has a gradient too.
+        # The epsilon is inside the root, so that an input of 0 has a gradient too.
         return total * (total.square().mean(-1, keepdim=True) + torch.finfo(total.dtype).eps).rsqrt()
     local = at_positions(weights, masks)
     if normaliser == "count":
@@ -65,7 +66,7 @@ def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, norm
     else:
         divisor = local.sum(-2).clamp(min=1.0)
     if masks is None:
-        # Weights are far fewer numbers than what they weigh.
+        # Weights are far fewer numbers than the messages.
         return weighted_sum(messages, (weights / divisor.unsqueeze(-2)).to(messages.dtype))
     total = weighted_sum(messages, weights.to(messages.dtype))
     # (B, P or S, N) -> (B, N, P or S, 1)
@@ -76,14 +77,14 @@ class AttentionAggregation(nn.Module):
     """Aggregation with source identity (docs/spec/h_model.md#attention-aggregation).
 
     w_ij = softmax_i(q_j (K h_i + src_i) / sqrt(d) + log c_ij) min(1, a_j), X_j = sum_i w_ij (h_i + src_i). The key
-    is of each position where ``per_position`` (in a causal model a pooled key would tell the future), else of the mean.
+    is of each position where ``per_position`` (in a causal model a pooled key would leak the future), else of the mean.
     With q = 0 and src = 0 this is the weighted mean, times min(1, a).
 
     Args:
-        width: d.
-        inputs, hidden: sources of the input step, and of each iteration.
-        targets: N.
-        per_position: see above.
+        width: Width d.
+        inputs, hidden: Number of sources of the input step, and of each iteration.
+        targets: Number of targets, N.
+        per_position: Whether keys are computed at each position.
     """
 
     def __init__(self, width: int, inputs: int, hidden: int, targets: int, *, per_position: bool) -> None:
@@ -95,7 +96,7 @@ class AttentionAggregation(nn.Module):
         self.hidden_source = nn.Parameter(torch.randn(hidden, width) * 0.02)
 
     def forward(self, messages: Tensor, weights: Tensor, masks: Tensor | None, *, of_input: bool) -> Tensor:
-        """(B, N, S, d); arguments as ``normalised_sum``, N any leading part or all of the targets from the end."""
+        """Inputs of the targets, (B, N, S, d); arguments as for ``normalised_sum``, weights to all or the last ones."""
         source = self.input_source if of_input else self.hidden_source
         targets = weights.shape[-1]
         query = self.query[-targets:]

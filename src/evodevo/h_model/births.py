@@ -1,8 +1,8 @@
-"""How far a hidden layer is there: a newborn is let in so that nobody hears it at first, and a probe leaves layers out.
+"""Birth factors of hidden layers: newborns are added without effect at first, and probes leave layers out.
 
-Connections among those who are born are computed as if nobody else were there, and again with the newborns; the birth
-factor b mixes both. So b = 0 is exactly the model without the layer, whatever the gate (a softmax shares out, a sparse
-one leaves out), b = 1 the one with it, and with b > 0 the layer learns.
+Connections among older layers are computed as if the newborns did not exist, and again with them; the birth factor b
+mixes both. So b = 0 is exactly the model without the layer, whatever the gate (a softmax normalises, a sparse one
+leaves out), b = 1 the one with it, and with b > 0 the layer has gradients.
 
 Legend: B samples, H hidden layers, K sources, N = H + O targets; P is 1, or S positions.
 """
@@ -19,14 +19,14 @@ TINY = 1e-6
 
 
 def stages(legal: Tensor, births: Mapping[int, Factor], *, of_input: bool) -> Iterator[tuple[Factor, Tensor]]:
-    """Shares that add up to 1, each with the connections that exist in it; shares of exactly 0 are left out.
+    """Shares that sum to 1, each with the connections that exist in it; shares of exactly 0 are left out.
 
     With factors b1 >= b2 >= ... these are 1 - b1 without any newborn, b1 - b2 with the first one alone, and so on.
 
     Args:
-        legal: (K, N), connections where all are born.
-        births: place -> factor in [0, 1].
-        of_input: sources are inputs; else the hidden layers.
+        legal: Connections where all are born, (K, N).
+        births: Factor in [0, 1] by index of the layer.
+        of_input: Whether the sources are inputs; otherwise the hidden layers.
     """
     ordered = sorted(((place, one) for place, one in births.items()), key=lambda pair: -float(pair[1]))
     above: Factor = 1.0
@@ -40,7 +40,7 @@ def stages(legal: Tensor, births: Mapping[int, Factor], *, of_input: bool) -> It
 
 
 def _without(legal: Tensor, places: list[int], of_input: bool) -> Tensor:
-    """Nobody addresses these layers, and they address nobody."""
+    """The connections without those to and from these layers."""
     there = legal.clone()
     there[..., places] = False
     if not of_input:
@@ -59,7 +59,7 @@ def as_if_born(inflow: Tensor, births: Mapping[int, Factor]) -> Tensor:
 
 
 def levelled(weights: Tensor, legal: Tensor, hidden: int) -> Tensor:
-    """Weights (B, P, K, N), those to hidden layers replaced by their mean over the ones that may be addressed."""
+    """Weights (B, P, K, N), those to hidden layers replaced by their mean over the legal ones."""
     may = legal[..., :hidden].expand_as(weights[..., :hidden])
     mean = weights[..., :hidden].sum(-1, keepdim=True) / may.sum(-1, keepdim=True).clamp(min=1)
     return torch.cat([mean * may, weights[..., hidden:]], -1)

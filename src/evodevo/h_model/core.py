@@ -1,7 +1,7 @@
-"""The routing machine of the H-Model: hidden layers that decide, per sample and per iteration, who hears them.
+"""The core of the H-Model: hidden layers with routers that set their connections, per sample and per iteration.
 
-``begin`` takes what the inputs say, ``iterate`` lets every hidden layer speak once, ``answer`` gives what the outputs
-have heard. Between two iterations everything is in a ``Flow``. docs/spec/h_model.md#forward-pass; equations 1-3.
+``begin`` routes the inputs, ``iterate`` runs every hidden layer once, ``answer`` returns what the outputs have
+received. Between two iterations the whole state is a ``Flow``. docs/spec/h_model.md#forward-pass; equations 1-3.
 
 Legend: B samples, S positions, d width, I inputs, H hidden layers, O outputs, N = H + O targets, K sources (I or H),
 T iterations; P is 1, or S where connections are decided at each position.
@@ -36,15 +36,15 @@ from evodevo.operators.layers.build import build_layer
 
 @dataclass(frozen=True)
 class Moment:
-    """What happened in one iteration (or in the input step), for a trace.
+    """Record of one iteration (or of the input step), for a trace.
 
     Attributes:
-        weights: (B, P, K, N), or (B, P, K, O) in the last iteration.
-        inflow: (B, P, N) or (B, P, O): the sum of the weights over sources.
-        norms: (B, H, S) of the messages; None for the input step.
-        called: (B, H), which layers were run for which samples; None for the input step.
-        rows: places in the batch of the samples that were still thinking; None for all.
-        spoken: (B, H, d), messages as means over real positions; None for the input step.
+        weights: Connection weights, (B, P, K, N), or (B, P, K, O) in the last iteration.
+        inflow: Sum of the weights over sources, (B, P, N) or (B, P, O).
+        norms: Norms of the messages, (B, H, S); None for the input step.
+        called: Which layers were run for which samples, (B, H); None for the input step.
+        rows: Indices in the batch of the samples that had not halted; None for all.
+        spoken: Messages as means over real positions, (B, H, d); None for the input step.
     """
 
     weights: Tensor
@@ -57,23 +57,23 @@ class Moment:
 
 @dataclass(frozen=True)
 class Flow:
-    """A pass between two iterations.
+    """State of a pass between two iterations.
 
     Attributes:
-        x: (B, N, S, d), what each target has heard.
-        inflow: (B, P, N).
-        masks: (B, N, S), real positions of each target; None where all are.
-        y: (B, O, S, d), the sum of what outputs heard, weighted as ``output_division`` says.
-        y_masks: (B, O, S), or None.
-        weight: of the terms in ``y``, added up.
-        t: iterations done.
-        total: iterations of the whole pass, T.
-        kept: (H,), hidden layers that take part in this training step; None for all.
-        penalties: losses on the routing so far by name, added up over steps and weighted.
-        record: moments, where a trace is wanted.
-        rows: places in the batch of the samples of this flow; None before any has halted.
-        crew: what the runner has made ready for this pass.
-        routers: those of the hidden layers as one, where they are alike.
+        x: Aggregated input of each target, (B, N, S, d).
+        inflow: Sum of the weights into each target, (B, P, N).
+        masks: Real positions of each target, (B, N, S); None where all are.
+        y: Sum of the outputs' inputs, weighted according to ``output_division``, (B, O, S, d).
+        y_masks: Real positions of ``y``, (B, O, S); None where all are.
+        weight: Sum of the weights of the terms in ``y``.
+        t: Number of iterations done.
+        total: Number of iterations of the whole pass, T.
+        kept: Hidden layers that take part in this training step, (H,); None for all.
+        penalties: Losses on the routing so far by name, summed over steps and weighted.
+        record: List of moments, where a trace is wanted; None otherwise.
+        rows: Indices in the batch of the samples of this flow; None before any has halted.
+        crew: What the runner has prepared for this pass.
+        routers: Routers of the hidden layers as one, where they are alike; None otherwise.
     """
 
     x: Tensor
@@ -92,7 +92,7 @@ class Flow:
     routers: RouterGroup | None = None
 
     def select(self, rows: Tensor) -> Flow:
-        """The same flow of some samples."""
+        """The same flow for some samples only."""
         places = torch.arange(self.x.shape[0], device=self.x.device) if self.rows is None else self.rows
         return replace(
             self,
@@ -105,19 +105,19 @@ class Flow:
         )
 
     def detach(self) -> Flow:
-        """The same flow, through which no gradient goes back."""
+        """The same flow, cut off from the graph."""
         weight = self.weight.detach() if isinstance(self.weight, Tensor) else self.weight
         return replace(self, x=self.x.detach(), inflow=self.inflow.detach(), y=self.y.detach(), weight=weight)
 
 
 @dataclass
 class Streams:
-    """What step-by-step generation keeps of the hidden layers.
+    """State of the hidden layers in step-by-step generation.
 
     Attributes:
-        layers: per iteration and hidden layer the state of the layer.
-        sums: per iteration (0 the input step, then 1 to T) and source the running sum and count that ``prefix_mean``
-            routers read.
+        layers: State of each hidden layer, by iteration.
+        sums: Running sum and count that ``prefix_mean`` routers read, by (iteration, source); iteration 0 is the input
+            step, then 1 to T.
     """
 
     layers: list[list[dict[str, Any]]]
@@ -128,20 +128,20 @@ class HCore(nn.Module):
     """Hidden layers with their routers.
 
     Args:
-        structure: everything but inputs and outputs.
-        inputs: I.
-        outputs: O, at least 1.
+        structure: Everything but inputs and outputs.
+        inputs: Number of inputs, I, at least 1.
+        outputs: Number of outputs, O, at least 1.
 
     Attributes:
-        alpha: set it to override the structure's temperature, in training and at inference; None follows it.
-        alpha_rate: factor per iteration.
-        inference: which connections count in evaluation mode; in training mode too while ``sharpening``.
-        sharpening: train with the hard connections of ``inference`` forward and soft gradients backward.
-        births: place of a hidden layer -> its birth factor in [0, 1] (``h_model/births.py``); 1 where none stands.
+        alpha: Temperature that overrides the structure's, in training and at inference; None follows the structure.
+        alpha_rate: Factor of the temperature per iteration.
+        inference: Connections that count in evaluation mode; in training mode too while ``sharpening``.
+        sharpening: Whether training uses the hard connections of ``inference`` forward and soft gradients backward.
+        births: Birth factor in [0, 1] by index of a hidden layer (``h_model/births.py``); 1 where none is given.
             With 0 it is as if it were not there, and in evaluation it is not run.
-        gates: (H,), factors of what hidden layers say, or None: meta-gradients differentiate by them.
-        level: everybody addresses all hidden layers alike, as loudly in sum as the routers say: the control of a probe.
-        runner: how the hidden layers of one iteration are run.
+        gates: Factors of the messages of hidden layers, (H,), or None: meta-gradients differentiate by them.
+        level: Whether all connections to hidden layers are equal, with the same sum: the control of a probe.
+        runner: Runs the hidden layers of one iteration.
     """
 
     composite = True
@@ -182,11 +182,11 @@ class HCore(nn.Module):
 
     @property
     def hidden_count(self) -> int:
-        """H."""
+        """Number of hidden layers, H."""
         return len(self.layers)
 
     def _sources(self) -> int:
-        """Hidden layers that a hidden layer can hear."""
+        """Number of hidden layers from which a hidden layer can receive."""
         count, window = len(self.structure.hidden), self.structure.window
         reach = count if window is None else min(count, 2 * window + 1)
         return reach if self.structure.self_routing else max(reach - 1, 1)
@@ -205,7 +205,7 @@ class HCore(nn.Module):
         biases = start_biases(
             structure.router, structure.alpha, self._sources(), hidden, self.output_count, of_input=True
         )
-        # A channel of its own is a layer's business; what reads raw inputs has a head of the usual kind.
+        # The channel head reads channels of a layer's output; raw inputs have a head of the usual kind.
         head: RouterHead | None = "linear" if structure.router.head == "channel" else None
         return Router(structure.router, Pooling(structure.pool, structure.width), structure.width, biases, head)
 
@@ -215,7 +215,7 @@ class HCore(nn.Module):
         hidden = torch.ones(count, count + outputs, dtype=torch.bool)
         inputs = torch.ones(self.input_count, count + outputs, dtype=torch.bool)
         if structure.window is not None:
-            # Neighbours are counted among enabled layers: a disabled one pushes nobody apart.
+            # Neighbours are counted among enabled layers: a disabled one does not push others apart.
             places = self._row()
             live = count - len(structure.disabled)
             offset = places[None, :] - places[:, None]
@@ -235,7 +235,7 @@ class HCore(nn.Module):
         self.register_buffer("legal_input", inputs, persistent=False)
 
     def _row(self) -> Tensor:
-        """(H,), the place of each layer among the enabled ones; a disabled one has that of the one before it."""
+        """Index of each layer among the enabled ones, (H,); a disabled one has that of the one before it."""
         enabled = torch.ones(len(self.layers), dtype=torch.long)
         enabled[list(self.structure.disabled)] = 0
         return (enabled.cumsum(0) - 1).clamp(min=0)
@@ -243,16 +243,16 @@ class HCore(nn.Module):
     # Settings of a pass
 
     def set_progress(self, share: float) -> None:
-        """The share of the training that is done, for the annealing of alpha."""
+        """Set the share of the training that is done, 0 to 1, for the annealing of alpha."""
         self._share = share
 
     @property
     def progress(self) -> float:
-        """What ``set_progress`` said last."""
+        """The share of the training that was set last, 0 to 1."""
         return self._share
 
     def alpha_at(self, t: int) -> float:
-        """alpha_t."""
+        """The temperature alpha_t."""
         start, end = self.structure.alpha, self.structure.alpha_end
         if self.alpha is not None:
             start = self.alpha
@@ -262,25 +262,25 @@ class HCore(nn.Module):
 
     @property
     def hard(self) -> bool:
-        """Whether the inference mode's connections count now."""
+        """Whether the connections of the inference mode count now."""
         return self.inference.mode != "dense" and (self.sharpening or not self.training)
 
     @property
     def may_be_silent(self) -> bool:
-        """Whether a layer can be unaddressed."""
+        """Whether a layer can be without any connection to it."""
         unborn = any(not isinstance(one, Tensor) and one == 0 for one in self.births.values())
         apart = bool(self.structure.disabled) or self.structure.window is not None
         return self.positions_may_differ or apart or unborn
 
     @property
     def positions_may_differ(self) -> bool:
-        """Whether a layer can be addressed at some positions of a sample and not at others."""
+        """Whether a layer can have connections at some positions of a sample and none at others."""
         return self.hard or self.structure.router.gate == "sparsemax_in"
 
     # A pass
 
     def run(self, values: Tensor, masks: Tensor | None = None, *, iterations: int | None = None) -> Flow:
-        """All iterations, without halting. Arguments as ``begin``."""
+        """Run all iterations, without halting. Arguments as for ``begin``."""
         total = self.structure.iterations if iterations is None else iterations
         flow = self.begin(values, masks, total)
         for _ in range(total):
@@ -299,11 +299,11 @@ class HCore(nn.Module):
         """The input step.
 
         Args:
-            values: (B, I, S, d), what the inputs say.
-            masks: (B, I, S), or None.
-            total: iterations that follow; without any, only outputs need to hear.
-            record: a list that gets a ``Moment`` of every step.
-            streams: running sums of routers, when the positions continue earlier ones.
+            values: Inputs, (B, I, S, d).
+            masks: Real positions, (B, I, S), or None.
+            total: Number of iterations that follow; with 0 only connections to outputs are computed.
+            record: List to which a ``Moment`` of every step is appended.
+            streams: Running sums of routers, when the positions continue earlier ones.
         """
         kept = self._drawn_layers(values.device)
         whole = total > 0 and streams is None
@@ -313,7 +313,7 @@ class HCore(nn.Module):
             legal = legal & torch.cat([kept, kept.new_ones(self.output_count)])
         weights = self._open(self.input_routers, logits, legal, 0)
         if masks is not None:
-            # Who has nothing to say is no contributor.
+            # An input without real positions does not contribute.
             weights = weights * masks.any(-1)[:, None, :, None]
         if total == 0:
             weights = weights[..., self.hidden_count :]
@@ -339,13 +339,13 @@ class HCore(nn.Module):
         )
 
     def iterate(self, flow: Flow, *, streams: Streams | None = None) -> Flow:
-        """One iteration: every hidden layer reads, speaks and says who hears it.
+        """One iteration: every hidden layer reads its input, computes its message and routes it.
 
-        In the last one hidden layers need not hear (docs/spec/h_model.md#forward-pass).
+        In the last one connections to hidden layers are not needed (docs/spec/h_model.md#forward-pass).
 
         Args:
-            flow: from ``begin`` or the iteration before.
-            streams: states of the layers, when the positions continue earlier ones.
+            flow: State from ``begin`` or the iteration before.
+            streams: States of the layers, when the positions continue earlier ones.
         """
         structure, hidden, t = self.structure, self.hidden_count, flow.t
         x = flow.x[:, :hidden]
@@ -366,7 +366,7 @@ class HCore(nn.Module):
         if structure.inflow_gate:
             weights = weights * as_if_born(inflow, self.births).clamp(max=1.0).unsqueeze(-1)
         elif self.may_be_silent:
-            # Without the gate an unaddressed layer would still say L(0); one that is not called cannot. Decided
+            # Without the gate a layer without connections would still send L(0); one that is not called cannot. Decided
             # where connections are, or a later position could wake a layer for an earlier one.
             weights = weights * (inflow > 0).unsqueeze(-1)
         if t == flow.total - 1:
@@ -395,7 +395,7 @@ class HCore(nn.Module):
         )
 
     def answer(self, flow: Flow) -> Tensor:
-        """What the outputs have heard, (B, O, S, d), divided as ``output_division`` says.
+        """What the outputs have received, (B, O, S, d), divided according to ``output_division``.
 
         Source: docs/spec/h_model.md#outputs.
         """
@@ -419,7 +419,7 @@ class HCore(nn.Module):
         *,
         windowed: bool,
     ) -> Tensor:
-        """(B, P, K, N), before gates."""
+        """Logits (B, P, K, N), before gates."""
         with full_precision(said.device):
             precise = said.to(torch.promote_types(said.dtype, torch.float32))
             if together is not None:
@@ -438,7 +438,7 @@ class HCore(nn.Module):
         streams: Streams | None,
         moment: int,
     ) -> Tensor:
-        """Logits (B, P, K, size) where routers differ, or continue a sequence; constant ones say one number for all."""
+        """Logits (B, P, K, size) where routers differ or continue a sequence; constant ones have one value for all."""
         found = []
         heard = said.unbind(1)
         present = [None] * len(heard) if masks is None else masks.unbind(1)
@@ -452,7 +452,7 @@ class HCore(nn.Module):
         return torch.stack([one.expand(-1, positions, size) for one in found], 2)
 
     def _spread(self, logits: Tensor) -> Tensor:
-        """Logits over relative offsets and outputs as logits over targets; others are illegal anyway."""
+        """Logits over relative offsets and outputs, spread over targets; the others are illegal anyway."""
         count, window = self.hidden_count, self.structure.window or 0
         enabled = [place for place in range(count) if place not in self.structure.disabled]
         live, order = len(enabled), torch.tensor(enabled, device=logits.device)
@@ -496,7 +496,7 @@ class HCore(nn.Module):
         return straight_through(weights, kept) if self.training else kept
 
     def _active(self, inflow: Tensor) -> Tensor | None:
-        """(B, H), who is addressed; None where everybody is run."""
+        """Which layers have connections to them, (B, H); None where all layers run."""
         if not self.may_be_silent:
             return None
         if not self.training:
@@ -510,7 +510,7 @@ class HCore(nn.Module):
     def _aggregate(
         self, messages: Tensor, weights: Tensor, masks: Tensor | None, *, of_input: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What targets hear, their inflow, and their real positions."""
+        """Aggregated inputs of the targets, their inflow, and their real positions."""
         if self.aggregation is not None:
             heard: Tensor = self.aggregation(messages, weights, masks, of_input=of_input)
         else:
@@ -518,7 +518,7 @@ class HCore(nn.Module):
         return heard, weights.sum(-2), self._node_masks(weights, masks, messages)
 
     def _node_masks(self, weights: Tensor, masks: Tensor | None, messages: Tensor) -> Tensor | None:
-        """A position of a target is real where any contributor has it (docs/spec/h_model.md#canvas): (B, N, S)."""
+        """Real positions of each target: those of any contributor (docs/spec/h_model.md#canvas), (B, N, S)."""
         varied = weights.shape[1] > 1 and self.positions_may_differ
         if masks is None and not varied:
             return None
@@ -561,7 +561,7 @@ class HCore(nn.Module):
     def _penalties(
         self, before: dict[str, Tensor], weights: Tensor, logits: Tensor, inflow: Tensor, *, of_input: bool
     ) -> dict[str, Tensor]:
-        """The weighted losses on routing, those of one more step added."""
+        """The weighted losses on routing, with those of one more step added."""
         wanted, hidden = self.structure.regularisation, self.hidden_count
         if not self.training:
             return before
@@ -579,7 +579,7 @@ class HCore(nn.Module):
 
 
 def _running(h: Tensor, mask: Tensor | None, before: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
-    """Sum and count over real positions, those of before included: (B, d) and (B, 1)."""
+    """Sum and count over real positions, earlier ones included: (B, d) and (B, 1)."""
     weights = torch.ones_like(h[..., :1]) if mask is None else mask.to(h.dtype).unsqueeze(-1)
     total, count = (h * weights).sum(1), weights.sum(1)
     return (total, count) if before is None else (before[0] + total, before[1] + count)

@@ -1,4 +1,4 @@
-"""When a sample has thought enough (docs/spec/h_model.md#halting).
+"""Halting of the H-Model: after how many iterations a sample stops (docs/spec/h_model.md#halting).
 
 A halting unit gives p_t in (0, 1) after each iteration t = 1..T. The share of halting at t is p_t prod_{s<t} (1 - p_s);
 what is left after T belongs to T. Legend: B samples, P decisions per sample (1, or one per position in causal models).
@@ -15,7 +15,7 @@ HALTING_BIAS = -1.0
 
 
 class HaltingUnit(nn.Module):
-    """y (B, O, S, d) -> p (B, P): the chance to stop now."""
+    """y (B, O, S, d) -> p (B, P): the probability of halting now."""
 
     def __init__(self, width: int, *, per_position: bool) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class HaltingUnit(nn.Module):
             self.linear.bias.fill_(HALTING_BIAS)
 
     def forward(self, y: Tensor, masks: Tensor | None) -> Tensor:
-        """See the class; ``masks`` is (B, O, S) or None."""
+        """Probabilities (B, P); ``masks`` is (B, O, S) or None."""
         if self.per_position:
             pooled = y.mean(1)
         else:
@@ -49,10 +49,11 @@ def shares(chances: list[Tensor]) -> Tensor:
 def act_weights(chances: list[Tensor], threshold: float) -> tuple[Tensor, Tensor]:
     """Adaptive computation time (Graves 2016): weights of the states, and the ponder cost N + remainder.
 
-    The sum of p reaches ``threshold`` at step N (or N = T); steps before N weigh p_t, N the remainder, later ones 0.
+    The sum of p reaches ``threshold`` at step N (or N = T); steps before N have weight p_t, N the remainder, later ones
+    0.
 
     Returns:
-        weights (B, P, T), which sum to one, and cost (B, P).
+        Weights (B, P, T), which sum to one, and cost (B, P) in steps.
     """
     total = torch.stack(chances, -1)
     before = total.cumsum(-1) - total
@@ -68,7 +69,7 @@ def act_weights(chances: list[Tensor], threshold: float) -> tuple[Tensor, Tensor
 
 
 def geometric_prior(prior: float, steps: int, like: Tensor) -> Tensor:
-    """The truncated geometric distribution (steps,) that PonderNet (Banino et al. 2021) is drawn to."""
+    """The truncated geometric distribution (steps,) to which PonderNet (Banino et al. 2021) is regularised."""
     t = torch.arange(steps, device=like.device, dtype=like.dtype)
     weights = prior * (1 - prior) ** t
     weights[-1] = (1 - prior) ** (steps - 1)
@@ -76,6 +77,6 @@ def geometric_prior(prior: float, steps: int, like: Tensor) -> Tensor:
 
 
 def divergence(distribution: Tensor, prior: Tensor) -> Tensor:
-    """KL(distribution || prior) over the last axis, mean over the others."""
+    """KL(distribution || prior) over the last axis, mean over the others, in nats."""
     ratio = torch.xlogy(distribution, distribution) - distribution * prior.log()
     return ratio.sum(-1).mean()

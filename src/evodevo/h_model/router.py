@@ -1,4 +1,4 @@
-"""A layer's connection signal c: a head on its output says who hears it (H-Model 3.1).
+"""Routers of the H-Model: a head on a layer's output sets the logits of its connections c (H-Model 3.1).
 
 Source: docs/spec/h_model.md#router-heads, docs/spec/h_model.md#starting-biases.
 """
@@ -22,16 +22,16 @@ LARGEST_BIAS = 2.0
 class Router(nn.Module):
     """h (B, S, d) -> logits (B, P, N); P is 1, or S where the pool decides at each position.
 
-    The last linear map starts at zero, so that a new router says its biases and nothing else.
+    The last linear map starts at zero, so that the logits of a new router are its biases.
 
     Args:
-        structure: head, pool.
-        width: d.
-        biases: N numbers, the logits at the start.
-        head: instead of the structure's.
+        structure: Head and pool.
+        width: Width d.
+        biases: Logits at the start, (N,).
+        head: Head that replaces the structure's; None keeps it.
 
     Raises:
-        UsageError: a ``channel`` head with fewer channels than targets.
+        UsageError: A ``channel`` head with fewer channels than targets.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Router(nn.Module):
         self.outer: nn.Linear | None = None
         self.logits: nn.Parameter | None = None
         self.channels: Tensor | None
-        # Which channel speaks of which target; kept with the weights, as targets come and go.
+        # Which channel holds the logit of which target; a buffer in the state, as targets come and go.
         self.register_buffer("channels", torch.arange(targets) if self.head == "channel" else None)
         if self.head == "feedforward":
             self.inner = nn.Linear(width, structure.units(width))
@@ -63,7 +63,7 @@ class Router(nn.Module):
                 )
 
     def forward(self, h: Tensor, mask: Tensor | None = None, before: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """See the class; ``before`` as in ``Pooling``."""
+        """Logits (B, P, N); ``before`` as in ``Pooling``."""
         if self.pool is None:
             shape = (h.shape[0], 1, -1)
             if self.logits is None:
@@ -83,11 +83,11 @@ class Router(nn.Module):
 def start_biases(
     structure: RouterStructure, alpha: float, sources: int, hidden: int, outputs: int, *, of_input: bool
 ) -> Tensor:
-    """The logits with which a router begins (docs/spec/h_model.md#starting-biases): hidden targets first, then outputs.
+    """Initial logits of a router (docs/spec/h_model.md#starting-biases): hidden targets first, then outputs.
 
-    Inputs speak to hidden layers with sigmoid(2); hidden layers to each other so that the expected inflow
-    ``sources * sigmoid(b)`` is at least 1, or it would fade with every iteration; outputs get 1/2. All are multiplied
-    by the starting alpha, so that sigmoid(bias / alpha) is the stated value.
+    From inputs to hidden layers sigmoid(2); between hidden layers so that the expected inflow ``sources * sigmoid(b)``
+    is at least 1, or it would fade with every iteration; to outputs 1/2. All are multiplied by the starting alpha, so
+    that sigmoid(bias / alpha) is the stated value.
     """
     if structure.bias == "zero":
         return torch.zeros(hidden + outputs)

@@ -1,4 +1,4 @@
-"""All routers of a network at once, where they are alike: the same mathematics on stacked parameters.
+"""All routers of a network at once, where they are alike: the same computation on stacked parameters.
 
 Legend: B samples, K sources, S positions, d width, U units of the head, N targets; P is 1, or S where connections are
 decided at each position.
@@ -19,13 +19,13 @@ from evodevo.networks.routing.pools import softmax_mean
 
 @dataclass(frozen=True)
 class RouterGroup:
-    """K routers of one head and pool.
+    """K routers of one kind of head and pool.
 
     Attributes:
-        first: of the routers; its pool is everybody's, but for a query.
-        query: (K, d, 1), or None.
-        inner, outer: weights (K, d, U), (K, U or d, N) and biases (K, 1, U), (K, 1, N); None where the head has none.
-        offset: (K, N) of a channel or independent head, or None.
+        first: First router; its pool serves all, but for a query.
+        query: Queries (K, d, 1), or None.
+        inner, outer: Weights (K, d, U), (K, U or d, N) and biases (K, 1, U), (K, 1, N); None where the head has none.
+        offset: Logits (K, N) of a channel or independent head, or None.
     """
 
     first: Router
@@ -36,7 +36,7 @@ class RouterGroup:
 
     @classmethod
     def of(cls, routers: Sequence[Router]) -> RouterGroup | None:
-        """The group, or None where the routers differ, have hooks, or say a constant."""
+        """The group, or None where the routers differ, have hooks, or are constant."""
         first = routers[0]
         shape = _shape(first)
         if first.constant is not None or any(_hooked(router) or _shape(router) != shape for router in routers):
@@ -80,7 +80,7 @@ class RouterGroup:
 
 
 def _shape(router: Router) -> tuple[object, ...]:
-    """What alike routers have in common."""
+    """The properties that alike routers share."""
     maps = [None if one is None else tuple(one.weight.shape) for one in (router.inner, router.outer)]
     offset = None if router.logits is None else len(router.logits)
     channels: tuple[int, ...] | None = None

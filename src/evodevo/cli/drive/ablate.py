@@ -1,4 +1,4 @@
-"""``evodevo ablate``: what each part of a zoo is good for, row by row; or the table of a run that asked that."""
+"""``evodevo ablate``: the effect of each part of a zoo, row by row; or the table of such a run."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def ablate(
         typer.Option(help="table_3, all, A, B, C, D, more, or names of rows; several with commas.  [default: table_3]"),
     ] = None,
     size: Annotated[Size | None, typer.Option(help="Minutes on two cores, or all.  [default: quick]")] = None,
-    task: Annotated[str | None, typer.Option(help="Another task than the recipe's own.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task to use.  [default: the recipe's]")] = None,
     data: Annotated[Path | None, typer.Option(help="Your data, a file or a folder.")] = None,
     budget: Annotated[
         GivenBudget | None,
-        typer.Option(parser=parse_budget, metavar="BUDGET", help="Of each training: 800steps, 2Tflops, 60s."),
+        typer.Option(parser=parse_budget, metavar="BUDGET", help="Budget of each training: 800steps, 2Tflops, 60s."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Trainings of each row.  [default: the recipe's]")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the table there, one line per row.")] = None,
@@ -98,7 +98,7 @@ def ablate(
 
 
 def _show(name: str, store: Path, csv: Path | None, json: bool) -> None:
-    """The table of a recorded run."""
+    """Print the table of a recorded run."""
     from evodevo.growth.ablation.table import ablation_record
     from evodevo.runs.archive import Archive
 

@@ -26,14 +26,14 @@ from evodevo.cli.running import carry_out, store_option
 
 
 class Size(StrEnum):
-    """How much work a recipe is."""
+    """Size of a recipe's run."""
 
     quick = "quick"
     full = "full"
 
 
 class Mode(StrEnum):
-    """When children are made."""
+    """When children are created."""
 
     generational = "generational"
     steady = "steady"
@@ -44,20 +44,24 @@ def evolve(
     size: Annotated[Size, typer.Option(help="Minutes on two cores, or the whole thing.")] = Size.quick,
     objective: Annotated[
         list[str] | None,
-        typer.Option(help="What counts; repeatable, best first: quality, cache, …"),
+        typer.Option(help="Objective: quality, cache, …; repeatable, most important first."),
     ] = None,
-    population: Annotated[int | None, typer.Option(help="Individuals at a time.")] = None,
+    population: Annotated[int | None, typer.Option(help="Number of individuals in the population.")] = None,
     generations: Generations = None,
     algorithm: Annotated[str | None, typer.Option(help="nsga2, genetic, firefly, regularized, random.")] = None,
     mode: Annotated[Mode | None, typer.Option(help="Whole generations, or a child for each free worker.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of every draw.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Your text: a file or a folder (text, jsonl, parquet)."),
     ] = None,
     tokens: Annotated[int | None, count_option("Training tokens of each candidate.")] = None,
-    max_parameters: Annotated[int | None, count_option("Larger ones are not trained.")] = None,
-    max_cache_bytes: Annotated[int | None, count_option("Those with more cache are not trained.")] = None,
+    max_parameters: Annotated[
+        int | None, count_option("Limit of parameters; larger candidates are not trained.")
+    ] = None,
+    max_cache_bytes: Annotated[
+        int | None, count_option("Limit of the cache in bytes; candidates above it are not trained.")
+    ] = None,
     max_failed_share: FailedShare = None,
     workers: Workers = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
@@ -103,5 +107,5 @@ def evolve(
 
 
 def _data_key(recipe: str) -> str:
-    """Where the settings of a recipe name the user's data."""
+    """Key of the setting that names the user's data in a recipe."""
     return "evaluation.language.data" if recipe.startswith("backbone.") else "evaluation.task_settings.data"

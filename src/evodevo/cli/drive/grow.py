@@ -1,4 +1,4 @@
-"""``evodevo grow``: a zoo of modules that is pruned, grown and hybridised while it trains, beside one that is not."""
+"""``evodevo grow``: train a zoo of modules that is pruned, grown and hybridised on the way, and the same zoo fixed."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ from evodevo.cli.running import carry_out
 def grow(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe for grow; see: evodevo recipes")],
     size: Annotated[Size, typer.Option(help="Minutes on two cores, or all.")] = Size.quick,
-    task: Annotated[str | None, typer.Option(help="Another task than the recipe's own.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task to use.  [default: the recipe's]")] = None,
     data: Annotated[Path | None, typer.Option(help="Your data, a file or a folder.")] = None,
     budget: Annotated[
         GivenBudget | None,
-        typer.Option(parser=parse_budget, metavar="BUDGET", help="Of each training: 10m, 90s, 1000steps, 2Tflops."),
+        typer.Option(
+            parser=parse_budget, metavar="BUDGET", help="Budget of each training: 10m, 90s, 1000steps, 2Tflops."
+        ),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Trainings of each kind.  [default: the recipe's]")] = None,
     strategist: Annotated[
         str | None,
-        typer.Option(help="Who decides, or several with commas between them.  [default: ppo]"),
+        typer.Option(help="Strategist, or several with commas between them.  [default: ppo]"),
     ] = None,
     baselines: Annotated[
-        Opponents | None, typer.Option(help="Opponents under the same budget; alone it means all.  [default: none]")
+        Opponents | None, typer.Option(help="Baselines under the same budget; without a value, all.  [default: none]")
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(metavar="RUN", help="A run that grew, whose edits are learned from; or none.")
+        str | None, typer.Option(metavar="RUN", help="Run of grow from whose edits strategists learn; or none.")
     ] = None,
     workers: Workers = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
@@ -51,7 +53,7 @@ def grow(
     set: Assignments = None,
     json: Events = False,
 ) -> None:
-    """Train a zoo of modules that grows: a strategist prunes, grows and hybridises it, and every edit is written down.
+    """Train a zoo of modules that grows: a strategist prunes, grows and hybridises it, and every edit is recorded.
 
     The same zoo is trained fixed, and where the strategist learns, under a random and a heuristic one. --set
     grow.events.count=4 changes how all of them grow. Ctrl-C stops safely, and resume goes on.

@@ -1,4 +1,4 @@
-"""``evodevo resume``: go on with a run."""
+"""``evodevo resume``: continue a run."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def resume(
     set: Assignments = None,
     json: Events = False,
 ) -> None:
-    """Go on with a run that was interrupted or killed, or make a finished one longer.
+    """Continue a run that was interrupted or killed, or extend a finished one.
 
-    Nothing that was finished is done again. Only budget, workers and retention may change.
+    Finished work is not repeated. Only budget, workers and retention may change.
     """
     flags = {
         "study.generations": generations,

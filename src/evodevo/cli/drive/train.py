@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Opponents(StrEnum):
-    """Which stand beside the network of a recipe."""
+    """Which baselines are trained beside the network of a recipe."""
 
     none = "none"
     quick = "quick"
@@ -49,14 +49,16 @@ def train(
         str, typer.Argument(metavar="RECIPE|INDIVIDUAL", help="A recipe for train, or a beginning of an id.")
     ],
     size: Annotated[
-        Size | None, typer.Option(help="Of a recipe: minutes on two cores, or all.  [default: quick]")
+        Size | None, typer.Option(help="Size of a recipe's run: minutes on two cores, or all.  [default: quick]")
     ] = None,
-    task: Annotated[str | None, typer.Option(help="Of a recipe: another task than its own.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Of a recipe: your data, a file or a folder.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task of a recipe.  [default: its own]")] = None,
+    data: Annotated[Path | None, typer.Option(help="Your data for a recipe, a file or a folder.")] = None,
     budget: Annotated[
         GivenBudget | None,
         typer.Option(
-            parser=parse_budget, metavar="BUDGET", help="Of each training: 10m, 90s, 1000steps, 50Ksamples, 2Tflops."
+            parser=parse_budget,
+            metavar="BUDGET",
+            help="Budget of each training: 10m, 90s, 1000steps, 50Ksamples, 2Tflops.",
         ),
     ] = None,
     tokens: Annotated[
@@ -67,7 +69,7 @@ def train(
     seeds: Annotated[int | None, typer.Option(help="Trainings of each kind.  [default: 1, or the recipe's]")] = None,
     baselines: Annotated[
         Opponents | None,
-        typer.Option(help="Opponents under the same budget; of an individual all or none; alone it means all."),
+        typer.Option(help="Baselines under the same budget; all or none for an individual; without a value, all."),
     ] = None,
     workers: Workers = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:N.")] = None,
@@ -108,7 +110,7 @@ def _limits(budget: GivenBudget | None, given: dict[str, Any]) -> dict[str, Any]
 
 
 def experiment_flags(budget: dict[str, Any], task: str | None, data: Path | None, seeds: int | None) -> dict[str, Any]:
-    """What options of a recipe mean, by dotted settings; None leaves one alone."""
+    """Settings for the options of a recipe, by dotted key; None leaves a setting as it is."""
     return {
         "evaluation.training.budget": budget if any(budget.values()) else None,
         "evaluation.task": task,
@@ -120,7 +122,7 @@ def experiment_flags(budget: dict[str, Any], task: str | None, data: Path | None
 def _compare(
     recipe: str, size: Size, changes: dict[str, Any], baselines: Opponents | None, store: Path, json: bool
 ) -> None:
-    """The experiment of a recipe."""
+    """Train and compare the networks of a recipe."""
     from evodevo.runs.train import experiment
 
     run = carry_out(
@@ -140,7 +142,7 @@ def _compare(
 
 
 def present(run: Run, store: Path, json: bool) -> None:
-    """What is said when an experiment has ended."""
+    """Print the results of an experiment that has ended."""
     with run.archive:
         if not json:
             show_comparison(run)
@@ -157,7 +159,7 @@ def _again(
     store: Path,
     json: bool,
 ) -> None:
-    """One individual."""
+    """Train one individual again."""
     from evodevo.runs.train import train as train_individual
 
     run = carry_out(

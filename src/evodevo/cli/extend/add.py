@@ -1,4 +1,4 @@
-"""``evodevo extend add``: one more task."""
+"""``evodevo extend add``: add a task to a system."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evodevo.cli.running import store_option
 
 
 class Question(StrEnum):
-    """What is asked about the samples."""
+    """Kind of question about the samples."""
 
     label = "class"
     parity = "parity"
@@ -28,21 +28,21 @@ def add(
     task: Annotated[str, typer.Argument(metavar="TASK", help="A name of your choice.")],
     data: Annotated[Path | None, typer.Option(help="Your data, a file or a folder; see: docs/extend.md")] = None,
     source: Annotated[
-        str | None, typer.Option(help="Who reads them: images, text_labels, table.  [default: images]")
+        str | None, typer.Option(help="Reader of the data: images, text_labels, table.  [default: images]")
     ] = None,
     kind: Annotated[
         str | None, typer.Option("--class", metavar="CLASS", help="Class of agents.  [default: that of the root]")
     ] = None,
-    question: Annotated[Question | None, typer.Option(help="What is asked.  [default: class]")] = None,
-    rotate: Annotated[int | None, typer.Option(help="Answer k is called k + ROTATE.")] = None,
+    question: Annotated[Question | None, typer.Option(help="Question about the samples.  [default: class]")] = None,
+    rotate: Annotated[int | None, typer.Option(help="Number added to each class number.")] = None,
     only: Annotated[str | None, typer.Option(metavar="A,B", help="Classes that are kept.  [default: all]")] = None,
-    multi: Annotated[bool, typer.Option("--multi", help="Also an agent that combines paths for it.")] = False,
+    multi: Annotated[bool, typer.Option("--multi", help="Add an agent that combines paths, too.")] = False,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Document = False,
 ) -> None:
-    """Add a task: read its data, divide them, and let an agent be there for it.
+    """Add a task: read its data, divide them into splits, and create an agent for it.
 
     --set cycle.samples=8, training.validations=2, task.batch=64 hold for this agent alone; others are options of its
     class.

@@ -1,4 +1,4 @@
-"""``evodevo extend create``: a new system and its root."""
+"""``evodevo extend create``: create a system and its root."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def create(
     kind: Annotated[
         str, typer.Option("--class", metavar="CLASS", help="Class of agents: VitTiny, VitT3, VitB, Vit, ...")
     ] = "VitT3",
-    seed: Annotated[int | None, typer.Option(help="Of all chance in the system.  [default: 0]")] = None,
-    beside: Annotated[bool, typer.Option("--beside", help="One more root, in a system that exists.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random draw in the system.  [default: 0]")] = None,
+    beside: Annotated[bool, typer.Option("--beside", help="Add another root to an existing system.")] = False,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Document = False,
 ) -> None:
-    """Make a system with one root: the path from which all others begin.
+    """Create a system with one root: the path from which all others descend.
 
     --set cycle.samples=8 and the like are settings of the system, --set root.structure.width=64 those of the root.
-    The root itself is made, or trained, when agents run for the first time.
+    The root itself is created, or trained, when agents run for the first time.
     """
     changes = overrides(config, set or [], {})
     from evodevo.multitask.run import create as extending

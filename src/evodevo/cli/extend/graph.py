@@ -1,4 +1,4 @@
-"""``evodevo extend graph``: what a system looks like, drawn or in text, now or at an earlier publication."""
+"""``evodevo extend graph``: draw a system, as SVG or text, now or at an earlier publication."""
 
 from __future__ import annotations
 

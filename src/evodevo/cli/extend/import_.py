@@ -1,4 +1,4 @@
-"""``evodevo extend import``: a network that was trained elsewhere."""
+"""``evodevo extend import``: add a network that was trained elsewhere."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ def import_(
     system: SystemName,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice; the agent is Import~NAME.")],
     run: Annotated[
-        str | None, typer.Option("--run", metavar="RUN", help="Its best network is taken; last is the newest run.")
+        str | None,
+        typer.Option("--run", metavar="RUN", help="Run whose best network is imported; last for the newest."),
     ] = None,
     individual: Annotated[
-        str | None, typer.Option(metavar="ID", help="Another network than the best, by any unique beginning.")
+        str | None, typer.Option(metavar="ID", help="Id of a network, or its unique beginning.  [default: the best]")
     ] = None,
     source: Annotated[
         Path | None, typer.Option("--from", metavar="STORE", help="The store of that run.  [default: the system's]")
@@ -28,9 +29,9 @@ def import_(
     store: StoreFolder = DEFAULT_STORE,
     json: Document = False,
 ) -> None:
-    """Let a system have a network that evolve, grow or train made; nothing is trained.
+    """Add a network that evolve, grow or train produced to a system; nothing is trained.
 
-    Multipath models of any class that can read it take it as a support, and agents of class Net as a parent.
+    Multipath models of any class with the same inputs can use it as a support, and agents of class Net as a parent.
     """
     from evodevo.multitask.run.imports import import_individual
 

@@ -1,4 +1,4 @@
-"""Agents while they run: a live table on a terminal, plain lines elsewhere, events for programs."""
+"""Views of running agents: a live table on a terminal, plain lines elsewhere, events for programs."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 ROWS = 24
 WORDS = ("stopping; children that are under way are trained again when it goes on. Ctrl-C: at once.",)
-"""What is said at the first Ctrl-C."""
+"""Message at the first Ctrl-C."""
 
 
 class View(Shown):
-    """Plain lines: one per child, one per published path; no colour, no carriage return."""
+    """View with plain lines: one per child, one per published path; no colour, no carriage return."""
 
     def __init__(self) -> None:
         self.standing = Standing()
 
     def begin(self, session: Session) -> None:
-        """Agents are about to run."""
+        """Start the view, before agents run."""
         self.standing.begin(session)
         output.words(head(self.standing))
 
     def hear(self, kind: str, facts: dict[str, Any]) -> None:
-        """What the listener is told."""
+        """Handle one message of the listener."""
         self.standing.hear(kind, facts)
         self.show(kind, facts)
 
@@ -55,7 +55,7 @@ class View(Shown):
 
 
 class EventView(View):
-    """What the listener is told, as it is."""
+    """View that writes the messages of the listener as events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class EventView(View):
 
 
 class LiveView(View):
-    """One live region: how far each agent is, its best, and how long it will take."""
+    """View with one live region: progress of each agent, its best accuracy, and the time left."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -99,12 +99,12 @@ class LiveView(View):
 
 
 def choose(*, json: bool) -> View:
-    """The view that fits."""
+    """The view for this output."""
     return fitting(json=json, events=EventView, live=LiveView, lines=View)
 
 
 def picture(standing: Standing, said: str = "") -> RenderableType:
-    """The live region."""
+    """Contents of the live region."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -136,19 +136,19 @@ def picture(standing: Standing, said: str = "") -> RenderableType:
 
 
 def rows(standing: Standing) -> list[Agent]:
-    """The agents that are shown: those that run first, then those that wait, then those that are done."""
+    """The agents that are shown: running ones first, then waiting ones, then finished ones."""
     order = {"runs": 0, "waits": 1, "done": 2}
     every = sorted(standing.agents.values(), key=lambda one: order[state(one)])
     return every[:ROWS]
 
 
 def state(agent: Agent) -> str:
-    """A word on an agent."""
+    """State of an agent as a word."""
     return "runs" if agent.cycle is not None else "waits" if agent.ended < agent.goal else "done"
 
 
 def head(standing: Standing) -> str:
-    """The first line."""
+    """First line of the view."""
     session = standing.session
     if session is None:
         return ""
@@ -158,12 +158,12 @@ def head(standing: Standing) -> str:
 
 
 def fate(facts: dict[str, Any]) -> str:
-    """What became of a child."""
+    """Outcome of a child as text."""
     if facts["fate"] == "failed":
         return f"failed: {facts['reason']}"
     return facts["fate"] if facts["quality"] is None else f"{facts['fate']}  {facts['quality']:.4f}"
 
 
 def number(value: float | None) -> str:
-    """An accuracy; a dash where there is none."""
+    """An accuracy as text; a dash where there is none."""
     return "–" if value is None else f"{value:.4f}"

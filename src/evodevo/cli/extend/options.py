@@ -1,4 +1,4 @@
-"""What several commands of ``extend`` take."""
+"""Options that several commands of ``extend`` share."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ Document = Annotated[bool, typer.Option("--json", help="One JSON document on std
 
 
 def words_of(text: str) -> list[str]:
-    """Names with commas between them."""
+    """Names from a text with commas between them."""
     return [one.strip() for one in text.split(",") if one.strip()]

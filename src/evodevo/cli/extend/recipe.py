@@ -1,4 +1,4 @@
-"""``evodevo extend run RECIPE``: systems that a recipe makes, lets run and compares."""
+"""``evodevo extend run RECIPE``: create, run and compare the systems of a recipe."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SUFFIXES = (".csv", ".html", ".json")
 
 
 def is_recipe(name: str) -> bool:
-    """Whether ``extend run`` takes it for a recipe."""
+    """Whether ``extend run`` treats the name as a recipe."""
     from evodevo.runs.recipe import RECIPES
 
     return name in RECIPES
@@ -44,20 +44,20 @@ def run_recipe(
     json: bool,
     again: str,
 ) -> None:
-    """Run a recipe, show it, and print what it found; what was found before is printed at once.
+    """Run a recipe, show its progress, and print its results; results of an earlier run are printed at once.
 
     Args:
-        name: of the recipe.
-        size: quick or full.
-        store: its folder.
-        workers: children at a time; None leaves it to the recipe.
-        changes: nested settings.
-        out: a .csv, .html or .json file that gets the results.
-        json: events on stdout.
-        again: the command that goes on.
+        name: Name of the recipe.
+        size: ``quick`` or ``full``.
+        store: Folder of the store.
+        workers: Number of children trained at a time; None leaves it to the recipe.
+        changes: Nested settings that replace the recipe's.
+        out: A .csv, .html or .json file for the results; None for none.
+        json: Whether events are written on stdout.
+        again: Command that continues the run, for messages.
 
     Raises:
-        UsageError: no recipe of systems, or no such kind of file.
+        UsageError: No recipe of systems, or another kind of file.
     """
     if out is not None and out.suffix.lower() not in SUFFIXES:
         raise UsageError(f"results are written as {', '.join(SUFFIXES)}; {out} is none of these.")
@@ -105,7 +105,7 @@ def _present(result: RecipeResult) -> None:
 
 
 class RecipeView(Shown):
-    """Plain lines: the plan, one per comparison, one per child."""
+    """View with plain lines: the plan, one per comparison, one per child."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.session: RecipeSession | None = None
@@ -115,12 +115,12 @@ class RecipeView(Shown):
         self._begun = clock()
 
     def begin(self, session: RecipeSession) -> None:
-        """Its systems are about to run."""
+        """Start the view, before the systems run."""
         self.session = session
         self.say(f"recipe {session.recipe} {session.size}   systems {session.label}.*")
 
     def hear(self, kind: str, facts: dict[str, Any]) -> None:
-        """What the listener is told."""
+        """Handle one message of the listener."""
         if kind == "plan":
             self.wanted, self.done, self._begun = int(facts["children"]), 0, self._clock()
         elif kind == "child":
@@ -140,14 +140,14 @@ class RecipeView(Shown):
 
     @property
     def time_left(self) -> str:
-        """At the pace so far."""
+        """Estimate of the time left, at the pace so far."""
         left = max(0, self.wanted - self.done)
         seconds = left * (self._clock() - self._begun) / self.done if self.done and self.wanted else None
         return f"time left {duration(seconds)}"
 
 
 class _Events(RecipeView):
-    """What the listener is told, as it is."""
+    """View that writes the messages of the listener as events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class _Events(RecipeView):
 
 
 class _Live(RecipeView):
-    """One live region: how far the recipe is, and what came last."""
+    """View with one live region: progress of the recipe, and the last message."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How systems stand, as plain data for programs."""
+"""States of systems as plain data for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def system(found: Standing, names: Collection[str]) -> dict[str, Any]:
-    """A system; of its agents, and of what these use, those of the given names."""
+    """A system, with those of its agents that have one of the given names, and what they use."""
     tasks = {one.task for one in found.agents if one.name in names}
     return {
         "system": found.system.name,
@@ -42,7 +42,7 @@ def system(found: Standing, names: Collection[str]) -> dict[str, Any]:
 
 
 def fates(told: Fates) -> dict[str, int]:
-    """Children by what became of them."""
+    """Numbers of children by outcome."""
     return {
         "asked": told.asked,
         "waiting": told.asked - told.told,
@@ -53,14 +53,14 @@ def fates(told: Fates) -> dict[str, int]:
 
 
 def courses(every: Mapping[str, Sequence[CycleStanding]]) -> dict[str, Any]:
-    """Agent's name -> its cycles."""
+    """Cycles by name of the agent."""
     return {
         name: [{**asdict(one), "children": fates(one.children)} for one in cycles] for name, cycles in every.items()
     }
 
 
 def listed(one: SystemCounts, owners: Mapping[str, Owner]) -> dict[str, Any]:
-    """A system in a list."""
+    """A system's entry in a list."""
     tasks = {agent.task for agent in one.agents if not agent.settings.get("root")}
     holders = {str(owners[agent.id]) for agent in one.agents if agent.id in owners}
     return {

@@ -1,4 +1,4 @@
-"""``evodevo extend run``: agents work, until each has ended so many cycles."""
+"""``evodevo extend run``: run agents until each has finished a number of cycles."""
 
 from __future__ import annotations
 
@@ -35,27 +35,29 @@ def run(
             metavar="A,B", help="single, multi (added where missing), classes, or names of agents.  [default: single]"
         ),
     ] = None,
-    tasks: Annotated[str | None, typer.Option(metavar="A,B", help="Of these tasks alone.  [default: all]")] = None,
-    cycles: Annotated[int | None, typer.Option(help="That each agent is to have ended.  [default: 1]")] = None,
-    workers: Annotated[int | None, typer.Option(help="Children that are trained at a time.  [default: 1]")] = None,
+    tasks: Annotated[str | None, typer.Option(metavar="A,B", help="Tasks whose agents run.  [default: all]")] = None,
+    cycles: Annotated[
+        int | None, typer.Option(help="Cycles that each agent shall have finished.  [default: 1]")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Children trained at a time.  [default: 1]")] = None,
     free: Annotated[
-        bool, typer.Option("--free", help="Each agent begins its next cycle at once, with what is there by then.")
+        bool, typer.Option("--free", help="Start each agent's next cycle at once, with the paths published by then.")
     ] = False,
     test: Annotated[
         bool, typer.Option("--test", help="Measure the best path of each cycle on the test split, once.")
     ] = False,
-    size: Annotated[Size | None, typer.Option(help="Of a recipe.  [default: quick]")] = None,
-    data: Annotated[Path | None, typer.Option(help="Of a recipe: a folder of the data of its tasks.")] = None,
+    size: Annotated[Size | None, typer.Option(help="Size of a recipe's run.  [default: quick]")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with the data of a recipe's tasks.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Of a recipe: its results, .csv, .html or .json."),
+        typer.Option("--output", "-o", metavar="FILE", help="File for a recipe's results: .csv, .html or .json."),
     ] = None,
     store: StoreFolder = DEFAULT_STORE,
     config: ConfigFile = None,
     set: Assignments = None,
     json: Events = False,
 ) -> None:
-    """Let agents run: first the root, then those with one path, then those that combine paths.
+    """Run agents: first the root, then agents with one path, then agents that combine paths.
 
     The same command goes on with what was stopped or killed, a larger --cycles with what is finished. Test accuracies
     are shown and never used. Ctrl-C stops safely. A recipe makes its own systems and compares them.
@@ -112,7 +114,7 @@ def run(
 
 
 def present(ended: Ended, view: View, *, json: bool) -> None:
-    """How the agents stand at the end."""
+    """Print the final results of the agents."""
     if json:
         view.show("finished", {"system": ended.system, "agents": [vars(one) for one in ended.agents]})
         return
@@ -133,7 +135,7 @@ def present(ended: Ended, view: View, *, json: bool) -> None:
 
 
 def _spelled(options: dict[str, Any]) -> str:
-    """Options as a command line has them."""
+    """Options as text of a command line."""
     words = [
         word
         for name, value in options.items()

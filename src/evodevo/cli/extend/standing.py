@@ -1,4 +1,4 @@
-"""How agents of a system stand while they run, from what their listener is told. No terminal here."""
+"""Progress of a system's agents while they run, from the messages of their listener. No terminal here."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Agent:
-    """One agent.
+    """Progress of one agent.
 
     Attributes:
-        name: of the agent.
-        children: of one of its cycles.
-        ended: cycles that it has ended.
-        goal: cycles that it is to have ended.
-        cycle: the one that it is in; None between two.
-        told: children of that cycle that have a result.
-        kept: children of this session that were kept.
-        failed: children of this session that failed.
-        best: best validation accuracy so far.
+        name: Name of the agent.
+        children: Number of children in one of its cycles.
+        ended: Number of cycles that it has finished.
+        goal: Number of cycles that it shall have finished.
+        cycle: Number of the current cycle; None between two.
+        told: Number of children of that cycle with a result.
+        kept: Number of children of this session that were kept.
+        failed: Number of children of this session that failed.
+        best: Best validation accuracy so far, 0 to 1; None where there is none.
     """
 
     name: str
@@ -39,21 +39,21 @@ class Agent:
 
     @property
     def done(self) -> int:
-        """Children with a result, in the cycles that are wanted."""
+        """Number of children with a result, in the cycles up to the goal."""
         return min(self.ended, self.goal) * self.children + self.told
 
     @property
     def wanted(self) -> int:
-        """Children of all those cycles."""
+        """Number of children in all those cycles."""
         return max(self.goal, self.ended) * self.children
 
 
 class Standing:
-    """Counts and times of agents that run.
+    """Counts and times of running agents.
 
     Attributes:
-        session: known once they are about to run.
-        agents: by name; roots that are made first, too.
+        session: Session; None before it begins.
+        agents: Progress by name; roots that are created first are included.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -64,7 +64,7 @@ class Standing:
         self._told = 0
 
     def begin(self, session: Session) -> None:
-        """They are about to run."""
+        """Start counting, before the agents run."""
         from evodevo.multitask.schedule import is_root, past
 
         self.session, self._begun = session, self._clock()
@@ -95,7 +95,7 @@ class Standing:
         return len(systems.paths(agent_id, cycle)) - len(systems.open_asks(agent_id))
 
     def hear(self, kind: str, facts: dict[str, Any]) -> None:
-        """What the listener is told."""
+        """Handle one message of the listener."""
         one = self.agents.get(str(facts.get("agent")))
         if one is None:
             return
@@ -115,12 +115,12 @@ class Standing:
 
     @property
     def done(self) -> int:
-        """Children with a result, those of earlier sessions included."""
+        """Number of children with a result, those of earlier sessions included."""
         return sum(one.done for one in self.agents.values())
 
     @property
     def wanted(self) -> int:
-        """Children in all."""
+        """Number of children in all."""
         return sum(one.wanted for one in self.agents.values())
 
     @property
@@ -130,7 +130,7 @@ class Standing:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace of this session; None before there is one."""
+        """Estimated seconds left at the pace of this session; None before there is one."""
         elapsed = self._clock() - self._begun
         if not self._told or elapsed <= 0:
             return None

@@ -1,4 +1,4 @@
-"""``evodevo extend status``: what systems there are, how one stands, and what became of each child."""
+"""``evodevo extend status``: list systems, show the state of one, and the outcome of each child."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def status(
     store: StoreFolder = DEFAULT_STORE,
     json: Document = False,
 ) -> None:
-    """Say how a system stands: who leads each task, what is shared, what was added, what runs.
+    """Show the state of a system: the best agent of each task, shared and added components, running agents.
 
-    Tasks are led by validation accuracy. Test accuracy stands beside it where it was measured, and decides nothing.
+    The best agent is that of the highest validation accuracy. Test accuracy is shown where it was measured, and never
+    used.
     """
     from evodevo.errors import UsageError
     from evodevo.multitask.report.standing import standing

@@ -1,4 +1,4 @@
-"""How systems stand, as tables for people."""
+"""States of systems as tables for people."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_ACTIONS = 6
 
 
 def head(found: Standing) -> None:
-    """What holds for the whole system."""
+    """Print what holds for the whole system."""
     tasks, agents = len(found.tasks), sum(not one.root for one in found.agents)
     output.line(f"system {found.system.name} ({found.system.id}): {tasks} tasks, {agents} agents, view {found.view}")
     output.line(f"children: {_told(found.children)}")
@@ -36,7 +36,7 @@ def head(found: Standing) -> None:
 
 
 def tasks(found: Standing) -> None:
-    """The leaderboard."""
+    """Print the leaderboard of the tasks."""
     rows = [
         (
             one.name,
@@ -59,7 +59,7 @@ def tasks(found: Standing) -> None:
 
 
 def agents(found: Standing) -> None:
-    """All agents: what they offer, whose components it has, and how far they are."""
+    """Print all agents: their paths, the origin of their components, and their progress."""
     rows = []
     for one in found.agents:
         offer = one.offer
@@ -92,7 +92,7 @@ def agents(found: Standing) -> None:
 
 
 def agent(found: Standing, one: AgentStanding, course: Sequence[CycleStanding]) -> None:
-    """One agent in depth."""
+    """Print one agent in detail."""
     output.line()
     held = f", running in {one.holder}" if one.holder else ""
     output.line(f"{one.name}: {_told(one.children)}{held}")
@@ -134,7 +134,7 @@ def agent(found: Standing, one: AgentStanding, course: Sequence[CycleStanding]) 
 
 
 def children(told: Sequence[Mapping[str, Any]]) -> None:
-    """Every child in the order in which it was asked for."""
+    """Print every child in the order in which it was created."""
     rows = [
         (
             one["path"],
@@ -153,7 +153,7 @@ def children(told: Sequence[Mapping[str, Any]]) -> None:
 
 
 def systems(every: Sequence[Mapping[str, Any]]) -> None:
-    """All systems of a store."""
+    """Print all systems of a store."""
     rows = [
         (
             one["system"],
@@ -176,7 +176,7 @@ def systems(every: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _told(told: Fates, *, short: bool = False) -> str:
-    """``16 asked: 3 kept, 13 discarded``; what there is none of is left out."""
+    """Counts as text, zeros left out: ``16 (3 kept, 13 discarded)``."""
     parts = [
         f"{count} {word}"
         for word, count in (

@@ -1,4 +1,4 @@
-"""``evodevo extend withdraw``: a task that is offered no more."""
+"""``evodevo extend withdraw``: remove a task or an agent from those that a system offers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from evodevo.errors import UsageError
 def withdraw(
     system: SystemName,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A task, or an agent.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Withdraw without confirmation.")] = False,
     store: StoreFolder = DEFAULT_STORE,
     json: Document = False,
 ) -> None:
-    """Take a task, or one agent, out of a system for good. What other tasks use of it stays."""
+    """Withdraw a task, or one agent, from a system for good. Components that other tasks use stay."""
     from evodevo.multitask.run.create import open_system, withdrawable
     from evodevo.multitask.run.create import withdraw as take_out
     from evodevo.storage import Store

@@ -1,1 +1,1 @@
-"""Commands that replay runs and mend stores."""
+"""Commands that replay runs and repair stores."""

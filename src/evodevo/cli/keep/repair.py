@@ -1,4 +1,4 @@
-"""``evodevo repair``: look for damage in a store, and mend what can be mended."""
+"""``evodevo repair``: find damage in a store, and repair it where possible."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def repair(
     store: StoreFolder = DEFAULT_STORE,
-    check: Annotated[bool, typer.Option("--check", help="Only look; change nothing.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only search for damage; change nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Find damage in a store, and mend it: set damaged blobs aside, and let resume redo what lost them.
+    """Find and repair damage in a store: set damaged blobs aside, so that resume repeats evaluations that lost them.
 
     Every stored byte is hashed. Exit code 7 where damage remains.
     """

@@ -1,4 +1,4 @@
-"""``evodevo replay``: the edits of a network that grew, made again from their log and compared with what is kept."""
+"""``evodevo replay``: repeat the edits of a network that grew from their log, and compare the results."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from evodevo.cli.options import DEFAULT_STORE, IndividualName, Json, StoreFolder
 
 
 def replay(individual: IndividualName, store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
-    """Make all edits of a network that grew again, from its log and the weights that the log names.
+    """Repeat all edits of a network that grew, from its log and the weights that the log names.
 
-    Every blob is hashed, every genotype and every newborn's first weights are rebuilt, and the modules in the end are
-    compared with those of the kept network.
+    Every blob is hashed, every genotype and every newborn's first weights are rebuilt, and the final modules compared
+    with those of the kept network.
     """
     from evodevo.growth.replay_run import replay as make_again
     from evodevo.runs.archive import Archive

@@ -1,1 +1,1 @@
-"""Commands that show runs and what came of them."""
+"""Commands that show runs and their results."""

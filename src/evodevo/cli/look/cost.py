@@ -1,4 +1,4 @@
-"""``evodevo cost``: what an architecture costs, without building it."""
+"""``evodevo cost``: the cost of an architecture, without building it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIX_INTEGERS = re.compile(r"\s*(?:[0-9]{6}|[0-9]{1,6}(?:\.[0-9]{1,6}){5})(?![0-
 
 
 class Convention(StrEnum):
-    """How to count; see ``Cost``."""
+    """Convention of counting; see ``Cost``."""
 
     star = "star"
     actual = "actual"
@@ -49,17 +49,19 @@ def cost(
     head_size: Annotated[int | None, typer.Option(help="Channels per head; chosen by the width if left out.")] = None,
     length: Annotated[int, typer.Option(help="Tokens in the context.")] = 4096,
     batch: Annotated[int, typer.Option(help="Sequences.")] = 1,
-    mode: Annotated[Mode, typer.Option(help="The pass that FLOPs and bytes read are of.")] = Mode.prefill,
-    convention: Annotated[Convention, typer.Option(help="The paper's counting, or every byte.")] = Convention.star,
+    mode: Annotated[Mode, typer.Option(help="Kind of pass for FLOPs and bytes read.")] = Mode.prefill,
+    convention: Annotated[
+        Convention, typer.Option(help="Convention: the paper's count, or every byte.")
+    ] = Convention.star,
     vocabulary: Annotated[int, typer.Option(help="Tokens, for embedding and head.")] = 0,
     tied: Annotated[bool, typer.Option("--tied/--untied", help="Whether the head is the embedding.")] = True,
     element_bytes: Annotated[int | None, typer.Option(help="Bytes per number.  [default: star 2, actual 4]")] = None,
     json: Json = False,
 ) -> None:
-    """Say what an architecture costs: parameters, cache, FLOPs, bytes read. Nothing is built.
+    """Show the cost of an architecture: parameters, cache, FLOPs, bytes read. Nothing is built.
 
     An H-Model is written as in "T4 a1 r1 sum dense | tr tr mlp", a zoo as in "k3 predictor | mlp lstm cnn"; their
-    cost is that of all but inputs and outputs, of a zoo without its senses and its fusion.
+    cost excludes inputs and outputs, and the encoders and the fusion of a zoo.
     """
     if "|" in genome:
         ask = _h_model if _ITERATIONS.match(genome) else _zoo
@@ -121,7 +123,7 @@ def _zoo(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[st
 
 
 def _networks(genome: str, record: Cost, given: tuple[int, int, int, Mode], json: bool) -> None:
-    """What a network of samples costs between its inputs and its outputs."""
+    """Print the cost of a network of samples between its inputs and its outputs."""
     width, length, batch, mode = given
     if json:
         asked = {"genome": genome, "width": width, "length": length, "batch": batch, "mode": mode.value}

@@ -1,4 +1,4 @@
-"""``evodevo diff``: where two genomes differ, and what that did to the scores."""
+"""``evodevo diff``: differences of two genomes, and of their scores."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NOTHING = "–"
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="A", help="A beginning of the id of an individual.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="Beginning of an individual's id.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Beginning of another individual's id.")],
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
@@ -52,12 +52,12 @@ def diff(
 
 
 def _space(one: Individual) -> tuple[str, Any]:
-    """What makes genomes comparable: the space, and for backbones the genes that it allows."""
+    """Key of comparable genomes: the space, and for backbones the genes that it allows."""
     return one.run.space.name, getattr(one.run.space, "genes", None)
 
 
 def _settings(a: Individual, b: Individual) -> list[dict[str, Any]]:
-    """The places of the envelopes whose values differ."""
+    """The settings of the envelopes whose values differ."""
     left, right = dict(_leaves(a.row.genome_envelope["genes"])), dict(_leaves(b.row.genome_envelope["genes"]))
     places = dict.fromkeys([*left, *right])
     return [
@@ -68,7 +68,7 @@ def _settings(a: Individual, b: Individual) -> list[dict[str, Any]]:
 
 
 def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted place, value) of everything in nested data."""
+    """(dotted key, value) of every leaf of nested data."""
     if isinstance(value, dict | list) and value:
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _leaves(inner, f"{place}.{key}" if place else str(key))

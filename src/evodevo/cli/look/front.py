@@ -1,4 +1,4 @@
-"""``evodevo front``: the best trade-offs of a run, beside the baselines."""
+"""``evodevo front``: the best trade-offs of a run, with the baselines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json = False) -> None:
-    """List the best trade-offs of a run (nobody is better in one goal without being worse in another) and baselines."""
+    """List the best trade-offs of a run (none is better in one goal without being worse in another) and baselines."""
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
@@ -35,7 +35,7 @@ def front(run: RunName = "last", store: StoreFolder = DEFAULT_STORE, json: Json 
 
 
 def show_front(run: Run) -> None:
-    """The table, for people."""
+    """Print the table for people."""
     members = [*run.front(), *run.baselines()]
     if not run.front():
         output.words(f"nobody of run {run.id} has scores yet. See: evodevo status {run.id}")

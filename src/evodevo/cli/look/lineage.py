@@ -1,4 +1,4 @@
-"""``evodevo lineage``: who an individual comes from."""
+"""``evodevo lineage``: the ancestors of an individual."""
 
 from __future__ import annotations
 

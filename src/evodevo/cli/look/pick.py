@@ -1,4 +1,4 @@
-"""``evodevo pick``: choose one individual of a front, and say why."""
+"""``evodevo pick``: choose one individual of a front, with the reason."""
 
 from __future__ import annotations
 

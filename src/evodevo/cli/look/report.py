@@ -1,4 +1,4 @@
-"""``evodevo report``: one self-contained HTML file on a run or a multitask system."""
+"""``evodevo report``: write one self-contained HTML file about a run or a multitask system."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ def report(
         ),
     ] = "last",
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to.  [default: report-NAME.html]")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File of the report.  [default: report-NAME.html]"),
     ] = None,
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Write a run into one HTML file that opens from disk, without a network: front, curves, lineage, drawings.
+    """Write a run into one HTML file that opens from disk, without a connection: front, curves, lineage, drawings.
 
-    Of a system: its graph over time, who leads, what is shared, how it went, and what became of every child.
+    For a system: its graph over time, the best agents, shared components, its course, and the outcome of every child.
     """
     from evodevo.multitask.report.gather import run_or_system, system_report
     from evodevo.runs.archive import Archive, Run
@@ -49,7 +50,7 @@ def report(
 
 
 def write_report(run: Run, path: Path) -> Path:
-    """Write it; gives the absolute path."""
+    """Write the report and return its absolute path."""
     from evodevo.runs.report.gather import report as build
 
     write_text(path, build(run))

@@ -1,4 +1,4 @@
-"""``evodevo show``: all that is known of one individual, or the individuals of one run."""
+"""``evodevo show``: all recorded facts of one individual, or the individuals of one run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def show(
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Show an individual: genome, ancestry, scores, cost, why it failed. Or all individuals of a run."""
+    """Show an individual: genome, ancestry, scores, cost, reason of failure. Or all individuals of a run."""
     from evodevo.errors import UsageError
     from evodevo.runs.archive import Archive
 

@@ -1,4 +1,4 @@
-"""``evodevo status``: what runs there are, and how one stands."""
+"""``evodevo status``: list the runs, and show the state of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def status(
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Say how the runs of a store stand, or one run, generation by generation."""
+    """Show the state of all runs of a store, or of one run, generation by generation."""
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:

@@ -1,4 +1,4 @@
-"""``evodevo trace``: see which layer heard which, in every iteration."""
+"""``evodevo trace``: show the connections between layers, in every iteration."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Part(StrEnum):
 def trace(
     individual: IndividualName,
     given: Given = None,
-    split: Annotated[Part, typer.Option(help="Whose samples are traced.")] = Part.validation,
-    samples: Annotated[int, count_option("How many samples.")] = DEFAULT_SAMPLES,
+    split: Annotated[Part, typer.Option(help="Split of the traced samples.")] = Part.validation,
+    samples: Annotated[int, count_option("Number of samples.")] = DEFAULT_SAMPLES,
     per: Annotated[str | None, typer.Option(metavar="FACT", help="Means per class: language, depth, answer …")] = None,
     difference: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Where two classes of --per are routed differently.")
+        str | None, typer.Option(metavar="A,B", help="Two classes of --per whose routing is compared.")
     ] = None,
     probe: Annotated[
-        str | None, typer.Option(metavar="FACT", help="How well it is read from the routes, with controls.")
+        str | None, typer.Option(metavar="FACT", help="Fact that a linear probe reads from the routes, with controls.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -47,7 +47,7 @@ def trace(
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Draw how a trained H-Model routes: one sample, means of classes, patterns, activity of layers."""
+    """Draw the routing of a trained H-Model: one sample, means of classes, patterns, activity of layers."""
     from evodevo.errors import UsageError
     from evodevo.h_model.trace.run import Tracer
     from evodevo.runs.archive import Archive
@@ -76,7 +76,7 @@ def trace(
 
 
 def _pair(report: RoutingReport, difference: str) -> tuple[int, int]:
-    """Places of the two classes."""
+    """Indices of the two classes."""
     from evodevo.errors import UsageError, unknown_name
 
     names = [each.name for each in report.classes]
@@ -99,7 +99,7 @@ def _write(path: Path, report: RoutingReport, per: str | None, pair: tuple[int, 
 
 
 def _drawing(report: RoutingReport, per: str | None, pair: tuple[int, int] | None) -> str:
-    """The difference, the means of the classes, or the mean of all."""
+    """The drawing: of the difference, of the means of the classes, or of the mean of all."""
     from evodevo.h_model.diagrams.flow import mean_flow
     from evodevo.h_model.diagrams.routing import routing_diagram, routing_difference
     from evodevo.report.stack import stacked
@@ -125,7 +125,7 @@ def _document(tracer: Tracer, traced: Traced, report: RoutingReport, path: Path 
 
 
 def _words(report: RoutingReport) -> None:
-    """The findings in a few lines."""
+    """Print the findings in a few lines."""
     patterns, chain = len(report.patterns.shares), report.chain
     count = report.trace.count
     output.words(

@@ -1,1 +1,1 @@
-"""Commands to begin with."""
+"""Commands for a start: doctor, demo, recipes."""

@@ -1,4 +1,4 @@
-"""``evodevo demo``: the whole way once, from random genomes to a model that writes, in minutes."""
+"""``evodevo demo``: a complete small search in minutes, from random genomes to a model that generates text."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TOKENS = 300
 def demo(
     store: StoreFolder = FOLDER,
     workers: Workers = None,
-    seed: Annotated[int, typer.Option(help="Of every draw.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 0,
     json: Events = False,
 ) -> None:
-    """Evolve small language models on the Python standard library, report on them, and let the best one write."""
+    """Evolve small language models on the Python standard library, report on them, and generate text with the best."""
     changes = overrides(None, [], {"execution.workers": workers, "study.seed": seed})
     from evodevo.runs.evolve import evolve as evolve_run
 

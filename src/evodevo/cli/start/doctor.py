@@ -1,4 +1,4 @@
-"""``evodevo doctor``: is this machine ready, and what does evodevo see of it?"""
+"""``evodevo doctor``: check whether evodevo works on this machine, and list its versions and devices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LITTLE_DISK = 2**30
 
 @dataclass
 class Findings:
-    """What was seen; ``problems`` keep evodevo from working, ``advice`` does not."""
+    """Findings on the machine; ``problems`` keep evodevo from working, ``advice`` does not."""
 
     evodevo: str = __version__
     python: str = field(default_factory=platform.python_version)
@@ -54,7 +54,7 @@ def doctor(
     device: Annotated[str, typer.Option(help="The device to look for: auto, cpu, cuda, cuda:N.")] = "auto",
     json: Json = False,
 ) -> None:
-    """Look at this machine: versions, device, disk, and whether a store can live here. Exit code 1 if it cannot."""
+    """Check this machine: versions, device, disk, and whether a store works here. Exit code 1 if it does not."""
     seen = Findings(processors=len(os.sched_getaffinity(0)))
     if sys.version_info < OLDEST_PYTHON:
         seen.problems.append(f"python {seen.python} is too old; 3.11 or newer is wanted.")

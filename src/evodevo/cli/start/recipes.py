@@ -1,4 +1,4 @@
-"""``evodevo recipes``: whole runs, ready to start."""
+"""``evodevo recipes``: list recipes, complete runs that are ready to start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def listed(context: typer.Context, json: Json = False) -> None:
 
 @recipes.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Of the recipe.")],
+    name: Annotated[str, typer.Argument(help="Name of the recipe.")],
     size: Annotated[Size, typer.Option(help="Minutes on two cores, or the whole thing.")] = Size.quick,
     json: Json = False,
 ) -> None:
@@ -52,7 +52,7 @@ def show(
 
 
 def _toml(values: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    """Dotted keys; TOML has no null, so that what is not set stands as a comment."""
+    """Lines with dotted keys; TOML has no null, so that a setting without a value becomes a comment."""
     for key, value in values.items():
         if isinstance(value, dict) and value:
             yield from _toml(value, f"{above}{_key(key)}.")
@@ -63,7 +63,7 @@ def _toml(values: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def _value(value: Any) -> str:
-    """A value on one line; what is not set is left out of a table."""
+    """A value on one line; entries of a table without a value are left out."""
     import json
 
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""``evodevo export``: a trained path of a system as files that work without evodevo."""
+"""``evodevo export``: write a trained path of a system as files that work without evodevo."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ def export(
     target: Annotated[
         Path, typer.Argument(metavar="DIR", help="A folder that is missing, empty, or an earlier export.")
     ],
-    task: Annotated[str | None, typer.Option(metavar="NAME", help="The task to be answered.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="Task of the exported path.")] = None,
     to: Annotated[str, typer.Option(metavar="FORMAT", help="pt2: torch.export, read by PyTorch alone.")] = "pt2",
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Whose path, instead of the task's best.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Agent whose path is exported.  [default: the task's best]")
+    ] = None,
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Export the path that answers a task; a fresh process loads it, and it is refused if it answers otherwise."""
+    """Export the path of a task; it is verified in a fresh process, and refused if its outputs differ."""
     from evodevo.errors import UsageError
     from evodevo.multitask.run.export import export_system
     from evodevo.multitask.run.predict import find_system

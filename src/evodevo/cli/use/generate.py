@@ -1,4 +1,4 @@
-"""``evodevo generate``: let a trained individual write."""
+"""``evodevo generate``: generate text with a trained individual."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ MOST_TOKENS = 1_000_000
 
 def generate(
     individual: IndividualName,
-    prompt: Annotated[str, typer.Option(help="What it continues.")],
-    tokens: Annotated[int, count_option("How many to write.")] = 200,
-    temperature: Annotated[float, typer.Option(help="0 takes the most likely token.")] = 0.8,
-    top_k: Annotated[int, typer.Option(help="Only the k most likely; 0 for all.")] = 0,
-    top_p: Annotated[float, typer.Option(help="Only the most likely whose probabilities sum to p.")] = 0.95,
+    prompt: Annotated[str, typer.Option(help="Text to continue.")],
+    tokens: Annotated[int, count_option("Number of tokens to generate.")] = 200,
+    temperature: Annotated[float, typer.Option(help="Sampling temperature; 0 always takes the likeliest token.")] = 0.8,
+    top_k: Annotated[int, typer.Option(help="Sample from the k likeliest tokens; 0 for all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Sample from the likeliest tokens whose probabilities sum to p.")] = 0.95,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal text.")] = 0,
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Let a trained individual continue a text."""
+    """Continue a text with a trained individual."""
     from evodevo.errors import UsageError
     from evodevo.runs.archive import Archive
     from evodevo.runs.sampling import SamplingSettings

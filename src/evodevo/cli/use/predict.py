@@ -1,4 +1,4 @@
-"""``evodevo predict``: what a trained network says about samples of one's own."""
+"""``evodevo predict``: predictions of a trained network for a user's own samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evodevo.runs.answers import Prediction
 
 MOST_SHOWN = 20
-"""Rows that are shown where no file is wanted."""
+"""Largest number of rows that are printed where no file is written."""
 
 
 def predict(
@@ -40,17 +40,18 @@ def predict(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv file for the answers to --data.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A .csv file for the predictions of --data.")
     ] = None,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help="Of a system: the task to be answered.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="Task of a system.")] = None,
     agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a system: whose path, instead of the task's best.")
+        str | None,
+        typer.Option(metavar="NAME", help="Agent of a system whose path is used.  [default: the task's best]"),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N.")] = "cpu",
     store: StoreFolder = DEFAULT_STORE,
     json: Json = False,
 ) -> None:
-    """Classify samples of your own: classes with probabilities, and which modules or paths counted."""
+    """Classify your own samples: classes with probabilities, and the weights of modules or paths."""
     from evodevo.cli.use.predict_system import is_system, predict_system
     from evodevo.errors import UsageError
 
@@ -125,7 +126,7 @@ def _show_rows(found: Sequence[Prediction]) -> None:
 
 
 def _certainty(one: Prediction, name: str) -> float:
-    """The probability of what is chosen; of several labels the lowest, of none that none is right."""
+    """Probability of the chosen class; of several labels the lowest, for no label that none is right."""
     answered = one.answers[name]
     chosen = [answered.probabilities[key] for key in answered.chosen]
     return min(chosen) if chosen else 1 - max(answered.probabilities.values())

@@ -1,4 +1,4 @@
-"""``evodevo predict SYSTEM --task NAME``: what the best path of a multitask system says about samples of one's own."""
+"""``evodevo predict SYSTEM --task NAME``: predictions of a multitask system's best path for a user's own samples."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from evodevo.multitask.run.samples import Sample, SampleReader
 
 MOST_SHOWN = 20
-"""Samples that are shown where no file is wanted."""
+"""Largest number of samples that are printed where no file is written."""
 MOST_CLASSES = 10
-"""Classes of one sample that are shown, the likeliest first."""
+"""Largest number of classes that are printed for one sample, the likeliest first."""
 
 
 def is_system(folder: Path, name: str) -> bool:
-    """Whether a word names a system of a store, and not a run or an individual."""
+    """Whether a name is that of a system in a store, and not of a run or an individual."""
     from evodevo.multitask.run.predict import find_system
     from evodevo.storage import Store
 
@@ -40,18 +40,18 @@ def predict_system(
     device: str,
     json: bool,
 ) -> None:
-    """Answer, and print or write.
+    """Compute predictions, and print or write them.
 
     Args:
-        folder: of the store.
-        name: of the system.
-        task: its name; None is refused, with the tasks that there are.
-        agent: instead of the best one.
-        given: samples, each as ``FILE``, a text, or ``NAME=VALUE``.
-        data: instead of ``given``: a folder of images, or a .csv file.
-        out: a .csv file for the answers.
-        device: where to compute.
-        json: one document instead of tables.
+        folder: Folder of the store.
+        name: Name of the system.
+        task: Name of the task; None is refused, with the names of the tasks.
+        agent: Name of an agent whose path is used instead of the best one; None for the best.
+        given: Samples, each as ``FILE``, a text, or ``NAME=VALUE``.
+        data: Folder of images or .csv file that replaces ``given``; None for none.
+        out: A .csv file for the predictions; None for none.
+        device: Device of the computation.
+        json: Whether one JSON document is printed instead of tables.
     """
     from evodevo.errors import UsageError
     from evodevo.multitask.run.predict import open_answerer
@@ -75,7 +75,7 @@ def predict_system(
 
 
 def _given(given: Sequence[str], reader: SampleReader) -> list[tuple[str, Sample]]:
-    """(name, sample) of what stands after ``--input``: each a sample, or where a sample has several inputs all one."""
+    """(name, sample) from the values of ``--input``: one sample each, or one for all where it has several inputs."""
     from evodevo.cli.options import parse_given
 
     if reader.only is None:
@@ -142,7 +142,7 @@ def _show_one(answer: SystemAnswer) -> None:
 
 
 def _told(answer: SystemAnswer) -> str:
-    """The paths that were asked, each with its weight."""
+    """The paths that ran, each with its weight."""
     asked = (one for one in answer.paths if one.run)
     return " ".join(one.path if one.weight is None else f"{one.path}={one.weight:.2f}" for one in asked)
 

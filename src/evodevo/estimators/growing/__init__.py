@@ -1,1 +1,1 @@
-"""The scikit-learn classifier that grows while it fits."""
+"""The scikit-learn classifier whose network grows during ``fit``."""

@@ -1,4 +1,4 @@
-"""A zoo that grows while it trains, as a scikit-learn classifier (Architect Thyself 3.5)."""
+"""A scikit-learn classifier with a zoo that grows while it trains (Architect Thyself 3.5)."""
 
 from __future__ import annotations
 
@@ -18,40 +18,42 @@ if TYPE_CHECKING:
 
 
 class GrowingClassifier(Classifier):
-    """A classifier whose modules come and go while it trains.
+    """A classifier whose modules are added and removed while it trains.
 
-    It begins with some modules. At events a strategist looks at what each is worth, on samples that are neither trained
-    on nor used to choose weights, and prunes, grows, spawns or hybridises modules. ``X`` and ``y`` are as for
+    It begins with some modules. At events a strategist compares their fitness, on samples that are neither trained on
+    nor used to choose weights, and prunes, grows, spawns or hybridises modules. ``X`` and ``y`` are as for
     ``ZooClassifier``.
 
     Args:
-        width, learning_rate, batch_size, validation_fraction, text_length, dropout, device, random_state: as for
+        width, learning_rate, batch_size, validation_fraction, text_length, dropout, device, random_state: Same as for
             ``ZooClassifier``.
-        modules: of the start; see ``ZooClassifier``.
-        strategist: who decides: ``fixed``, ``random``, ``heuristic``, ``reinforce``, ``ppo``, ``meta_gradient``,
-            ``reinforce_meta``.
-        events: how many, or any of ``EventSettings`` (``{"count": 4, "warm": 0.1}``); None is what ``growth`` says.
-        growth: any other of ``spaces.zoo_growth.GrowthSettings``, as plain data: ``{"birth": {"most": 12}}``.
-        epochs: of training.
-        budget: instead of epochs, any of ``training.settings.Budget``: ``{"steps": 500}``, ``{"flops": 2e12}``,
+        modules: First modules; see ``ZooClassifier``.
+        strategist: Name of the strategist: ``fixed``, ``random``, ``heuristic``, ``reinforce``, ``ppo``,
+            ``meta_gradient``, ``reinforce_meta``.
+        events: Number of events, or any of ``EventSettings`` (``{"count": 4, "warm": 0.1}``); None for those of
+            ``growth``.
+        growth: Any other of ``spaces.zoo_growth.GrowthSettings``, as plain data: ``{"birth": {"most": 12}}``.
+        epochs: Number of epochs of training.
+        budget: Budget instead of epochs, any of ``training.settings.Budget``: ``{"steps": 500}``, ``{"flops": 2e12}``,
             ``{"seconds": 60}``; the first that is reached ends the training. With seconds a fit cannot be repeated
             exactly.
-        architecture_fraction: of the samples (of the groups), which growth alone sees. Below 20 samples, and with
-            fewer than three groups, it looks at training samples.
-        patience: points of the validation curve (epochs, or fiftieths of a budget) without improvement after which
-            training stops, but never before the last event and the warm-up that it begins. None trains to the end.
-        verbose: above 0 prints a line for each tenth of the training and for each event.
+        architecture_fraction: Fraction of the samples (or groups) that only growth sees. Below 20 samples, and with
+            fewer than three groups, growth uses training samples.
+        patience: Number of points of the validation curve (epochs, or fiftieths of a budget) without improvement after
+            which training stops, but never before the last event and the warm-up that it begins. None trains to the
+            end.
+        verbose: Whether a line is printed for each tenth of the training and for each event: above 0.
 
     Attributes:
-        classes_, n_features_in_, network_: as of ``ZooClassifier``.
-        modules_: ids of the modules in the end.
-        zoo_: ``ZooStructure`` in the end: the modules' genotypes, their parents, the event of their birth.
-        history_: the events as plain data: ``timeline``, ``edits``, ``rewards``, ``decisions``, ``differing``, and more
+        classes_, n_features_in_, network_: Same as of ``ZooClassifier``.
+        modules_: Ids of the modules at the end.
+        zoo_: Final ``ZooStructure``: the modules' genotypes, their parents, the event of their birth.
+        history_: Events as plain data: ``timeline``, ``edits``, ``rewards``, ``decisions``, ``differing``, and more
             that ``docs/growth.md`` lists.
-        n_events_, n_births_, n_hybrids_, n_prunings_, n_refused_: how many there were; hybrids are births too.
-        curve_: points of the validation curve.
-        metric_: what chose the weights: ``auc``, ``accuracy``, ``loss``, or ``none``.
-        best_step_, n_steps_: step of these weights, and steps that were trained.
+        n_events_, n_births_, n_hybrids_, n_prunings_, n_refused_: Number of each; hybrids are births too.
+        curve_: Points of the validation curve.
+        metric_: Metric that chose the weights: ``auc``, ``accuracy``, ``loss``, or ``none``.
+        best_step_, n_steps_: Step of these weights, and number of steps trained.
     """
 
     kept_format = "evodevo.growing_classifier/1"
@@ -97,20 +99,20 @@ class GrowingClassifier(Classifier):
         self.verbose = verbose
 
     def report(self) -> str:
-        """The history of the zoo, a line for each edit, as text."""
+        """The history of the zoo, one line per edit, as text."""
         from evodevo.estimators.growth_record import told
 
         check_is_fitted(self)
         return told(self.history_, self.modules_)
 
     def replay(self) -> Replayed:
-        """Rebuild every genotype, and the weights with which every newborn began, from the log of the edits.
+        """Rebuild every genotype, and the first weights of every newborn, from the log of the edits.
 
         Returns:
             ``modules``, which are those of ``zoo_``, and ``newborns``: id -> first weights.
 
         Raises:
-            DataError: the log does not fit to itself, to its weights, or to the zoo.
+            DataError: The log does not fit itself, its weights, or the zoo.
         """
         check_is_fitted(self)
         return self._record.replay(self.zoo_)

@@ -1,4 +1,4 @@
-"""Training of a zoo that grows, in this process: the procedure ``grow`` on samples in memory."""
+"""Training of a growing zoo in this process: the procedure ``grow`` on samples in memory."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from evodevo.training.settings import Budget
 
 @dataclass(frozen=True)
 class Grown:
-    """What came of it.
+    """Result of a growth.
 
     Attributes:
-        network: on the CPU, in evaluation mode.
-        facts: ``growth`` of the procedure, plain data.
-        log: the edits, format ``evodevo.edits/1``.
-        parents: digest -> weights that the log names.
-        memory: what the edits were worth.
-        metric: what chose the weights: ``auc``, ``accuracy``, ``loss``, or ``none``.
-        best_step, steps: at which these weights stood, and of the whole training.
-        curve: points with ``step``, ``loss`` and the metric, on validation samples; none without such samples.
+        network: Network on the CPU, in evaluation mode.
+        facts: Fact ``growth`` of the procedure, plain data.
+        log: Log of the edits, format ``evodevo.edits/1``.
+        parents: Weights that the log names, by digest.
+        memory: Edits with their rewards.
+        metric: Metric that chose the weights: ``auc``, ``accuracy``, ``loss``, or ``none``.
+        best_step, steps: Step of these weights, and number of steps of the whole training.
+        curve: Points with ``step``, ``loss`` and the metric, on validation samples; none without such samples.
     """
 
     network: ModuleZoo
@@ -59,13 +59,14 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
     """Train a zoo from scratch while it grows.
 
     Args:
-        structure: of the zoo at the start.
-        task: with the splits ``train``, ``architecture`` (all that growth sees) and ``validation``.
-        growth, plan: how.
-        seed: of everything that is drawn.
+        structure: Structure of the zoo at the start.
+        task: Task with the splits ``train``, ``architecture`` (all that growth sees) and ``validation``.
+        growth, plan: Settings of growth and of training.
+        seed: Seed of everything that is drawn.
 
     Raises:
-        UsageError: a parameter that cannot be, a budget in which no event fits, a zoo over a cap, a lost loss.
+        UsageError: An invalid parameter, a budget too small for the events, a zoo over a cap, a loss that is not
+            finite.
     """
     settings = evaluation_settings(task, growth, plan)
     check(structure, settings.training, growth, plan, task.count("train"))
@@ -106,7 +107,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
 
 
 def _check_flops(bench: Bench, growth: GrowthSettings) -> None:
-    """Say before anything is trained that a budget of FLOPs allows no event: a step of this network is counted."""
+    """Refuse a budget of FLOPs that allows no event before anything is trained: a step of this network is counted."""
     budget, size = bench.training.budget, bench.training.batch_size
     if budget.flops is None:
         return
@@ -130,11 +131,11 @@ def _curve(series: Mapping[str, list[tuple[float, float]]], metric: str) -> list
 
 
 def _silent(message: Mapping[str, Any]) -> None:
-    """Nobody asked."""
+    """Ignore the messages of a training that is not verbose."""
 
 
 class _Telling:
-    """Prints how it goes: each tenth of the budget, and each event."""
+    """Prints progress: each tenth of the budget, and each event."""
 
     def __init__(self) -> None:
         self._next = 0.1

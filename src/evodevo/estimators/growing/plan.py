@@ -1,4 +1,4 @@
-"""What the parameters of ``GrowingClassifier`` mean: settings of the growth, of the training, of what is selected."""
+"""Settings of growth, training and selection that follow from the parameters of ``GrowingClassifier``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.training.settings import Budget, TrainingSettings
 
 MOST_POINTS = 256
-"""Of a validation curve."""
+"""Largest number of points of a validation curve."""
 POINTS = 50
-"""Where epochs do not say how many."""
+"""Number of points where epochs do not determine it."""
 
 
 class GrowingPlan(Settings):
-    """How a classifier grows; the parameters of ``GrowingClassifier`` by the same names.
+    """Settings of a growing classifier; the parameters of ``GrowingClassifier`` by the same names.
 
     Attributes:
-        watched: the split ``validation`` holds samples of its own; else the last weights are kept.
+        watched: Whether the split ``validation`` holds samples of its own; otherwise the last weights are kept.
     """
 
     epochs: int
@@ -48,7 +48,7 @@ def growth_settings(
     """The settings of the growth.
 
     Raises:
-        UsageError: a setting that does not exist, a wrong value, or one that is said twice.
+        UsageError: A setting that does not exist, a wrong value, or one that is given twice.
     """
     values = dict(growth or {})
     if "strategist" in values:
@@ -63,10 +63,10 @@ def growth_settings(
 
 
 def evaluation_settings(task: InMemoryTask, growth: GrowthSettings, plan: GrowingPlan) -> NetworkEvaluationSettings:
-    """How the zoo is trained, and which weights are kept.
+    """Settings of the training and of the selection of weights.
 
     Raises:
-        UsageError: a parameter that cannot be.
+        UsageError: An invalid parameter.
     """
     count = task.count("train")
     size = min(positive("batch_size", plan.batch_size), count)
@@ -96,10 +96,10 @@ def evaluation_settings(task: InMemoryTask, growth: GrowthSettings, plan: Growin
 def check(
     structure: ZooStructure, training: TrainingSettings, growth: GrowthSettings, plan: GrowingPlan, samples: int
 ) -> None:
-    """Refuse what cannot be before anything is built.
+    """Refuse invalid settings before anything is built.
 
     Raises:
-        UsageError: a zoo that is too large to begin with, or a budget in which no event fits.
+        UsageError: A zoo that is too large at the start, or a budget too small for the events.
     """
     check_zoo(structure, growth)
     try:
@@ -113,7 +113,7 @@ def check(
 
 
 def _selection(task: InMemoryTask, growth: GrowthSettings, patience: int | None) -> Selection:
-    """The best weights; patience ends nothing while something grows."""
+    """Selection of the best weights; patience does not end the training before the last event and its warm-up."""
     if patience is not None:
         positive("patience", patience)
     events = growth.events

@@ -1,1 +1,1 @@
-"""Drawings of growth: SVG, no torch."""
+"""Drawings of a growth as SVG; no torch."""

@@ -1,4 +1,4 @@
-"""A measure over a training that was interrupted by edits: lines, and an upright mark for every event."""
+"""Line chart of a measure over a training that is interrupted by edits, with an upright mark for every event."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_SIGNS = 6
 
 @dataclass(frozen=True)
 class EditMark:
-    """An event: its number, when it came, the operations of its edits, and what it did in words."""
+    """An event: its number, its position on the x axis, the operations of its edits, and a description."""
 
     number: int
     x: float
@@ -31,13 +31,13 @@ class EditMark:
 def growth_curve(
     series: Sequence[Series], events: Sequence[EditMark], x_axis: Axis, y_axis: Axis, height: float = 300
 ) -> str:
-    """Lines with a dot at every point; the signs of an event's edits stand above its mark, on each other.
+    """Lines with a dot at every point; the signs of an event's edits are stacked above its mark.
 
     Args:
-        series: lines; points that are not finite are left out.
-        events: in order of time.
-        x_axis, y_axis: what they show.
-        height: of the frame with its axes; signs take more.
+        series: Lines; points that are not finite are left out.
+        events: Events in order of time.
+        x_axis, y_axis: Names and units of the axes.
+        height: Height of the frame with its axes; signs take more.
     """
     lines = [
         (one, [(a, b) for x, y in one.points if (a := finite(x)) is not None and (b := finite(y)) is not None])
@@ -80,7 +80,7 @@ def _draw_events(drawing: Drawing, events: Sequence[EditMark], frame: Frame, hea
     for one in events:
         x, label = frame.x(one.x), str(one.number)
         half = max(_STEP, text_width(label, 10)) / 2
-        # Where events lie so close that signs would hide each other, the first one has them; tooltips have all.
+        # Where events lie so close that signs would hide each other, only the first one has signs; tooltips have all.
         seen = x - half >= free
         free = x + half if seen else free
         signs = list(one.operations) if seen else []

@@ -1,4 +1,4 @@
-"""What a timeline of a zoo is drawn from: a lane per module; and in which order the lanes lie."""
+"""Data of a timeline of modules: one lane per module, and the order of the lanes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from evodevo.report.svg import finite
 
 @dataclass(frozen=True)
 class Point:
-    """What a probe saw of a module.
+    """The value of a module at one probe.
 
     Attributes:
-        x: when.
-        value: how thick the lane is there; below 0 counts as 0.
-        words: all that is known, for the tooltip.
+        x: Time.
+        value: Thickness of the lane there; below 0 counts as 0, None is left out.
+        words: Description for the tooltip.
     """
 
     x: float
@@ -25,19 +25,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Lane:
-    """A module from birth to end.
+    """A module from birth to removal.
 
     Attributes:
-        id, archetype: of it.
+        id, archetype: Id and archetype of the module.
         family: ``attention``, ``recurrence``, ``convolution``, ``memoryless``, or another word.
-        start: when it was born, or came with the zoo.
-        end: when it went; None where it lives on.
+        start: Time of its birth; 0 for a module of the first zoo.
+        end: Time of its removal; None where it is there at the end.
         birth: ``grow``, ``spawn``, ``hybridise``; empty for the first zoo.
-        parents: ids of other lanes.
-        heir: id of who took its place.
-        points: in order of time.
-        again: when its warm-up began anew.
-        words: more on it, for the tooltip.
+        parents: Ids of other lanes.
+        heir: Id of the module that replaced it; empty for none.
+        points: Values in order of time.
+        again: Times at which its warm-up began again.
+        words: Further description for the tooltip.
     """
 
     id: str
@@ -55,7 +55,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class EventMark:
-    """An event: its number, when it came, and what it did."""
+    """An event: its number, its position on the x axis, and a description."""
 
     number: int
     x: float
@@ -63,7 +63,7 @@ class EventMark:
 
 
 def course(lane: Lane, until: float) -> list[tuple[float, float]]:
-    """(when, value) from birth to end: a newborn counts nothing at first; beside that the nearest value holds."""
+    """(time, value) from birth to removal: a newborn starts at 0; otherwise the nearest value holds."""
     known = [(point.x, max(value, 0.0)) for point in lane.points if (value := finite(point.value)) is not None]
     if not known:
         return [(lane.start, 0.0), (until, 0.0)]
@@ -73,16 +73,16 @@ def course(lane: Lane, until: float) -> list[tuple[float, float]]:
 
 
 def family_order(parents: Mapping[str, Sequence[str]]) -> list[str]:
-    """All ids in an order that keeps ties short: each behind its first parent and that one's older descendants.
+    """All ids in an order that keeps ties short: each after its first parent and that one's older descendants.
 
     Args:
-        parents: id -> parents, in order of birth; unknown ones do not count, and who has none keeps its place.
+        parents: Parents by id, in order of birth; unknown ones do not count, and an id without any keeps its place.
     """
     children: dict[str, list[str]] = {}
     roots: list[str] = []
     born: set[str] = set()
     for name, those in parents.items():
-        # Only who was born before can be a parent: a record that is not in order makes no loop.
+        # Only a module that was born before can be a parent: a record that is not in order makes no loop.
         first = next((one for one in those if one in born), None)
         (roots if first is None else children.setdefault(first, [])).append(name)
         born.add(name)

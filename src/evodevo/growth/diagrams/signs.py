@@ -1,4 +1,4 @@
-"""Signs of what was done to a zoo: a lettered disc for a birth, a cross for an end, a triangle for a new warm-up."""
+"""Signs of edits: a lettered disc for a birth, a cross for a removal, a triangle for a new warm-up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def draw_sign(drawing: Drawing, operation: str, x: float, y: float, role: str = 
 
 
 def draw_signs(drawing: Drawing, operations: Iterable[str], x: float, y: float) -> None:
-    """A legend of those that occur, on the baseline ``y``."""
+    """A legend of the operations that occur, on the baseline ``y``."""
     occurring = set(operations)
     for operation in (name for name in WORDS if name in occurring):
         draw_sign(drawing, operation, x + 7, y - 3.5)

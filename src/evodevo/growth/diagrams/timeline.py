@@ -1,7 +1,7 @@
-"""The life of a zoo: a lane per module from its birth to its end, as thick as the module counted at each probe.
+"""Timeline of a zoo: one lane per module from birth to removal, as thick as its value at each probe.
 
-Time runs to the right. Thin upright lines are events. Where a module begins, a lettered disc says how it was born, and
-curves lead to it from its parents; where it ends, a cross says so, and a dotted curve leads to who took its place.
+Time runs to the right. Thin upright lines are events. Where a module begins, a lettered disc shows its kind of birth,
+and curves lead to it from its parents; where it ends there is a cross, and a dotted curve leads to its replacement.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def growth_timeline(
     """The timeline as an SVG string; each lane is a group of class ``lane`` with ``data-id``.
 
     Args:
-        lanes: of all modules; children are drawn below their first parent. Of very many the first are drawn.
-        events: in order.
-        end: of the training, in the unit of ``over``.
-        measure: what thickness shows ("contribution").
-        over: the axis of time.
-        title, subtitle: above.
+        lanes: Lanes of all modules; children are drawn below their first parent. Of very many the first are drawn.
+        events: Events in order.
+        end: End of the training, in the unit of ``over``.
+        measure: Name of the value that the thickness shows ("contribution").
+        over: Axis of time.
+        title, subtitle: Texts above the drawing.
     """
     if not lanes:
         return empty("No module was recorded.", _WIDTH)
@@ -137,7 +137,7 @@ def _thick(value: float, most: float) -> float:
 
 
 def _draw_ties(drawing: Drawing, lane: Lane, x: Scale, middles: Mapping[str, float]) -> None:
-    """From its parents, and to its heir."""
+    """Draw the curves from its parents, and to its heir."""
     y, at = middles[lane.id], x(lane.start)
     for parent in dict.fromkeys(lane.parents):
         if parent in middles and parent != lane.id:
@@ -172,7 +172,7 @@ def _draw_marks(drawing: Drawing, lane: Lane, x: Scale, y: float) -> None:
 
 
 def _operations(lanes: Sequence[Lane]) -> set[str]:
-    """What the legend explains."""
+    """The operations that the legend explains."""
     found = {lane.birth for lane in lanes}
     found |= {"prune"} if any(lane.end is not None for lane in lanes) else set()
     found |= {REPLACED} if any(lane.heir for lane in lanes) else set()
@@ -180,7 +180,7 @@ def _operations(lanes: Sequence[Lane]) -> set[str]:
 
 
 def _draw_scale(drawing: Drawing, measure: str, most: float, y: float) -> None:
-    """How thick is how much."""
+    """Draw the scale of the thickness."""
     drawing.path(
         f"M{number(MARGIN)},{number(y - 4)}L{number(MARGIN + 40)},{number(y - 4 - _BAND / 4)}"
         f"V{number(y - 4 + _BAND / 4)}Z",

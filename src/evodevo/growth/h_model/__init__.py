@@ -1,1 +1,1 @@
-"""H-Models whose hidden layers are a pool that grows."""
+"""Growth of H-Models: their hidden layers are a pool of modules."""

@@ -1,9 +1,9 @@
-"""An H-Model whose hidden layers come and go by their ids, as modules of a zoo do.
+"""An H-Model whose hidden layers are added and removed by their ids, as modules of a zoo are.
 
 Source: docs/spec/h_model.md#adding-and-removing-layers.
 
-A newborn is addressed as loudly as its parent is, or as the other layers are on average, and addresses others as its
-parent does; its birth factor keeps all of that unheard at first (``h_model/births.py``).
+Connections to a newborn are as strong as those to its parent, or as those to the other layers on average; its own are
+as strong as its parent's. Its birth factor removes the effect of all of them at first (``h_model/births.py``).
 
 Legend: H hidden layers, d width.
 """
@@ -27,18 +27,18 @@ from evodevo.randomness import integer_seed
 
 
 class GrownHModel:
-    """An H-Model, seen as what ``growth.driver`` grows.
+    """An H-Model with the interface that ``growth.driver`` uses.
 
     Args:
-        model: changed in place. Ids of layers that are no modules come from where they stand now.
-        moved: told after each change where parameters come from, so that an optimiser's state follows.
+        model: H-Model, changed in place. Ids of layers that are no modules follow their present indices.
+        moved: Called after each change with the origins of parameters, so that an optimiser's state can follow.
 
     Attributes:
-        model: as given.
-        births, newborn_rates: as those of ``ModuleZoo``, by id.
+        model: H-Model as given.
+        births, newborn_rates: Same as in ``ModuleZoo``, by id.
 
     Raises:
-        UsageError: the model has a window, or two layers of one id.
+        UsageError: The model has a window, or two layers of one id.
     """
 
     def __init__(self, model: HModel, moved: Callable[[Origins], None] | None = None) -> None:
@@ -55,7 +55,7 @@ class GrownHModel:
 
     @property
     def live(self) -> tuple[str, ...]:
-        """Ids of the layers that are heard, in order."""
+        """Ids of the enabled layers, in order."""
         return tuple(one.id for one in self._pool.live)
 
     @property
@@ -65,7 +65,7 @@ class GrownHModel:
 
     @property
     def births(self) -> dict[str, float]:
-        """Id of a newborn -> its birth factor. Give it whole, or let ``insert`` see a change in place."""
+        """Birth factor by id of a newborn. Assign a whole dictionary; changes in place count at the next ``insert``."""
         return self._births
 
     @births.setter
@@ -75,7 +75,7 @@ class GrownHModel:
 
     @property
     def newborn_rates(self) -> dict[str, float]:
-        """Id -> factor of its learning rate. Give it whole, or let ``insert`` see a change in place."""
+        """Factor of the learning rate by id. Assign a whole dictionary; changes in place count at the next insert."""
         return self._rates
 
     @newborn_rates.setter
@@ -84,10 +84,10 @@ class GrownHModel:
         self._tell()
 
     def place(self, name: str) -> int:
-        """Where a layer stands now.
+        """The present index of a layer.
 
         Raises:
-            UsageError: there is none of that id.
+            UsageError: There is none of that id.
         """
         ids = [one.id for one in self._pool.modules]
         if name not in ids:
@@ -95,7 +95,7 @@ class GrownHModel:
         return ids.index(name)
 
     def weights(self, name: str) -> dict[str, Tensor]:
-        """The weights of a layer under the names that the module of its genotype gives them; not copies."""
+        """The weights of a layer under the names that the module of its genotype has; not copies."""
         module = self._pool.modules[self.place(name)]
         state = self.model.core.layers[self.place(name)].state_dict()
         if module.genotype.archetype == OPAQUE:
@@ -105,16 +105,16 @@ class GrownHModel:
     def insert(
         self, module: ZooModule, *, state: Mapping[str, Tensor] | None = None, twin_of: str | None = None
     ) -> None:
-        """Let a module in as the last hidden layer; see ``ModuleZoo.insert``.
+        """Insert a module as the last hidden layer; see ``ModuleZoo.insert``.
 
         Args:
-            module: for the width of this model.
-            state: weights that it begins with; fresh ones of its seed where it is left out.
-            twin_of: not possible here.
+            module: Module of the width of this model.
+            state: First weights; drawn from the module's seed where it is left out.
+            twin_of: Not possible here; must be None.
 
         Raises:
-            UsageError: the id is taken, the module does not fit, or it has a twin; the model is then as it was.
-            RuntimeError: weights of another module.
+            UsageError: The id is taken, the module does not fit, or it has a twin; the model is then as it was.
+            RuntimeError: Weights of another module.
         """
         if twin_of is not None:
             raise UsageError(
@@ -139,10 +139,10 @@ class GrownHModel:
         self._changed(change.origins)
 
     def remove(self, name: str) -> None:
-        """Let a layer go, and forget all about it.
+        """Remove a layer and all its factors.
 
         Raises:
-            UsageError: there is none of that id, or nobody would be left.
+            UsageError: There is none of that id, or it is the last enabled one.
         """
         place = self.place(name)
         if set(self.live) <= {name}:
@@ -160,11 +160,11 @@ class GrownHModel:
         self._changed(change.origins)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Of the whole model."""
+        """State of the whole model."""
         return self.model.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Of the whole model, as ``state_dict`` gives it."""
+        """Load the state of the whole model, as ``state_dict`` returns it."""
         self.model.load_state_dict(dict(state))
 
     # Within
@@ -175,7 +175,7 @@ class GrownHModel:
             self._moved(origins)
 
     def _tell(self) -> None:
-        """Factors by place; of layers that are there, and have something to learn."""
+        """Pass the factors on by index, for layers that exist and have trainable parameters."""
         places = {one.id: place for place, one in enumerate(self._pool.modules)}
         self.model.births = {places[one]: factor for one, factor in self._births.items() if one in places}
         learning = {name for name, place in places.items() if any(map(_learns, self._parameters(place)))}

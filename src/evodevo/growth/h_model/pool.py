@@ -1,7 +1,7 @@
-"""The hidden layers of an H-Model as a pool of modules, so that what grows a zoo grows an H-Model as well.
+"""The hidden layers of an H-Model as a pool of modules, so that it can grow by the same edits as a zoo.
 
-A layer of kind ``genotype`` is its module. Every other layer stands in the pool as a module of one opaque node, under
-an id of its kind and first place ("transformer-0"): it can go, and it cannot be a parent.
+A layer of kind ``genotype`` is its module. Every other layer is a module of one opaque node in the pool, with an id
+of its kind and first index ("transformer-0"): it can be removed, and it cannot be a parent.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class HModelPool(Settings):
     """An H-Model whose hidden layers have ids.
 
     Attributes:
-        model: everything but its hidden layers is read here.
-        modules: the hidden layers, in order.
-        disabled: ids of those that nobody hears.
+        model: H-Model structure; everything but its hidden layers is read here.
+        modules: Hidden layers as modules, in order.
+        disabled: Ids of disabled layers, which no other layer reads.
     """
 
     model: HModelStructure
@@ -39,12 +39,12 @@ class HModelPool(Settings):
 
     @property
     def width(self) -> int:
-        """d."""
+        """Width d."""
         return self.model.width
 
     @property
     def live(self) -> tuple[ZooModule, ...]:
-        """Those that are heard."""
+        """The enabled layers."""
         return tuple(one for one in self.modules if one.id not in self.disabled)
 
     @property
@@ -61,12 +61,12 @@ class HModelPool(Settings):
         return self.model.model_copy(update={"hidden": hidden, "disabled": places, "inference": mode})
 
     def cost(self, inputs: Sequence[InputSizes], outputs: Sequence[OutputSizes]) -> Cost:
-        """Of one pass of the whole model on one sample in which all layers run."""
+        """Cost of one pass of the whole model on one sample in which all layers run."""
         return h_model_cost(self.structure, inputs=inputs, outputs=outputs)
 
     @property
     def opaque(self) -> dict[str, str]:
-        """Id -> why it cannot be a parent."""
+        """Reason by id why a layer cannot be a parent."""
         return {
             one.id: f"{one.id} is a layer of kind {layer_of(one).kind!r} and no module: nothing is born of it"
             for one in self.modules
@@ -84,14 +84,14 @@ class HModelPool(Settings):
 
 
 PoolStructure = ZooStructure | HModelPool
-"""Whatever has modules that may come and go."""
+"""A structure whose modules can be born and removed."""
 
 
 def pool_of(structure: HModelStructure) -> HModelPool:
     """The pool of a model that has not grown yet.
 
     Raises:
-        UsageError: two layers have one id, or the layers have a window.
+        UsageError: Two layers have one id, or the layers have a window.
     """
     if structure.window is not None:
         raise UsageError(
@@ -113,14 +113,14 @@ def pool_of(structure: HModelStructure) -> HModelPool:
 
 
 def _free(kind: str, place: int, taken: set[str]) -> str:
-    """The first id of that kind, from its place on, which no other layer has."""
+    """The first free id of that kind, counted from the layer's index."""
     while f"{kind}{place}" in taken:
         place += 1
     return f"{kind}{place}"
 
 
 def module_of(layer: LayerSpec, name: str, width: int) -> ZooModule:
-    """A hidden layer as a module, of that id where it has none; with adapters or a router of its own it is opaque."""
+    """A hidden layer as a module, with that id where it has none; with adapters or a router of its own it is opaque."""
     own: ZooModule | None = layer.zoo_module
     if own is not None and layer.width is None and layer.router is None:
         return own

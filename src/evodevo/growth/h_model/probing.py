@@ -1,11 +1,11 @@
-"""What each hidden layer of an H-Model does, in the terms of ``growth.probes`` (eqs. 19, 66 to 68, 70, 91).
+"""Measures what each hidden layer of an H-Model does, as ``growth.probes`` does for zoos (eqs. 19, 66 to 68, 70, 91).
 
 Source: docs/spec/architect_thyself.md#probes.
 
-What a zoo's router weight is, here is a layer's share of the inflow: how loudly it was addressed, by all and in all
-iterations, beside the other layers. Leaving a layer out is its birth factor of 0, so that neither it nor what it would
-have said is computed; everything behind the first iteration depends on everything else, so that each of N layers costs
-a pass of the core. Inputs are read once.
+A layer's share of the inflow takes the place of a zoo's router weight: the strength of all connections to it, over all
+iterations, relative to the other layers. Leaving a layer out sets its birth factor to 0, so that neither it nor its
+output is computed; everything after the first iteration depends on everything else, so that each of N layers costs a
+pass of the core. Inputs are read once.
 
 Legend: S samples, B of them at once, H hidden layers of which N are live, T iterations, d width; P is 1, or positions.
 """
@@ -37,16 +37,16 @@ from evodevo.networks.routing.pools import masked_mean
 
 @torch.no_grad()
 def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:
-    """Measure all live layers; the model comes back in the mode in which it was, and no random number is drawn.
+    """Measure all live layers; the model keeps its mode, and no random number is drawn.
 
     Args:
-        grown: what is measured.
-        batches: of the split ``architecture``, on the model's device.
-        settings: ``ablation`` says what leaving out means: ``masked``, nobody knows the layer; ``zero``, it says 0.
+        grown: Model to measure.
+        batches: Batches of the split ``architecture``, on the model's device.
+        settings: Kind of ablation: ``masked`` removes the layer, ``zero`` sets its output to 0.
 
     Raises:
-        DataError: no sample, or none with a target.
-        UsageError: a batch lacks an output's target.
+        DataError: No sample, or none with a target.
+        UsageError: A batch lacks an output's target.
     """
     model = grown.model
     was_training = model.training
@@ -62,7 +62,7 @@ def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSetting
 
 @contextmanager
 def under(model: HModel, **changes: Any) -> Iterator[None]:
-    """Attributes of the core are others for a moment."""
+    """Context in which attributes of the core have other values."""
     before = {name: getattr(model.core, name) for name in changes}
     try:
         for name, value in changes.items():
@@ -74,7 +74,7 @@ def under(model: HModel, **changes: Any) -> Iterator[None]:
 
 
 class Muted(Runner):
-    """Runs as another runner does, and lets one layer say 0."""
+    """A runner that wraps another one and sets the output of one layer to 0."""
 
     def __init__(self, inner: Runner, place: int) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Muted(Runner):
 
 
 class _Sums:
-    """What has been seen so far."""
+    """Running sums over batches."""
 
     def __init__(self, grown: GrownHModel) -> None:
         self.model = grown.model
@@ -159,11 +159,11 @@ class _Sums:
         self.norm += wide.norm(dim=-1).double().sum(0).cpu()
 
     def _shares(self, moments: list[Moment], real: Tensor | None, size: int) -> Tensor:
-        """(B, N): each layer's share of what is addressed to all of them, over all iterations."""
+        """(B, N): each layer's share of the connections to all of them, summed over all iterations."""
         hidden, total = self.model.core.hidden_count, None
         for moment in moments:
             if moment.inflow.shape[-1] <= self.model.core.output_count:
-                continue  # after the last iteration hidden layers hear nothing
+                continue  # after the last iteration hidden layers receive nothing
             inflow, rows = moment.inflow[..., :hidden], moment.rows
             mask = real if real is None or rows is None else real[rows]
             single = inflow.shape[1] == 1
@@ -175,12 +175,12 @@ class _Sums:
                 total = total + heard
             else:
                 total = total.index_add(0, rows, heard)
-        if total is None:  # an H-Model without iterations has hidden layers that nobody runs
+        if total is None:  # an H-Model without iterations has hidden layers that never run
             return torch.zeros(size, len(self.places))
         return total / total.sum(-1, keepdim=True).clamp(min=TINY)
 
     def _spoken(self, moments: list[Moment], size: int) -> Tensor:
-        """(B, N, d): what each layer said on average over positions, added up over iterations."""
+        """(B, N, d): each layer's mean output over positions, summed over iterations."""
         total = torch.zeros(size, len(self.places), self.model.structure.width)
         for moment in moments:
             if moment.spoken is None:

@@ -1,4 +1,4 @@
-"""Whom a newborn hidden layer hears and addresses in the beginning.
+"""Initial connections of a newborn hidden layer: from which layers it receives, and to which it sends.
 
 Legend: H hidden layers, N targets.
 """
@@ -16,13 +16,13 @@ from evodevo.h_model.router import Router
 
 @torch.no_grad()
 def address_alike(core: HCore, place: int, like: int | None) -> None:
-    """Let everybody address the layer at a place as they address another one, and let it address others as that does.
+    """Copy the connections to and from another layer to the newborn.
 
     Args:
-        core: in which the layer was just added.
-        place: of the newborn.
-        like: place of its parent. None: it is addressed as loudly as the others are on average, whatever is said, and
-            its own router begins like that of a new model.
+        core: Core to which the layer was just added.
+        place: Index of the newborn.
+        like: Index of its parent. None: connections to it are as strong as those to the other layers on average, for
+            every input, and its own router begins like that of a new model.
     """
     if core.structure.window is not None:
         return
@@ -46,14 +46,14 @@ def address_alike(core: HCore, place: int, like: int | None) -> None:
 
 
 def _tables(router: Router) -> list[Tensor]:
-    """What a routing head has for each target, (N,) or (N, units)."""
+    """Parameters of a routing head by target, (N,) or (N, units)."""
     if router.outer is not None:
         return [router.outer.weight, router.outer.bias]
     return [] if router.logits is None else [router.logits]
 
 
 def _copy(own: Router, parent: Router) -> None:
-    """What the parent's router says; a router of another kind begins as it is."""
+    """Copy the parent's router; a router of another kind keeps its start."""
     theirs = dict(parent.named_parameters())
     for name, parameter in own.named_parameters():
         if name in theirs and theirs[name].shape == parameter.shape:
@@ -61,7 +61,7 @@ def _copy(own: Router, parent: Router) -> None:
 
 
 def _begin(own: Router, core: HCore) -> None:
-    """The starting biases of a model of this size, which ``add_node`` has shut."""
+    """Set the starting biases of a model of this size; ``add_node`` had closed the routes."""
     with torch.random.fork_rng(devices=[]):
         fresh = core._router(len(core.routers) - 1, own.head)
     for table, new in zip(_tables(own), _tables(fresh), strict=True):

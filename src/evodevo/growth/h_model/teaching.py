@@ -1,8 +1,8 @@
-"""Before a hidden layer goes, the others learn to answer without it as they do with it (after eq. 94).
+"""Distillation of a hidden layer into the others before it is removed (after eq. 94).
 
-The teacher is the model while it still has the layer: its answers to some training batches are kept. The student is the
-same model with the layer unborn; only hidden layers and what routes between them may learn. A zoo compares what its
-router has mixed; an H-Model has several outputs that hear in all iterations, so that answers are compared.
+The teacher is the model while it still has the layer: its outputs for some training batches are kept. The student is
+the same model with the layer unborn; only hidden layers and their routers are trained. A zoo compares the mixture of
+its router; an H-Model has several outputs that receive in all iterations, so that outputs are compared.
 
 Legend: B samples.
 """
@@ -25,14 +25,14 @@ from evodevo.h_model.model import HModel
 from evodevo.training.precision import Batch, Precision
 
 LEARNING = ("core.layers.", "core.routers.", "core.input_routers.", "core.aggregation.")
-"""Beginnings of the names of what may learn."""
+"""Prefixes of the parameters that are trained."""
 TEMPERATURE = 2.0
 BATCHES = 8
 
 
 @dataclass(frozen=True)
 class Taught:
-    """A batch as the teacher answered it."""
+    """A batch and the teacher's outputs for it."""
 
     batch: Mapping[str, Tensor]
     answers: Mapping[str, Tensor]
@@ -49,20 +49,20 @@ def distil_layer(
     seed: int,
     precision: Precision,
 ) -> Distilled:
-    """Let the others learn, in place, what a layer is for; who may learn and who is born is as before afterwards.
+    """Train the other layers, in place, to replace one; birth factors and trainable parameters are restored afterwards.
 
     Args:
-        grown: the model.
-        name: id of the layer that is to go. It does not change.
-        batch_at: batches of training samples; the first 8 are kept and learned in turn.
-        steps: at most (T_kd); 0 only measures.
-        tolerance: divergence of answers in nats, over the kept batches, at which it ends early.
-        batch_size: samples of a batch.
-        seed: of what layers draw while they learn.
-        precision: device and number format.
+        grown: Model to train.
+        name: Id of the layer that will be removed. It does not change.
+        batch_at: Returns batch k of training samples; the first 8 are kept and used in turn.
+        steps: Largest number of steps (T_kd); 0 only measures.
+        tolerance: Divergence of outputs in nats, over the kept batches, at which it ends early.
+        batch_size: Number of samples in a batch.
+        seed: Seed of random numbers drawn by layers in training.
+        precision: Device and number format.
 
     Raises:
-        UsageError: no such layer, or it is alone.
+        UsageError: No such layer, or it is the only one.
     """
     model, place = grown.model, grown.place(name)
     if len(grown.live) == 1:
@@ -95,7 +95,7 @@ def _taught(model: HModel, batches: Sequence[Batch], precision: Precision) -> tu
 
 
 def _loss(model: HModel, lesson: Taught) -> Tensor:
-    """Divergence of answers, the mean over outputs."""
+    """Divergence of the outputs in nats, the mean over outputs."""
     heard = model(lesson.batch)
     parts = []
     for spec in model.output_specs:

@@ -1,4 +1,4 @@
-"""An H-Model as a function of its weights and of how far each layer stays: what meta-gradients differentiate (98)."""
+"""The loss of an H-Model as a function of its weights and of one gate per layer, for meta-gradients (98)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from evodevo.h_model.runners.loop import LoopRunner
 from evodevo.networks.base import Batch
 
 LEARNING = ("core.layers.", "core.routers.", "core.input_routers.")
-"""Beginnings of the names of what the inner steps change: layers and routers."""
+"""Prefixes of the parameters that the inner steps change: layers and routers."""
 
 
 def unroll(grown: GrownHModel, inner: Batch, outer: Batch) -> Unroll:
     """Losses on two batches; no ``.grad`` of the model is touched.
 
-    A gate scales how loudly its layer is heard. Gates of births have no effect: who is not born yet says nothing.
+    A gate multiplies the connections from its layer. Gates of unborn layers have no effect.
 
     Args:
-        grown: as it is now.
-        inner: of training samples, on its device.
-        outer: of the ``architecture`` split.
+        grown: Model as it is now.
+        inner: Batch of training samples, on the model's device.
+        outer: Batch of the ``architecture`` split.
     """
     parameters = {
         name: one.detach()
@@ -56,7 +56,7 @@ def _loss(grown: GrownHModel, batch: Batch) -> Loss:
 
 
 class _Gated(nn.Module):
-    """The task's loss of an H-Model whose layers are heard as far as their gates are open."""
+    """The task's loss of an H-Model in which each layer has a gate."""
 
     def __init__(self, grown: GrownHModel) -> None:
         super().__init__()

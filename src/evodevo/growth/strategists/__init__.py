@@ -1,1 +1,1 @@
-"""Who decides how a zoo changes while it trains; open ``base.py`` first."""
+"""Strategists: the policies that decide how a network changes while it trains; open ``base.py`` first."""

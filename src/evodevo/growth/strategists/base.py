@@ -1,7 +1,7 @@
-"""The contract of every strategist: it looks at a zoo, decides, and hears later what it was worth.
+"""The contract of a strategist: it decides at each event, and learns later from the reward.
 
-A strategist is asked at an event (``decide``) and told after the horizon (``update``). What it has learnt is in
-``state_dict`` as tensors and plain data, so that a run that was killed goes on identically. All draws come from the
+A strategist is called at an event (``decide``) and after the horizon (``update``). What it has learnt is in
+``state_dict`` as tensors and plain data, so that an interrupted run goes on identically. All draws come from the
 generator that it is given; none from global state.
 """
 
@@ -31,13 +31,13 @@ STRATEGISTS: Registry[type[Strategist]] = table("strategist", "evodevo.strategis
 
 
 class Decision(Settings):
-    """One sub-action and how it came about.
+    """One sub-action and how it was chosen.
 
     Attributes:
-        legal: what could have been done.
-        action: what is done.
-        log_probability: of it, at that moment; 0 for who does not draw.
-        prior: what the heuristic would have done, given the same.
+        legal: Actions that were legal.
+        action: Action that was chosen.
+        log_probability: Log-probability of the action at that moment; 0 for strategists that do not draw.
+        prior: Action that the heuristic would have chosen from the same input.
     """
 
     legal: Legal
@@ -47,19 +47,19 @@ class Decision(Settings):
 
     @property
     def differs(self) -> bool:
-        """Whether the heuristic would have done something else, or the same to another."""
+        """Whether the heuristic would have chosen another operation or target."""
         return self.prior is not None and not same_target(self.action, self.prior)
 
 
 class Transition(Settings):
-    """An event and what became of it.
+    """An event and its result.
 
     Attributes:
-        state: at the event.
-        decisions: of it, in order, with the ``noop`` that ended them, if one did.
-        reward: r_t after the horizon (82).
-        cost: of the network after the event, in the unit of the target (80).
-        after: the state at the next event; None at the end of a training.
+        state: State at the event.
+        decisions: Decisions in order, with the ``noop`` that ended them, if one did.
+        reward: Reward r_t after the horizon (82).
+        cost: Cost of the network after the event, in the unit of the target (80).
+        after: State at the next event; None at the end of a training.
     """
 
     state: State
@@ -83,12 +83,12 @@ Loss = Callable[[dict[str, "Tensor"], dict[str, "Tensor"]], "Tensor"]
 
 @dataclass(frozen=True)
 class Unroll:
-    """What a meta-gradient needs of a network (98).
+    """The functions of a network that a meta-gradient needs (98).
 
     Attributes:
-        parameters: of router and modules, by name.
-        inner_loss: on training samples.
-        outer_loss: on samples of the ``architecture`` split.
+        parameters: Parameters of router and modules, by name.
+        inner_loss: Loss on training samples.
+        outer_loss: Loss on samples of the ``architecture`` split.
     """
 
     parameters: Mapping[str, Tensor]
@@ -97,17 +97,17 @@ class Unroll:
 
 
 class Strategist(ABC):
-    """Decides what happens to a zoo.
+    """Decides how a network changes while it trains.
 
     Args:
-        settings: of all strategists.
-        actions: sub-actions of one event at most.
-        seed: of what is drawn before the first event, such as the first weights of a policy.
+        settings: Settings of all strategists.
+        actions: Largest number of sub-actions in one event.
+        seed: Seed of what is drawn before the first event, such as the first weights of a policy.
     """
 
     name: ClassVar[str]
     learns: ClassVar[bool] = False
-    """Whether ``update`` changes anything, and an edit memory serves it."""
+    """Whether ``update`` changes anything and an edit memory is of use."""
 
     def __init__(self, settings: StrategistSettings, *, actions: int = 3, seed: int = 0) -> None:
         self.settings = settings
@@ -118,9 +118,9 @@ class Strategist(ABC):
         """The sub-actions of one event: each is legal after those before it; a ``noop`` is the last one.
 
         Args:
-            state: the zoo.
-            legal: what may be done before the first one.
-            rng: keyed by the run's seed and the number of the event.
+            state: State of the network.
+            legal: Actions that are legal before the first one.
+            rng: Generator keyed by the run's seed and the number of the event.
         """
         decisions: list[Decision] = []
         while len(decisions) < self.actions:
@@ -133,7 +133,7 @@ class Strategist(ABC):
         return tuple(decisions)
 
     def propose(self, state: State, legal: Legal, rng: np.random.Generator) -> tuple[Action, ...]:
-        """What ``decide`` wants done, without the ``noop``."""
+        """The actions of ``decide`` without the ``noop``."""
         return tuple(one.action for one in self.decide(state, legal, rng) if one.action.operation != "noop")
 
     @abstractmethod
@@ -141,10 +141,10 @@ class Strategist(ABC):
         """One sub-action."""
 
     def update(self, transitions: Sequence[Transition]) -> dict[str, float]:
-        """Learn from events in the order in which they came, each told once.
+        """Learn from events, in the order in which they came, each given once.
 
         Returns:
-            numbers for the log, none where nothing is learnt.
+            Metrics for the log, empty where nothing is learnt.
         """
         return {}
 
@@ -156,15 +156,15 @@ class Strategist(ABC):
         """Learn from the gradient of the loss after a few steps of training (98).
 
         Returns:
-            that loss; None where the strategist takes no such gradient.
+            That loss; None where the strategist takes no such gradient.
         """
         return None
 
     def remember(self, memory: EditMemory) -> int:
-        """Begin with what earlier runs have found, before the first event.
+        """Learn from the edits of earlier runs, before the first event.
 
         Returns:
-            how many edits were learnt from.
+            The number of edits that were learnt from.
         """
         return 0
 
@@ -173,20 +173,20 @@ class Strategist(ABC):
         return Snapshot()
 
     def load_state_dict(self, snapshot: Snapshot) -> None:
-        """Go on from there.
+        """Restore what ``state_dict`` returned.
 
         Raises:
-            UsageError: it is not of this strategist.
+            UsageError: It belongs to another strategist.
         """
         if snapshot.tensors or snapshot.data:
             raise UsageError(f"the strategist {self.name!r} learns nothing, but was given something learnt.")
 
 
 def create(name: str, *, settings: StrategistSettings | None = None, actions: int = 3, seed: int = 0) -> Strategist:
-    """The strategist of that name.
+    """Build the strategist of that name.
 
     Raises:
-        UsageError: no such name.
+        UsageError: No such name.
     """
     return STRATEGISTS.get(name)(settings or StrategistSettings(), actions=actions, seed=seed)
 

@@ -1,7 +1,7 @@
-"""A distribution over actions: an operation, then its target, then its mix or scale.
+"""A probability distribution over actions: an operation, then its target, then its mix or scale.
 
-It is made of logarithms of probabilities that are still in the graph, so that one value serves drawing, learning and
-the soft gates of a meta-gradient.
+It consists of log-probabilities that are still in the graph, so that one value serves drawing, learning and the soft
+gates of a meta-gradient.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from evodevo.growth.spec import Operation
 from evodevo.growth.strategists.state import BIRTHS, SPREAD, State, same_target
 
 EDGE = 1e-3
-"""A Beta's density at its ends may be infinite; they are not reached."""
+"""Margin at both ends of a Beta, where its density may be infinite."""
 SHARPEST = 40.0
-"""A residual counts up to here, so that no Beta becomes a single point."""
+"""Largest residual that counts, so that no Beta becomes a single point."""
 
 Shape = Callable[[Action], tuple[Tensor, Tensor]]
 """Both parameters of the Beta of an action's mix (``hybridise``) or of the logarithm of its scale (``grow``)."""
@@ -36,14 +36,14 @@ def beta_parameters(residual: Tensor, start: float) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a policy thinks of one state.
+    """A policy's distribution for one state.
 
     Attributes:
-        operations: those that are legal.
-        operation_logs: (operations,), log p(operation).
-        targets: every legal action of each.
-        target_logs: (targets,) of each, log p(target | operation).
-        shape: of the Betas.
+        operations: Legal operations.
+        operation_logs: log p(operation), (operations,).
+        targets: Every legal action, by operation.
+        target_logs: log p(target | operation), (targets,), by operation.
+        shape: Returns the parameters of an action's Beta.
     """
 
     operations: tuple[Operation, ...]
@@ -53,20 +53,20 @@ class Choice:
     shape: Shape
 
     def probability(self, action: Action) -> float:
-        """Of an action, whatever its mix and scale; exactly 0 where it is illegal."""
+        """Probability of an action, whatever its mix and scale; exactly 0 where it is illegal."""
         if not any(same_target(action, one) for one in self.targets.get(action.operation, ())):
             return 0.0
         return math.exp(float(self._discrete(action).detach()))
 
     def log_probability(self, action: Action) -> Tensor:
-        """Of an action with its mix or scale (a density): a scalar in the graph."""
+        """Log-probability of an action with its mix or scale (a density): a scalar in the graph."""
         total = self._discrete(action)
         if action.operation in ("grow", "hybridise"):
             total = total + _beta_log(*self.shape(action), _unit(action))
         return total
 
     def entropy(self) -> Tensor:
-        """H of operation and target, exactly: that of the operation and the expected one of its target."""
+        """Exact entropy of operation and target: that of the operation plus the expected one of its target."""
         chances = self.operation_logs.exp()
         inner = torch.stack([_entropy(self.target_logs[one]) for one in self.operations])
         return _entropy(self.operation_logs) + (chances * inner).sum()
@@ -81,7 +81,7 @@ class Choice:
         return _with_unit(action, float(rng.beta(first, second)))
 
     def mode(self) -> Action:
-        """The likeliest operation, its likeliest target, the mean of its Beta; no chance is in it."""
+        """The likeliest operation, its likeliest target and the mean of its Beta; deterministic."""
         operation = self.operations[int(self.operation_logs.argmax())]
         action = self.targets[operation][int(self.target_logs[operation].argmax())]
         if operation not in ("grow", "hybridise"):
@@ -90,10 +90,10 @@ class Choice:
         return _with_unit(action, first / (first + second))
 
     def gates(self, state: State) -> dict[str, Tensor]:
-        """w in (0, 1), scalars in the graph: how far each module stays, by its id, and each birth comes, by its name.
+        """Gates w in (0, 1), scalars in the graph: how far each module stays, by id, and each birth comes, by name.
 
         A gate is above one half where the operation is likelier than ``noop``; the best target has the operation's own
-        odds, others less. A module that may not go has the gate 1.
+        odds, others less. A module that may not be pruned has the gate 1.
         """
         odds = dict(zip(self.operations, self.operation_logs - self.operation_logs[0], strict=True))
         assert self.operations[0] == "noop"
@@ -116,7 +116,7 @@ class Choice:
 
 
 def gate_name(action: Action) -> str:
-    """Of a birth's gate: ``grow:ID``, ``spawn:FAMILY`` or ``hybridise:FRAME+DONOR``."""
+    """Name of a birth's gate: ``grow:ID``, ``spawn:FAMILY`` or ``hybridise:FRAME+DONOR``."""
     return f"{action.operation}:{action.archetype or '+'.join(action.modules)}"
 
 

@@ -1,4 +1,4 @@
-"""Weighted behaviour cloning: a policy imitates the edits that were better than usual.
+"""Weighted behaviour cloning: a policy imitates earlier edits that were better than the mean.
 
 Source: docs/spec/architect_thyself.md#edit-memory.
 """
@@ -19,16 +19,16 @@ from evodevo.growth.strategists.state import Legal, State
 def imitate(
     policy: Policy, choose: Callable[[State, Legal], Choice], memory: EditMemory, settings: MemorySettings
 ) -> int:
-    """Raise sum_i w_i log pi(a_i | S_i), where w is the advantage of an edit, of the best edits.
+    """Raise sum_i w_i log pi(a_i | S_i) over the best edits, where w is the advantage of an edit.
 
     Args:
-        policy: whose weights change.
-        choose: its distribution.
-        memory: what was done.
-        settings: how long, how fast, how many.
+        policy: Policy, trained in place.
+        choose: Returns its distribution.
+        memory: Earlier edits.
+        settings: Number of epochs, learning rate, number of edits.
 
     Returns:
-        how many edits were imitated.
+        The number of edits that were imitated.
     """
     weighted = [(weight, one) for weight, one in zip(_weights(memory, settings), memory.edits, strict=True) if weight]
     # A stable sort: of equal ones the older stay first.

@@ -1,4 +1,4 @@
-"""What edits were worth in earlier runs: "accumulates architectural wisdom".
+"""Memory of edits in earlier runs and their rewards, as a file of JSON lines.
 
 Source: docs/spec/architect_thyself.md#edit-memory.
 
@@ -27,7 +27,7 @@ from evodevo.settings import Settings, validate
 
 FORMAT = "evodevo.edit_memory/1"
 MOST = 10_000
-"""Edits that are kept; the oldest go first."""
+"""Largest number of edits kept; the oldest go first."""
 DIGITS = 5
 
 
@@ -35,10 +35,10 @@ class RememberedEdit(Settings):
     """One sub-action of an earlier run.
 
     Attributes:
-        state, legal: what it was decided on, rounded, without the reasons.
-        action: what was done, ``noop`` included.
-        reward: of its event.
-        child: who was born.
+        state, legal: State and legal actions of the decision, rounded, without the reasons.
+        action: Action that was taken, ``noop`` included.
+        reward: Reward of its event.
+        child: Genotype of the newborn; None where none was born.
     """
 
     state: State
@@ -58,8 +58,8 @@ class EditMemory:
         """This memory and one more event.
 
         Args:
-            transition: the event and its reward.
-            children: newborns by the place of their sub-action.
+            transition: The event and its reward.
+            children: Genotypes of newborns, by the index of their sub-action.
         """
         state = State.model_validate(_rounded(transition.state.model_dump()))
         new = tuple(
@@ -77,9 +77,9 @@ class EditMemory:
         return EditMemory((self.edits + new)[-MOST:])
 
     def advantages(self, doubt: float) -> tuple[float, ...]:
-        """How much better than usual each edit was, in the root mean square of all rewards; 0 where all are 0.
+        """Excess of each edit's reward over the mean, divided by the root mean square of all; 0 where all are 0.
 
-        Training itself raises validation, so that what is usual must be taken off; of few edits it is little known.
+        Training itself raises validation, so that the mean must be subtracted; with few edits it is shrunk towards 0.
         """
         rewards = [one.reward for one in self.edits]
         scale = math.sqrt(statistics.fmean([one**2 for one in rewards])) if rewards else 0.0
@@ -89,10 +89,10 @@ class EditMemory:
         return tuple((one - usual) / scale for one in rewards)
 
     def lean(self, settings: MemorySettings) -> dict[str, float]:
-        """By how much the logit of an operation on a family is raised, from the mean advantage of such edits.
+        """Shift of the logit of an operation on a family, from the mean advantage of such edits.
 
         Returns:
-            by ``kinds_of``, within +-``bias``; few edits count less.
+            Shift by ``kinds_of``, within +-``bias``; few edits count less.
         """
         found: dict[str, list[float]] = defaultdict(list)
         for edit, advantage in zip(self.edits, self.advantages(settings.doubt), strict=True):
@@ -114,7 +114,7 @@ class EditMemory:
         """Read what ``dumps`` wrote.
 
         Raises:
-            UsageError: another version, another size of genotypes, or a line that is none of ours.
+            UsageError: Another version, another size of genotypes, or a line that is no edit.
         """
         head, *lines = text.splitlines() or [""]
         _check(canonical.loads(head, what=f"{what}, line 1"), what)
@@ -124,7 +124,7 @@ class EditMemory:
 
 
 def kinds_of(action: Action, state: State) -> tuple[str, ...]:
-    """The operation, and the operation with the families that it is about: what two runs have in common."""
+    """The operation, and the operation with the families concerned: keys that two runs have in common."""
     families = {one.id: one.archetype for one in state.modules}
     about = [action.archetype] if action.archetype else [families[one] for one in action.modules]
     return (action.operation, f"{action.operation}:{'+'.join(about)}") if about else (action.operation,)

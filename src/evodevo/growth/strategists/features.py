@@ -1,4 +1,4 @@
-"""A state as numbers of about one size, for a policy.
+"""Features of a state, of similar size, as input of a policy.
 
 Legend: N modules.
 """
@@ -31,7 +31,7 @@ def module_features(state: State) -> Tensor:
 
 
 def global_features(state: State) -> Tensor:
-    """(``GLOBAL_SIZE``,): of the zoo and of the training, older values first and 0 where there are none."""
+    """(``GLOBAL_SIZE``,): network and training; older values first, 0 where there are none."""
     values, slopes = state.values[-VALUES:], state.slopes
     return torch.tensor(
         [

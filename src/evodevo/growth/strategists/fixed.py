@@ -1,4 +1,4 @@
-"""Nothing ever changes: the opponent that growth must beat."""
+"""The strategist that never changes anything: the baseline that growth must beat."""
 
 from __future__ import annotations
 

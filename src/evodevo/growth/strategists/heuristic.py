@@ -1,4 +1,4 @@
-"""Rules that a person would write down, and the same rules as the prior of a policy.
+"""The heuristic strategist: fixed rules, also used as the prior of a policy.
 
 Source: docs/spec/architect_thyself.md#strategists.
 """
@@ -19,14 +19,14 @@ from evodevo.growth.strategists.state import Legal, ModuleState, State
 
 
 class Heuristic(Strategist):
-    """Takes the first rule that applies; equal cases go by the module's id.
+    """Takes the first rule that applies; ties go by the module's id.
 
-    1. A module that the prune rule wants gone goes; of several the least fit.
-    2. The pair that completes one another best has a child, if it does so by more than c_0.
+    1. Prune a module that the prune rule proposes; of several the least fit.
+    2. Cross the pair with the highest complementarity, if it is above c_0.
     3. If validation has not risen for ``missing_plateau`` events, a family that no module has is spawned.
-    4. If it has not for ``plateau`` events, the fittest module has a child.
+    4. If it has not for ``plateau`` events, grow a child from the fittest module.
 
-    Nothing is born when little of the budget is left.
+    No birth when little of the budget is left.
     """
 
     name = "heuristic"
@@ -37,7 +37,7 @@ class Heuristic(Strategist):
 
 
 def rule(state: State, legal: Legal, settings: HeuristicSettings) -> Action:
-    """What the heuristic does; no chance is in it."""
+    """The heuristic's action; deterministic."""
     modules = {one.id: one for one in state.modules}
     going = [one for one in legal.targets("prune") if modules[one.modules[0]].candidate]
     if going:
@@ -58,12 +58,12 @@ def rule(state: State, legal: Legal, settings: HeuristicSettings) -> Action:
 
 
 def _frame_first(action: Action, modules: dict[str, ModuleState]) -> tuple[float, tuple[str, ...]]:
-    """The fitter of a pair keeps its frame."""
+    """Sort key: the fitter of a pair keeps its frame."""
     return -modules[action.modules[0]].fitness, action.modules
 
 
 def missing(state: State, legal: Legal) -> tuple[str, ...]:
-    """Families that may be spawned and that no module has, in the order in which they are legal."""
+    """Families that may be spawned and that no module has, in their legal order."""
     alive = {one.archetype for one in state.modules}
     return tuple(one.archetype for one in legal.targets("spawn") if one.archetype and one.archetype not in alive)
 
@@ -73,9 +73,9 @@ class Prior:
     """Logits of the heuristic.
 
     Attributes:
-        action: its own choice.
-        operations: by legal operation, in their order: the choice is raised by ``strength``.
-        targets: of each legal operation, in the order of ``Legal.targets``.
+        action: Action of the heuristic.
+        operations: Logit by legal operation, in their order: the choice is raised by ``strength``.
+        targets: Logits of each legal operation's targets, in the order of ``Legal.targets``.
     """
 
     action: Action
@@ -114,7 +114,7 @@ def _fitness(state: State) -> list[float]:
 
 
 def standardised(values: Sequence[float]) -> list[float]:
-    """Around 0 with spread 1; all 0 where they are equal."""
+    """The values shifted to mean 0 and scaled to spread 1; all 0 where they are equal."""
     if not values:
         return []
     mean, spread = statistics.fmean(values), statistics.pstdev(values)

@@ -1,4 +1,4 @@
-"""What all strategists with a policy share: the policy, its optimiser, the memory of edits, and how they are kept."""
+"""Base of strategists with a policy: the policy, its optimiser, the memory of edits, and their storage."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Learnt(Settings):
-    """The plain half of what a learned strategist knows.
+    """The plain half of a learned strategist's state.
 
     Attributes:
-        strategist: its name.
-        archetypes: families that its policy knows.
-        lean: from the memory of edits.
-        multiplier: of the Lagrangian.
+        strategist: Name of the strategist.
+        archetypes: Families of its policy's spawn head.
+        lean: Shifts of logits from the memory of edits.
+        multiplier: Multiplier of the Lagrangian, at least 0.
     """
 
     strategist: str
@@ -44,7 +44,7 @@ class Learnt(Settings):
 
 
 class LearnedStrategist(Strategist):
-    """A policy on top of the heuristic; how it learns is left to those who are final."""
+    """A policy on top of the heuristic; subclasses define how it learns."""
 
     learns = True
 
@@ -97,12 +97,12 @@ class LearnedStrategist(Strategist):
         return loss
 
     def remember(self, memory: EditMemory) -> int:
-        """Lean to what was rewarded, then imitate it."""
+        """Shift the prior towards what was rewarded, then imitate it."""
         self.lean = memory.lean(self.settings.memory)
         return imitate(self.policy, self.choice, memory, self.settings.memory)
 
     def state_dict(self) -> Snapshot:
-        """The policy, Adam's moments by the name of their parameter, what the memory said, and the multiplier."""
+        """The policy, Adam's moments by the name of their parameter, the memory's shifts, and the multiplier."""
         tensors = {f"policy.{name}": one.detach().clone() for name, one in self.policy.state_dict().items()}
         for name, parameter in self.policy.named_parameters():
             for moment, value in self.optimizer.state.get(parameter, {}).items():
@@ -113,10 +113,10 @@ class LearnedStrategist(Strategist):
         return Snapshot(tensors, learnt.model_dump(mode="json"))
 
     def load_state_dict(self, snapshot: Snapshot) -> None:
-        """Go on from there; nothing changes where it does not fit.
+        """Restore a snapshot; nothing changes where it does not fit.
 
         Raises:
-            UsageError: another strategist, other families, or tensors of other names or shapes.
+            UsageError: Another strategist, other families, or tensors of other names or shapes.
         """
         learnt = validate(Learnt, dict(snapshot.data), what=f"what the strategist {self.name!r} had learnt")
         if (learnt.strategist, learnt.archetypes) != (self.name, self.policy.archetypes):

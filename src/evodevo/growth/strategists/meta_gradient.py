@@ -1,4 +1,4 @@
-"""The strategist that learns by differentiating through training alone (98)."""
+"""The strategist that learns only from gradients through training (98)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evodevo.growth.strategists.state import Legal, State
 
 
 class MetaGradient(LearnedStrategist):
-    """Does what its gates say: the likeliest operation to its likeliest target; rewards teach it nothing.
+    """Takes the likeliest operation on its likeliest target; rewards do not change it.
 
     Only what is soft has a gradient: how far a module stays, and how far a newborn comes.
     """

@@ -1,4 +1,4 @@
-"""pi_phi(a | S): a policy over zoos of any size that does not mind the order of their modules.
+"""pi_phi(a | S): a policy for zoos of any size, invariant to the order of their modules.
 
 Source: docs/spec/architect_thyself.md#strategists.
 
@@ -27,12 +27,12 @@ _POINTED: tuple[Operation, ...] = ("prune", "grow", "rewarm")
 
 
 class Policy(nn.Module):
-    """Deep sets: every module is read alone, their mean and maximum are the context in which each is read again.
+    """Deep sets: every module is encoded alone; their mean and maximum are the context in which each is encoded again.
 
     Args:
-        width: W.
-        archetypes: families that may be spawned; others have the heuristic's logit alone.
-        generator: of the first weights.
+        width: Width W of its layers.
+        archetypes: Families with a logit of their own in a spawn; others have the heuristic's logit alone.
+        generator: Generator of the first weights.
     """
 
     def __init__(self, width: int, archetypes: Sequence[str], generator: torch.Generator) -> None:
@@ -56,13 +56,13 @@ class Policy(nn.Module):
         self.value = _silent(width, 1)
 
     def forward(self, state: State, legal: Legal, prior: Prior, lean: Mapping[str, float]) -> Choice:
-        """The distribution over what is legal.
+        """The distribution over legal actions.
 
         Args:
-            state: the zoo.
-            legal: what may be done.
-            prior: the heuristic's logits for them.
-            lean: what an edit memory adds to those, by ``kinds_of``.
+            state: State of the network.
+            legal: Legal actions.
+            prior: Logits of the heuristic.
+            lean: Shifts of these logits from an edit memory, by ``kinds_of``.
         """
         context, modules = self._read(state)
         place = {one.id: number for number, one in enumerate(state.modules)}
@@ -98,7 +98,7 @@ class Policy(nn.Module):
         return value
 
     def _read(self, state: State) -> tuple[Tensor, Tensor]:
-        """The zoo, (W,), and each of its modules within it, (N, W)."""
+        """Encodings of the zoo, (W,), and of each of its modules within it, (N, W)."""
         alone = self.read_module(module_features(state)).tanh()
         pooled = torch.cat((alone.mean(0), alone.amax(0), global_features(state)))
         context = self.read_zoo(pooled).tanh()
@@ -136,7 +136,7 @@ class Policy(nn.Module):
 
 
 def _silent(inputs: int, outputs: int) -> nn.Linear:
-    """A layer that answers 0 until it has learnt."""
+    """A linear layer of zeros: its output is 0 until it is trained."""
     layer = nn.Linear(inputs, outputs)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)

@@ -1,4 +1,4 @@
-"""What strategists that learn from rewards share: J + lambda_H H is raised (97), what is dear is punished (80).
+"""Base of strategists that learn from rewards: J + lambda_H H is raised (97), cost above its target is punished (80).
 
 Source: docs/spec/architect_thyself.md#strategists.
 """
@@ -16,13 +16,13 @@ from evodevo.growth.strategists.learned import LearnedStrategist
 
 
 class PolicyGradient(LearnedStrategist):
-    """Says what an event was worth (``_judge``) and what is raised for a decision (``_gain``)."""
+    """Subclasses define the advantage of an event (``_judge``) and the objective of a decision (``_gain``)."""
 
     passes = 1
-    """Times that ``update`` goes over what it is told."""
+    """Number of passes of ``update`` over its transitions."""
 
     def update(self, transitions: Sequence[Transition]) -> dict[str, float]:
-        """Raise J + lambda_H H and the fit of the value (97), then the multiplier of the cost (80)."""
+        """Raise J + lambda_H H and the fit of the value (97), then update the multiplier of the cost (80)."""
         if not transitions:
             return {}
         with torch.no_grad():
@@ -39,7 +39,7 @@ class PolicyGradient(LearnedStrategist):
         return {**log, "multiplier": self.multiplier}
 
     def _excess(self, transition: Transition) -> float:
-        """Share of the target by which the cost is over it; negative below; 0 without a target."""
+        """Cost above the target as a share of it; negative below; 0 without a target."""
         target = self.settings.learning.target_cost
         return transition.cost / target - 1 if target else 0.0
 
@@ -74,8 +74,8 @@ class PolicyGradient(LearnedStrategist):
         worth: Sequence[float],
         after: Sequence[float],
     ) -> tuple[list[float], list[float]]:
-        """(advantages, what the values should have been), one of each per event."""
+        """(advantages, targets of the values), one of each per event."""
 
     @abstractmethod
     def _gain(self, log_probability: Tensor, decision: Decision, advantage: float) -> Tensor:
-        """What is raised for one decision, a scalar."""
+        """The objective of one decision, a scalar to be raised."""

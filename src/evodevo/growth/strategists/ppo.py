@@ -12,7 +12,7 @@ from evodevo.growth.strategists.policy_gradient import PolicyGradient
 from evodevo.growth.strategists.spec import StrategistSettings
 
 FARTHEST = 20.0
-"""Logarithm of the largest ratio of probabilities that is told from an infinite one."""
+"""Largest logarithm of the ratio of probabilities; above it the exponential would overflow."""
 
 
 class PPO(PolicyGradient):

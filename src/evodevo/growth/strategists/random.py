@@ -1,4 +1,4 @@
-"""Chance decides: the opponent that a policy must beat (docs/spec/architect_thyself.md#strategists)."""
+"""The random strategist: the baseline that a policy must beat (docs/spec/architect_thyself.md#strategists)."""
 
 from __future__ import annotations
 

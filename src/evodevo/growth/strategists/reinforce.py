@@ -38,9 +38,9 @@ def baselined(
     after: Sequence[float],
     discount: float,
 ) -> tuple[list[float], list[float]]:
-    """(R_t - V(S_t), R_t), R_t = sum_k gamma^k r_{t+k} to the end of the training or of what is told.
+    """(R_t - V(S_t), R_t), R_t = sum_k gamma^k r_{t+k} to the end of the training or of the transitions given.
 
-    Where more is to come, V of the state after it stands for the rest.
+    Where the training goes on, V of the state after the last one replaces the rest.
     """
     returns: list[float] = []
     later = after[-1] if after else 0.0

@@ -1,4 +1,4 @@
-"""REINFORCE for the long run, an occasional meta-gradient for the fine tuning (end of appendix H)."""
+"""REINFORCE at every event and a meta-gradient at some (end of appendix H)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evodevo.growth.strategists.state import Legal, State
 
 
 class ReinforceMeta(Reinforce):
-    """Both learn one policy; the meta-gradient comes at every ``meta.every``-th event."""
+    """Both train one policy; the meta-gradient comes at every ``meta.every``-th event."""
 
     name = "reinforce_meta"
 

@@ -1,4 +1,4 @@
-"""What a strategist is told of the growth that it decides."""
+"""The settings of a strategist that follow from those of the growth."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from evodevo.growth.strategists.spec import StrategistSettings
 
 
 def settings_for(growth: GrowthSettings) -> StrategistSettings:
-    """The run's own, with how parents are chosen, rewards' discount, and the cost that the mean is held to.
+    """The run's strategist settings, with selection of parents, discount and target cost from the growth.
 
     Args:
-        growth: of the run; the target is in FLOPs of one sample, and so must be ``Transition.cost``.
+        growth: Settings of the run; the target is in FLOPs of one sample, and so must be ``Transition.cost``.
     """
     settings = growth.policy
     told = {"discount": growth.reward.discount, "target_cost": growth.caps.target_flops}

@@ -8,16 +8,16 @@ from evodevo.settings import Settings
 
 
 class HeuristicSettings(Settings):
-    """When the heuristic acts, and how much of a prior it is.
+    """When the heuristic acts, and how strong it is as a prior.
 
     Attributes:
-        plateau: events without a rise of validation before the zoo grows.
-        missing_plateau: the same before a family that no module has is spawned.
-        tolerance: a rise of at most this is none.
-        budget: share of the budget below which nothing is born.
-        complementarity: c_0, above which the best pair has a child.
-        strength: by how much the logit of its choice is raised in a prior.
-        selection: eta of the softmax over standardised fitness (73).
+        plateau: Number of events without a rise of validation before the zoo grows.
+        missing_plateau: Number of such events before a family that no module has is spawned.
+        tolerance: Largest rise of validation that counts as none.
+        budget: Share of the budget below which nothing is born, 0 to 1.
+        complementarity: Value c_0 above which the best pair has a child.
+        strength: Amount added to the logit of its choice in a prior.
+        selection: Inverse temperature eta of the softmax over standardised fitness (73).
     """
 
     plateau: int = Field(default=2, ge=1, le=4)
@@ -33,16 +33,16 @@ class LearningSettings(Settings):
     """How a policy learns (80, 81, 97; docs/spec/architect_thyself.md#strategists).
 
     Attributes:
-        width: of its layers.
-        rate: of Adam, for PPO.
-        reinforce_rate: the same for REINFORCE, which makes one step where PPO makes several.
-        discount: gamma, between events.
-        clip, trace, epochs: of PPO: clipping range, lambda of generalised advantages, passes over what it is told.
-        entropy: lambda_H; J + lambda_H H is maximised.
-        baseline: weight of the value's loss.
-        norm: of the gradient at most.
-        target_cost: mean that the Lagrangian holds; None switches it off.
-        multiplier_rate: of its dual ascent, for costs as shares of the target.
+        width: Width of its layers.
+        rate: Learning rate of Adam, for PPO.
+        reinforce_rate: Learning rate for REINFORCE, which makes one step where PPO makes several.
+        discount: Discount gamma between events, 0 to 1.
+        clip, trace, epochs: PPO's clipping range, lambda of generalised advantages, and number of passes per update.
+        entropy: Weight lambda_H of the entropy; J + lambda_H H is maximised.
+        baseline: Weight of the value's loss.
+        norm: Largest norm of the gradient.
+        target_cost: Mean cost that the Lagrangian aims at, in the unit of the costs; None switches it off.
+        multiplier_rate: Rate of its dual ascent, for costs as shares of the target.
     """
 
     width: int = Field(default=32, ge=1, le=1024)
@@ -63,10 +63,10 @@ class MetaSettings(Settings):
     """Truncated meta-gradients (98).
 
     Attributes:
-        steps: K, of plain SGD that are differentiated through.
-        step_rate: of those.
-        rate: of Adam over the policy.
-        every: events between two of them, where they only help REINFORCE.
+        steps: Number K of steps of plain SGD that are differentiated through.
+        step_rate: Learning rate of those steps.
+        rate: Learning rate of Adam over the policy.
+        every: Interval in events, where meta-gradients only support REINFORCE.
     """
 
     steps: int = Field(default=2, ge=1, le=3)
@@ -76,14 +76,14 @@ class MetaSettings(Settings):
 
 
 class MemorySettings(Settings):
-    """What edits of earlier runs are worth (docs/spec/architect_thyself.md#edit-memory).
+    """How edits of earlier runs are used (docs/spec/architect_thyself.md#edit-memory).
 
     Attributes:
-        epochs: passes of behaviour cloning over those that were rewarded.
-        rate: of Adam meanwhile.
-        most: edits that are imitated, the best ones.
-        bias: by how much the logit of what was always well rewarded is raised, or lowered at most.
-        doubt: a mean of n rewards counts n / (n + doubt).
+        epochs: Number of passes of behaviour cloning over rewarded edits.
+        rate: Learning rate of Adam for these.
+        most: Largest number of edits that are imitated, the best ones.
+        bias: Largest shift of a logit, up or down, by the rewards of such edits.
+        doubt: Shrinkage: a mean of n rewards counts n / (n + doubt).
     """
 
     epochs: int = Field(default=20, ge=0, le=10_000)
@@ -94,7 +94,7 @@ class MemorySettings(Settings):
 
 
 class StrategistSettings(Settings):
-    """All of them."""
+    """Settings of all strategists."""
 
     heuristic: HeuristicSettings = HeuristicSettings()
     learning: LearningSettings = LearningSettings()

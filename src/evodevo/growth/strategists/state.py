@@ -1,4 +1,4 @@
-"""What a strategist sees of a zoo, and what it may do now (Architect Thyself eq. 65, appendix H).
+"""State of a network and legal actions, the input of a strategist (Architect Thyself eq. 65, appendix H).
 
 Source: docs/spec/architect_thyself.md#strategists.
 
@@ -22,28 +22,28 @@ from evodevo.settings import Settings
 
 BIRTHS: tuple[Operation, ...] = ("grow", "spawn", "hybridise")
 VALUES = 5
-"""Validation values that a strategist sees at most."""
+"""Largest number of validation values in a state."""
 SPREAD = 4.0
 """The scale of a mutation lies between 1 / ``SPREAD`` and ``SPREAD``, and its logarithm is what is chosen."""
 
 
 class ModuleState(Settings):
-    """What is known of one module; 0 where nothing is known yet.
+    """Values of one module; 0 where nothing was measured yet.
 
     Attributes:
-        id: of the module.
-        archetype: its family; ``hybrid`` has none.
-        vector: of its genotype (``spaces.zoo_vector``).
-        parameters, flops: counts; FLOPs of one sample.
-        age: events that it has lived.
-        usage: mean routing weight (66).
-        impact: loss without it minus loss with it (68); positive: it helps.
+        id: Id of the module.
+        archetype: Family of the module, or ``hybrid``.
+        vector: Vector of its genotype (``spaces.zoo_vector``).
+        parameters, flops: Number of parameters; FLOPs of one sample.
+        age: Number of events since its birth.
+        usage: Mean routing weight (66).
+        impact: Loss without it minus loss with it, in nats (68); positive where it helps.
         contribution, fitness: C (69) and F (71).
-        spread: running standard deviation of F.
-        redundancy: mean similarity to the others (70).
-        dropout: share of its units that it drops in training.
-        warming: its birth factor still rises.
-        candidate: the prune rule of the run wants it gone.
+        spread: Running standard deviation of F.
+        redundancy: Mean similarity to the others, in [0, 1] (70).
+        dropout: Dropout of its units in training, 0 to 1.
+        warming: Whether its birth factor still rises.
+        candidate: Whether the prune rule proposes it.
     """
 
     id: str
@@ -64,16 +64,16 @@ class ModuleState(Settings):
 
 
 class State(Settings):
-    """S_t (65).
+    """The state S_t (65).
 
     Attributes:
-        modules: the zoo, in any order: no strategist minds which.
-        most: modules at most (N_max).
-        budget: share of what growth may cost that is left.
-        progress: share of the training that is over.
-        values: validation at the last events, oldest first; higher is better; the last ``VALUES`` count.
+        modules: Modules, in any order: strategists do not depend on it.
+        most: Largest number of modules (N_max).
+        budget: Share of the budget that is left, 0 to 1.
+        progress: Share of the training that is over, 0 to 1.
+        values: Validation metric at the last events, oldest first; higher is better; the last ``VALUES`` count.
         diversity: D(M) (19).
-        complementarity: (N, N), symmetric, in the order of ``modules``; empty where it is not known.
+        complementarity: Table (N, N), symmetric, in the order of ``modules``; empty where it is not known.
     """
 
     modules: tuple[ModuleState, ...]
@@ -95,7 +95,7 @@ class State(Settings):
 
     @property
     def slopes(self) -> tuple[float, ...]:
-        """Changes of validation between the events that are remembered."""
+        """Changes of validation between the events that are kept."""
         seen = self.values[-VALUES:]
         return tuple(later - earlier for earlier, later in pairwise(seen))
 
@@ -105,31 +105,31 @@ class State(Settings):
         return len(last) == events and all(slope <= tolerance for slope in last)
 
     def place(self, module: str) -> int:
-        """Where a module stands in ``modules``."""
+        """The index of a module in ``modules``."""
         return next(place for place, one in enumerate(self.modules) if one.id == module)
 
     def complement(self, first: str, second: str) -> float:
-        """How much two modules complete one another; 0 where it is not known."""
+        """Complementarity of two modules; 0 where it is not known."""
         return self.complementarity[self.place(first)][self.place(second)] if self.complementarity else 0.0
 
     def permuted(self, order: Sequence[int]) -> State:
-        """The same zoo, listed otherwise: place i holds what stood at ``order[i]``."""
+        """The same state with its modules in another order: index i holds the module of ``order[i]``."""
         matrix = tuple(tuple(self.complementarity[i][j] for j in order) for i in order) if self.complementarity else ()
         modules = tuple(self.modules[one] for one in order)
         return self.model_copy(update={"modules": modules, "complementarity": matrix})
 
 
 class Legal(Settings):
-    """What may be done now; ``noop`` always may.
+    """The actions that are legal now; ``noop`` always is.
 
     Attributes:
-        prune, grow, rewarm: modules that may go, be a parent, or be warmed again.
-        hybridise: ordered pairs: who keeps its frame, and who gives a motif.
-        spawn: families.
-        births: newborns that this event may still have.
-        prunes: modules that may still go in it.
-        replaces: who goes when somebody is born, where the zoo is full; None where there is room.
-        reasons: why something may not be, one sentence each, by operation or ``operation:module``.
+        prune, grow, rewarm: Ids of modules that may be pruned, be a parent, or be warmed again.
+        hybridise: Ordered pairs of ids: the one that keeps its frame, and the donor of a motif.
+        spawn: Families that may be spawned.
+        births: Number of births left in this event.
+        prunes: Number of prunings left in this event.
+        replaces: Id of the module that a birth replaces where the zoo is full; None where there is room.
+        reasons: Reason why something is illegal, one sentence each, by operation or ``operation:module``.
     """
 
     prune: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class Legal(Settings):
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """Those with something to do, in the order of ``OPERATIONS``."""
+        """Operations with a legal action, in the order of ``OPERATIONS``."""
         return tuple(one for one in OPERATIONS if self.targets(one))
 
     def allows(self, action: Action) -> bool:
@@ -158,9 +158,9 @@ class Legal(Settings):
         return any(same_target(action, one) for one in self.targets(action.operation))
 
     def after(self, action: Action) -> Legal:
-        """What is legal in the same event once this is done; caps are the driver's to look at again.
+        """The actions that are legal in the same event after this one; the driver checks caps again.
 
-        Who is gone can do nothing more, and who was used stays for this event.
+        A removed module can do nothing more, and a module that was used stays for this event.
         """
         if action.operation == "noop":
             return self
@@ -177,7 +177,7 @@ class Legal(Settings):
                 "hybridise": tuple(pair for pair in self.hybridise if not gone & set(pair)),
                 "births": self.births - born,
                 "prunes": self.prunes - (action.operation == "prune"),
-                # Whoever went has made room.
+                # A removal makes room.
                 "replaces": None if gone else self.replaces,
             }
         )
@@ -185,7 +185,7 @@ class Legal(Settings):
 
 @lru_cache(maxsize=1024)
 def _actions(operation: Operation, targets: tuple[Any, ...]) -> tuple[Action, ...]:
-    """One action for each target; kept, as every pass of learning asks again."""
+    """One action for each target; cached, since every pass of learning needs them again."""
     if operation == "noop":
         return (Action(operation="noop"),)
     if operation == "spawn":
@@ -196,5 +196,5 @@ def _actions(operation: Operation, targets: tuple[Any, ...]) -> tuple[Action, ..
 
 
 def same_target(one: Action, other: Action) -> bool:
-    """Whether two actions do the same to the same; mix and scale may differ."""
+    """Whether two actions have the same operation and targets; mix and scale may differ."""
     return (one.operation, one.modules, one.archetype) == (other.operation, other.modules, other.archetype)

@@ -1,4 +1,4 @@
-"""Truncated meta-gradients (98): how the loss after a few steps of training depends on what the policy wants.
+"""Truncated meta-gradients (98): the gradient of the loss after a few steps of training by the policy's gates.
 
 The steps are plain SGD: the second derivative of Adam's square root at 0 is not a number. Nothing of the graph outlives
 the call, and no ``.grad`` of the network is touched.
@@ -18,13 +18,13 @@ def unrolled_loss(unroll: Unroll, gates: Mapping[str, Tensor], *, steps: int, ra
     """L_outer(theta_K, w), theta_{k+1} = theta_k - rate * dL_inner(theta_k, w) / dtheta; still in the graph of w.
 
     Args:
-        unroll: the network.
-        gates: w, by name.
-        steps: K.
-        rate: of each.
+        unroll: Loss functions of the network.
+        gates: Gates w, by name.
+        steps: Number of steps, K.
+        rate: Learning rate of each step.
 
     Returns:
-        a scalar.
+        The loss, a scalar.
     """
     gates = dict(gates)
     parameters = {name: one.detach().requires_grad_() for name, one in unroll.parameters.items()}
@@ -41,14 +41,14 @@ def unrolled_loss(unroll: Unroll, gates: Mapping[str, Tensor], *, steps: int, ra
 def outer_gradient(
     unroll: Unroll, gates: Mapping[str, Tensor], learnt: Sequence[Tensor], *, steps: int, rate: float
 ) -> tuple[float, tuple[Tensor | None, ...]]:
-    """The unrolled loss and its gradient by what made the gates (None where it plays no part).
+    """The unrolled loss and its gradient by the parameters behind the gates (None where one plays no part).
 
     Args:
-        unroll: the network.
-        gates: w, in the graph of ``learnt``.
-        learnt: phi.
-        steps: K.
-        rate: of each.
+        unroll: Loss functions of the network.
+        gates: Gates w, in the graph of ``learnt``.
+        learnt: Parameters phi of the policy.
+        steps: Number of steps, K.
+        rate: Learning rate of each step.
     """
     loss = unrolled_loss(unroll, gates, steps=steps, rate=rate)
     if not loss.requires_grad:  # the network reads no gate

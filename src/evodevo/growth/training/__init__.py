@@ -1,1 +1,1 @@
-"""What training needs while a network grows: distillation, replay, surgery."""
+"""Training of growing networks: distillation, replay of samples, and optimiser state after edits."""

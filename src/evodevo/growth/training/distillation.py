@@ -1,6 +1,6 @@
-"""Teaching one network what another one answers (Hinton et al. 2015): after a layer was taken out, before one is.
+"""Distillation of one network into another (Hinton et al. 2015): after a layer was removed, or before.
 
-Works for any two networks with the same named answers (``models.network.Network``), whatever they are made of.
+Works for any two networks with the same named outputs (``models.network.Network``), whatever they are made of.
 
 Legend: B samples, L positions, d width.
 """
@@ -24,14 +24,14 @@ from evodevo.training.settings import Budget, OptimizerSettings, TrainingSetting
 
 
 class DistillationSettings(Settings):
-    """What the student is to match.
+    """Targets of distillation and their weights.
 
     Attributes:
-        temperature: softens both answers; the loss is multiplied by its square, so that gradients keep their size.
-        answers: weight of the divergence between answers.
-        representation: weight of the mean squared distance between pooled representations, relative to the mean square
+        temperature: Temperature of both outputs; the loss is multiplied by its square, so that gradients keep size.
+        answers: Weight of the divergence between outputs, at least 0.
+        representation: Weight of the mean squared distance between pooled representations, relative to the mean square
             of the teacher's; both must be of one width.
-        task: weight of the student's own loss, which needs targets.
+        task: Weight of the student's own loss, which needs targets; at least 0.
     """
 
     temperature: float = Field(default=2.0, gt=0, le=100)
@@ -41,14 +41,14 @@ class DistillationSettings(Settings):
 
 
 class DistillationLoss:
-    """A loss function for ``training.loop.train``: how far the student is from the teacher, in nats.
+    """A loss function for ``training.loop.train``: the distance of the student from the teacher.
 
     Args:
-        teacher: stays as it is, in evaluation mode.
-        settings: what counts.
+        teacher: Teacher; set to evaluation mode and not changed otherwise.
+        settings: Terms and weights.
 
     Raises:
-        UsageError: nothing counts.
+        UsageError: All weights are 0.
     """
 
     def __init__(self, teacher: nn.Module, settings: DistillationSettings | None = None) -> None:
@@ -94,13 +94,13 @@ class DistillationLoss:
 def divergence(
     spec: OutputSpec, student: Tensor, teacher: Tensor, temperature: float, real: Tensor | None = None
 ) -> Tensor:
-    """KL(teacher || student) of softened answers times the squared temperature, mean over samples (and positions).
+    """KL(teacher || student) of softened outputs times the squared temperature, mean over samples (and positions).
 
     Args:
-        spec: of the answer; independent labels are compared one by one and added.
-        student, teacher: logits (B, size) or (B, L, size).
-        temperature: of both.
-        real: (B, L), positions that count; all if left out.
+        spec: Specification of the output; the divergences of independent labels are summed.
+        student, teacher: Logits, (B, size) or (B, L, size).
+        temperature: Temperature of both, above 0.
+        real: Mask of the positions that count, (B, L); all if left out.
     """
     precise = torch.promote_types(student.dtype, torch.float32)
     student, teacher = student.to(precise) / temperature, teacher.to(precise) / temperature
@@ -131,22 +131,22 @@ def distil(
     report: Callable[[Progress], bool | None] | None = None,
     precision: Precision | None = None,
 ) -> TrainingResult:
-    """Train a student, in place, until it answers as the teacher does.
+    """Train a student, in place, to match the teacher's outputs.
 
     Args:
-        teacher: moved to the student's device; not changed otherwise.
-        student: trained; frozen parameters stay.
-        batch_at: the batch of step k, a function of k alone; needs no targets unless the task counts.
-        steps: of the optimiser.
-        batch_size: samples of a batch.
-        seed: of what a forward draws.
-        settings: what is matched.
-        optimizer: how.
-        report: as in ``train``.
-        precision: device and number format.
+        teacher: Teacher, moved to the student's device; not changed otherwise.
+        student: Network to train; frozen parameters stay.
+        batch_at: Returns the batch of step k, a function of k alone; needs no targets unless the task counts.
+        steps: Number of optimiser steps.
+        batch_size: Number of samples in a batch.
+        seed: Seed of random numbers drawn in the forward pass.
+        settings: Terms and weights of the loss.
+        optimizer: Settings of the optimiser.
+        report: Progress callback, as in ``train``.
+        precision: Device and number format.
 
     Raises:
-        UsageError: other answers than the teacher's, or nothing to train.
+        UsageError: The outputs differ from the teacher's, or nothing is trainable.
     """
     loss: LossFunction = DistillationLoss(teacher, settings)
     training = TrainingSettings(

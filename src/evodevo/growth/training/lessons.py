@@ -1,7 +1,7 @@
-"""Lessons that are kept and learned in turn, before a part of a network goes: what all distillation of parts shares.
+"""Distillation of a part of a network: kept batches are learned in turn, before the part is removed.
 
-Whoever distils says what a lesson's loss is and which parameters may learn; here it is learned and measured, and all
-else is left as it was.
+The caller defines the loss on a batch and which parameters are trained; this file trains and measures, and restores
+everything else.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ OPTIMIZER = OptimizerSettings(learning_rate=1e-3, warmup=0.0, weight_decay=0.0)
 
 @dataclass(frozen=True)
 class Distilled:
-    """How it went.
+    """Result of a distillation.
 
     Attributes:
-        before, after: mean loss of the lessons in evaluation mode.
-        steps: that were made; 0 where nothing had to be learned.
-        state: of the training; after "nan" the network must not be used.
+        before, after: Mean loss over the batches in evaluation mode.
+        steps: Number of steps made; 0 where the loss was below the tolerance already.
+        state: Final state of the training; after "nan" the network must not be used.
     """
 
     before: float
@@ -52,19 +52,19 @@ def learn_in_turn(
     precision: Precision,
     optimizer: OptimizerSettings = OPTIMIZER,
 ) -> Distilled:
-    """Learn lessons in place, one a step, with an optimiser of its own; moments of another training are not touched.
+    """Train on the batches in place, one per step, with an optimiser of its own; other optimisers are not touched.
 
     Args:
-        network: that learns; its mode and who may learn are as before afterwards.
-        lessons: how many there are.
-        loss_of: number of a lesson -> the network's loss on it, a scalar.
-        steps: at most; 0 only measures.
-        may_learn: name of a parameter -> whether it changes.
-        tolerance: loss, the mean over all lessons, at which it ends early.
-        batch_size: samples of a lesson.
-        seed: of what the network draws while it learns.
-        precision: device and number format.
-        optimizer: how.
+        network: Network to train; its mode and its trainable parameters are restored.
+        lessons: Number of batches.
+        loss_of: Returns the network's loss on a batch, a scalar, by its number.
+        steps: Largest number of steps; 0 only measures.
+        may_learn: Returns whether a parameter is trained, by its name.
+        tolerance: Loss, the mean over all batches, at which it ends early.
+        batch_size: Number of samples in a batch.
+        seed: Seed of random numbers drawn by the network in training.
+        precision: Device and number format.
+        optimizer: Settings of the optimiser.
     """
     losses: deque[float] = deque(maxlen=lessons)
 
@@ -93,14 +93,14 @@ def learn_in_turn(
 
 @torch.no_grad()
 def mean_loss(network: nn.Module, lessons: int, loss_of: Callable[[int], Tensor], precision: Precision) -> float:
-    """Over all lessons, in evaluation mode."""
+    """Mean loss over all batches, in evaluation mode."""
     with mode(network, training=False), precision.autocast():
         return float(torch.stack([loss_of(number) for number in range(lessons)]).mean())
 
 
 @contextmanager
 def mode(network: nn.Module, *, training: bool) -> Iterator[None]:
-    """The network in this mode, and afterwards as it was."""
+    """Context in which the network is in this mode; its mode is restored."""
     before = network.training
     network.train(training)
     try:
@@ -110,7 +110,7 @@ def mode(network: nn.Module, *, training: bool) -> Iterator[None]:
 
 
 class _Hidden(nn.Module):
-    """Hides what the training loop tells a network of its own training: progress, statistics, learning rates."""
+    """Hides a network from the training loop, which would set its progress, statistics and learning rates."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

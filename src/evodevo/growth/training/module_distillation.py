@@ -1,11 +1,10 @@
-"""Before a module goes, the others learn what it said (Architect Thyself eq. 94).
+"""Distillation of a module of a zoo into the others before it is removed (Architect Thyself eq. 94).
 
 Source: docs/spec/architect_thyself.md#pruning.
 
-The teacher is the zoo itself while it still has the module: what it made of some training batches is kept first. The
-student is the same zoo without it; only modules, router and what gives the router its keys may learn. What modules are
-told is kept as well, because nothing before them changes: a step costs modules and router alone.
-
+The teacher is the zoo itself while it still has the module: its mixtures for some training batches are kept first. The
+student is the same zoo without it; only modules, router and the networks of the router's keys are trained. The modules'
+inputs are kept as well, because nothing before them changes: a step costs modules and router alone.
 Legend: B samples, d width.
 """
 
@@ -25,11 +24,11 @@ from evodevo.training.precision import Batch, Precision, decide
 from evodevo.training.settings import OptimizerSettings
 
 LEARNING = ("pool.", "router.", "genotype_keys.", "predictor.", "heads.")
-"""Beginnings of the names of what may learn. Eq. 94 asks nothing of heads: they are as they were."""
+"""Prefixes of the parameters that are trained. Eq. 94 does not involve heads: they stay as they are."""
 
 
 class Mixed(Protocol):
-    """A pass of a zoo, as far as it is compared."""
+    """The part of a zoo's pass that is compared."""
 
     @property
     def mixed(self) -> Tensor:
@@ -38,27 +37,27 @@ class Mixed(Protocol):
 
 
 class Zoo(Protocol):
-    """What is asked of a network of modules (``models.module_zoo.ModuleZoo``)."""
+    """The interface of a network of modules (``models.module_zoo.ModuleZoo``) that distillation needs."""
 
     active: frozenset[str] | None
 
     @property
     def live(self) -> tuple[str, ...]:
-        """Modules that run and count."""
+        """Ids of the modules that run and count."""
         ...
 
     def fuse(self, batch: Any) -> Any:
-        """What modules are told."""
+        """The input of the modules."""
         ...
 
     def consult(self, heard: Any) -> Mixed:
-        """What comes of it."""
+        """The pass of modules and router for that input."""
         ...
 
 
 @dataclass(frozen=True)
 class Taught:
-    """One batch as the teacher saw it: what its modules were told, and z_r (B, d)."""
+    """One batch as the teacher processed it: the input of its modules, and z_r (B, d)."""
 
     heard: Any
     mixed: Tensor
@@ -66,7 +65,7 @@ class Taught:
 
 @torch.no_grad()
 def taught(zoo: nn.Module, batches: Sequence[Batch], precision: Precision | None = None) -> tuple[Taught, ...]:
-    """What a zoo makes of batches as it is now, in evaluation mode."""
+    """Inputs and mixtures of a zoo for some batches as it is now, in evaluation mode."""
     precision = precision or decide()
     one: Any = zoo
     with mode(zoo, training=False), precision.autocast():
@@ -82,10 +81,10 @@ def distance(zoo: nn.Module, lessons: Sequence[Taught], precision: Precision | N
 
 @contextmanager
 def without(zoo: nn.Module, module: str) -> Iterator[None]:
-    """The zoo with a module masked: in the logits, in the synergy and at the gate.
+    """Context in which a module is masked: in the logits, in the synergy and at the gate.
 
     Raises:
-        UsageError: it is not there, or alone.
+        UsageError: It is not in the zoo, or the only one.
     """
     one: Any = zoo
     if module not in one.live:
@@ -113,28 +112,28 @@ def distil_module(
     optimizer: OptimizerSettings = OPTIMIZER,
     precision: Precision | None = None,
 ) -> Distilled:
-    """Let the others learn, in place, what a module says; who may learn and who is active is as before afterwards.
+    """Train the other modules, in place, to replace one; active modules and trainable parameters are restored.
 
     Args:
-        zoo: see ``Zoo``; an optimiser of its own is made, moments of the training are not touched.
-        module: that is to go. It does not change.
-        batch_at: batches of training samples, without targets if they are at hand; the first ``batches`` are kept and
-            learned in turn.
-        steps: at most (T_kd); 0 only measures.
+        zoo: Zoo, see ``Zoo``; it gets an optimiser of its own, moments of the training are not touched.
+        module: Id of the module that will be removed. It does not change.
+        batch_at: Returns batch k of training samples, targets not needed; the first ``batches`` are kept and
+            used in turn.
+        steps: Largest number of steps (T_kd); 0 only measures.
         tolerance: L_kd, over the kept batches, at which it ends early.
-        batch_size: samples of a batch.
-        seed: of what modules draw while they learn.
-        batches: kept.
-        optimizer: how.
-        precision: device and number format.
+        batch_size: Number of samples in a batch.
+        seed: Seed of random numbers drawn by modules in training.
+        batches: Number of batches that are kept.
+        optimizer: Settings of the optimiser.
+        precision: Device and number format.
 
     Raises:
-        UsageError: no such module, or it is alone.
+        UsageError: No such module, or it is the only one.
     """
     precision = precision or decide()
     lessons = taught(zoo, [batch_at(number) for number in range(max(1, min(batches, steps)))], precision)
     with without(zoo, module):
-        # The module that is masked is not run, has no gradient, and so does not change either.
+        # The masked module is not run and has no gradient, and so does not change either.
         return learn_in_turn(
             zoo,
             len(lessons),

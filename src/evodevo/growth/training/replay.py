@@ -1,4 +1,4 @@
-"""Samples seen before, seen again after a network was changed (Architect Thyself eq. 88).
+"""Replay of samples: some that were trained on before are used again after an edit (Architect Thyself eq. 88).
 
 Source: docs/spec/architect_thyself.md#sample-replay.
 
@@ -27,11 +27,11 @@ from evodevo.tasks.base import Batch, OutputSpec, SampleTask
 from evodevo.training.loop import LossFunction, model_loss
 
 AGAIN = "again/"
-"""Before the names of a batch's replayed arrays."""
+"""Prefix of the names of a batch's replayed arrays."""
 
 
 class _Held(Settings):
-    """The memory as plain data: per stratum what is held, how many were seen, and who once had the most."""
+    """The memory as plain data: indices held and samples seen by stratum, and the strata that once had the most."""
 
     next_step: int = Field(default=0, ge=0)
     places: dict[str, list[int]] = Field(default_factory=dict)
@@ -40,22 +40,22 @@ class _Held(Settings):
 
 
 class SampleReplay:
-    """What is remembered of the samples that were trained on.
+    """Memory of the samples that were trained on.
 
-    While there is room everything is kept. Then a sample of a stratum that never had the most takes the place of one
-    that has; within a stratum that had, all samples seen so far are equally likely to be held. What is held already is
-    not counted again.
+    While there is room everything is kept. Then a sample of a stratum that never had the most replaces one of a stratum
+    that has; within a stratum that had, all samples seen so far are equally likely to be held. A sample that is held
+    already is not counted again.
 
     Args:
-        capacity: places that are held at most (N_R).
-        seed: of every draw.
-        state: as ``state`` was; changed in place, so that ``Bench.state`` may hold it. None begins with nothing.
+        capacity: Largest number of indices held (N_R), at least 1.
+        seed: Seed of every draw.
+        state: An earlier ``state``; changed in place, so that ``Bench.state`` may hold it. None begins empty.
 
     Attributes:
-        state: everything, as JSON.
+        state: The whole memory as JSON data.
 
     Raises:
-        UsageError: no room at all, or a state that is none of a memory of this capacity.
+        UsageError: A capacity below 1, or a state that does not fit this capacity.
     """
 
     def __init__(self, capacity: int, *, seed: int, state: dict[str, Any] | None = None) -> None:
@@ -77,11 +77,11 @@ class SampleReplay:
         return len(self._held)
 
     def strata(self) -> dict[str, tuple[int, ...]]:
-        """Stratum -> the places that are held."""
+        """Indices that are held, by stratum."""
         return {name: tuple(places) for name, places in self._places.items() if places}
 
     def see(self, step: int, places: Sequence[int] | NDArray[np.int64], names: Sequence[str]) -> None:
-        """The samples of a step and their strata; a step before the latest one is passed over."""
+        """Add the samples of a step with their strata; a step before the latest one is ignored."""
         if step < self.state["next_step"]:
             return
         rng = generator(self.seed, step, "samples to remember")
@@ -99,7 +99,7 @@ class SampleReplay:
             self._held.add(place)
             return
         most = max(map(len, self._places.values()))
-        # Sorted, because canonical JSON gives names back in another order.
+        # Sorted, because canonical JSON returns names in another order.
         largest = sorted(one for one, places in self._places.items() if len(places) == most)
         self._full.extend(one for one in largest if one not in self._full)
         if name not in self._full:
@@ -115,10 +115,10 @@ class SampleReplay:
         self._held.add(place)
 
     def draw(self, step: int, size: int) -> NDArray[np.int64]:
-        """Places to see again at a step, (size,): as many of each stratum, none twice before all of its others.
+        """Indices to replay at a step, (size,): as many of each stratum, none twice before all of its others.
 
         Raises:
-            UsageError: nothing is remembered.
+            UsageError: The memory is empty.
         """
         if not self._held:
             raise UsageError("nothing is remembered yet; replay begins after the first step.")
@@ -152,14 +152,14 @@ def strata_of(batch: Batch, outputs: Sequence[OutputSpec]) -> list[str]:
 
 
 class ReplayedBatches:
-    """Batches of a training, ``batch_at`` of ``training.loop.train``: remembered, and after an edit with some again.
+    """Batches of a training, ``batch_at`` of ``training.loop.train``: kept in memory, and replayed after an edit.
 
     Args:
-        task: whose samples are trained on.
-        replay: remembers them.
-        seed: of the training.
-        size: samples of a step, and as many again.
-        steps: with replayed samples after each edit (R).
+        task: Task with the training samples.
+        replay: Memory of samples.
+        seed: Seed of the training.
+        size: Number of samples in a step, and of replayed ones.
+        steps: Number of steps with replayed samples after each edit (R).
     """
 
     def __init__(self, task: SampleTask, replay: SampleReplay, *, seed: int, size: int, steps: int) -> None:
@@ -171,11 +171,11 @@ class ReplayedBatches:
         self._window = range(0)
 
     def edited(self, step: int, steps: int | None = None) -> None:
-        """The network was changed after so many steps: the next ones replay, or so many of them."""
+        """Replay in the next steps after an edit at this step; ``steps`` replaces their usual number."""
         self._window = range(step, step + (self.steps if steps is None else steps))
 
     def __call__(self, step: int) -> Batch:
-        """The samples of a step; those that are seen again have names that begin with ``AGAIN``."""
+        """The samples of a step; names of replayed arrays begin with ``AGAIN``."""
         places = self.task.draw("train", self.seed, step, self.size)
         batch = self.task.fetch("train", places)
         again: Batch = {}
@@ -186,9 +186,9 @@ class ReplayedBatches:
 
 
 def with_replay(weight: float, loss_function: LossFunction = model_loss) -> LossFunction:
-    """A loss that gains ``weight`` times the task's loss on replayed samples, where a batch has some (eq. 88).
+    """A loss plus ``weight`` times the task's loss on replayed samples, where a batch has some (eq. 88).
 
-    They count in no other term and in no statistic of a ``Network``; its ``terms`` say "replay", weight included.
+    They count in no other term and in no statistic of a ``Network``; its ``terms`` hold "replay", weight included.
     """
 
     def loss_of(model: nn.Module, batch: Mapping[str, Tensor]) -> Tensor:

@@ -1,7 +1,7 @@
-"""An optimiser after a network has grown or shrunk: what survives keeps its moments, to the bit.
+"""Optimiser state after a network has grown or shrunk: parameters that stay keep their moments, to the bit.
 
-Whoever changes a network says where each parameter comes from (``Origin``); state is found by the parameter's name,
-never by its place in a list. Works for every optimiser whose state is scalars and tensors of the parameter's shape:
+The caller gives the origin of each parameter (``Origin``); state is found by the parameter's name, never by its place
+in a list. Works for every optimiser whose state is scalars and tensors of the parameter's shape:
 SGD with momentum, Adam, AdamW, RMSprop, Adagrad.
 """
 
@@ -17,16 +17,16 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 
 NamedState = Mapping[str, Mapping[str, Any]]
-"""Parameter name -> what the optimiser keeps of it."""
+"""State of the optimiser by parameter name."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a parameter comes from.
+    """Origin of a parameter.
 
     Attributes:
-        name: of the parameter before the change.
-        rows: per row of its first axis the row that it was before, None for a new one; left out where the shape is as
+        name: Name of the parameter before the change.
+        rows: Former row for each row of its first axis, None for a new one; left out where the shape is as
             it was.
     """
 
@@ -34,7 +34,7 @@ class Origin:
     rows: tuple[int | None, ...] | None = None
 
     def carry(self, before: Tensor, fill: float = 0.0) -> Tensor:
-        """A tensor of the old parameter's shape as one of the new shape; ``fill`` stands in new rows."""
+        """Convert a tensor of the old parameter's shape to the new shape; new rows get ``fill``."""
         if self.rows is None:
             return before.detach().clone()
         places = torch.tensor([-1 if row is None else row for row in self.rows], device=before.device)
@@ -44,7 +44,7 @@ class Origin:
 
 
 Origins = Mapping[str, Origin]
-"""Parameter name after a change -> where it comes from; a parameter that is not in it is new."""
+"""Origin by parameter name after a change; a parameter without an origin is new."""
 
 
 def state_of(parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer) -> dict[str, dict[str, Any]]:
@@ -56,9 +56,9 @@ def carry_state(state: NamedState, shapes: Mapping[str, torch.Size], origins: Or
     """The state after a change, by the names after it; new rows start with moments of 0.
 
     Args:
-        state: before, by the names before.
-        shapes: of the parameters before.
-        origins: of the parameters after.
+        state: State before, by the names before.
+        shapes: Shapes of the parameters before.
+        origins: Origins of the parameters after.
     """
     carried: dict[str, dict[str, Any]] = {}
     for name, origin in origins.items():
@@ -80,21 +80,21 @@ def operate(
     *,
     group_of: Callable[[str, nn.Parameter], int] | None = None,
 ) -> None:
-    """Bring an optimiser up to date with a changed model, in place, so that a scheduler on it goes on.
+    """Update an optimiser for a changed model, in place, so that a scheduler on it goes on.
 
-    Every trainable parameter of the model stands in exactly one group afterwards: survivors in theirs, with their
-    state; new ones in the group that ``group_of`` says. What the model no longer has is in none.
+    Every trainable parameter of the model is in exactly one group afterwards: survivors in theirs, with their state;
+    new ones in the group that ``group_of`` returns. Parameters that the model no longer has are in none.
 
     Args:
-        optimizer: of the model before the change.
-        before: all parameters by name, collected before the change.
-        model: after it.
-        origins: of its parameters.
-        group_of: name and parameter -> index of the group; left out, vectors go to a group without weight decay and
+        optimizer: Optimiser of the model before the change.
+        before: All parameters by name, collected before the change.
+        model: Model after the change.
+        origins: Origins of its parameters.
+        group_of: Returns the index of the group for name and parameter; left out, vectors go to one without decay and
             matrices to one with, where there is one.
 
     Raises:
-        UsageError: an origin that was no parameter of the model.
+        UsageError: An origin that was no parameter of the model.
     """
     unknown = sorted({origin.name for origin in origins.values()} - set(before))
     if unknown:

@@ -1,1 +1,1 @@
-"""How an iteration's layers are run: one by one, or in groups."""
+"""Runners: execution of an iteration's layers, one by one or in groups."""

@@ -1,8 +1,8 @@
-"""Loop or groups: by a rule of thumb, or by trying both (docs/spec/h_model.md#grouped-execution).
+"""Choice between loop and groups: by a rule of thumb, or by timing both (docs/spec/h_model.md#grouped-execution).
 
 Both compute the same, but not to the last bit. The rule is a function of shapes alone, so that the same run gives the
 same bits everywhere; it was fitted to benchmarks/h_model_grouping.py. A probe follows the machine instead, and two
-machines, or one on two days, may then differ in rounding: ask for it where only speed counts.
+machines, or one on two days, may then differ in rounding: use it where only speed counts.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from evodevo.h_model.runners.loop import Crew, LoopRunner, Runner
 RunnerName = Literal["auto", "probe", "loop", "grouped"]
 
 MOST_NUMBERS = 16_384
-"""B S d up to which groups are the faster ones on a CPU; above, the products of each layer are large enough."""
+"""Largest B S d for which groups are faster on a CPU; above, the products of each layer are large enough."""
 PROBE_TURNS = 5
 MARGIN = 0.97
-"""Groups must need less than this share of the loop's time, or the loop is taken: a tie is decided by noise."""
+"""Groups must take less than this share of the loop's time: noise alone must not select them."""
 EXACT_ROWS = 8
 
 Key = tuple[object, ...]
 _PROBED: dict[Key, bool] = {}
-"""What probes of this process have found; recorded nowhere."""
+"""Results of the probes in this process; stored nowhere."""
 
 
 def build_runner(name: RunnerName) -> Runner:
-    """A runner by name.
+    """Build a runner by name.
 
     Args:
         name: ``auto`` chooses by the shape, the same way everywhere; ``probe`` times both, once per shape, mode and
             number of threads in each process, and takes the faster one; ``loop``; ``grouped``.
 
     Raises:
-        UsageError: another name.
+        UsageError: Another name.
     """
     if name == "loop":
         return LoopRunner()
@@ -50,18 +50,18 @@ def build_runner(name: RunnerName) -> Runner:
 
 
 def always(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
-    """Groups wherever there are equal layers."""
+    """Groups wherever there are equal layers; see ``Choice``."""
     return True
 
 
 def by_shape(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
-    """The rule of thumb; x is (B, H, S, d). On other devices a call costs more than what it computes for longer."""
+    """The rule of thumb; x is (B, H, S, d). On other devices the overhead of calls dominates up to larger sizes."""
     numbers = x.shape[0] * x.shape[2] * x.shape[3]
     return x.device.type != "cpu" or numbers <= MOST_NUMBERS
 
 
 def by_probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
-    """Try both on random numbers, forward or forward and backward, whichever will be wanted."""
+    """Time both on random numbers, forward or forward and backward, depending on the grad mode."""
     learning = torch.is_grad_enabled()
     key = (runner.kinds, _bucket(x.shape[0]), *x.shape[1:], x.dtype, x.device, learning, torch.get_num_threads())
     found = _PROBED.get(key)
@@ -71,7 +71,7 @@ def by_probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
 
 
 def _bucket(rows: int) -> int:
-    """Batches of about one size share an answer; small ones, where the choice matters most, do not."""
+    """Batches of similar size share a result; small ones, where the choice matters most, do not."""
     return rows if rows <= EXACT_ROWS else 1 << (rows - 1).bit_length()
 
 
@@ -95,7 +95,7 @@ def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bo
                 _wait(x)
                 if turn:  # the first one warms up
                     seconds[number].append(time.perf_counter() - start)
-    # The shortest of each: what else the machine does only ever adds.
+    # The minimum of each: other load on the machine only ever adds time.
     return min(seconds[1]) < MARGIN * min(seconds[0])
 
 

@@ -1,4 +1,4 @@
-"""Hidden layers of equal shape run as one batched call, the others in a loop.
+"""Runner that computes hidden layers of equal shape in one batched call, and the others in a loop.
 
 Source: docs/spec/h_model.md#grouped-execution.
 """
@@ -22,8 +22,8 @@ class Team(Crew):
     """The layers of a model in groups, for one pass.
 
     Attributes:
-        groups: places of the layers, ascending, and what runs them at once.
-        singles: places of the layers that are like no other.
+        groups: Indices of the layers, ascending, and the operator that runs them at once.
+        singles: Indices of the layers that equal no other.
     """
 
     groups: tuple[tuple[tuple[int, ...], Grouped], ...]
@@ -31,21 +31,21 @@ class Team(Crew):
 
 
 class Choice(Protocol):
-    """Says whether groups are worth it."""
+    """Decides whether groups are used."""
 
     def __call__(self, runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
-        """For these layers and what they hear, (B, H, S, d)."""
+        """Return whether to group these layers for inputs x, (B, H, S, d)."""
 
 
 class GroupedRunner(Runner):
-    """Equal layers at once, the others one after the other; nested layers and recurrent ones are among these.
+    """Runs equal layers at once and the others one after the other, among them nested and recurrent layers.
 
     While gradients are wanted the live parameters are stacked, once per pass. Without gradients the stacked tensors
     are kept until a parameter changes: its version, its memory or its place among the layers. Writing through ``.data``
     changes no version; write under ``torch.no_grad`` instead, as optimisers and ``load_state_dict`` do.
 
     Args:
-        choice: asked once per pass; where it says no, everything is run in a loop.
+        choice: Called once per pass; where it returns False, everything is run in a loop.
     """
 
     def __init__(self, choice: Choice) -> None:
@@ -59,7 +59,7 @@ class GroupedRunner(Runner):
         return GroupedRunner(self.choice)
 
     def crew(self, layers: nn.ModuleList, x: Tensor) -> Team | None:
-        """See ``Runner``: the groups, where there are any and the choice falls on them."""
+        """See ``Runner``: the groups, where there are any and the choice selects them."""
         if self._roster is None or not self._roster.holds(layers):
             self._roster, self._kept = _Roster(layers), None
         if not self._roster.together or not self.choice(self, layers, x):
@@ -68,12 +68,12 @@ class GroupedRunner(Runner):
 
     @property
     def kinds(self) -> tuple[Signature | None, ...]:
-        """What the layers are that ``crew`` has seen last."""
+        """Signatures of the layers at the last call of ``crew``."""
         assert self._roster is not None
         return self._roster.kinds
 
     def team(self, layers: nn.ModuleList) -> Team:
-        """The groups of the layers that ``crew`` has seen last."""
+        """The groups of the layers at the last call of ``crew``."""
         assert self._roster is not None
         if torch.is_grad_enabled():
             self._kept = None
@@ -121,9 +121,9 @@ class GroupedRunner(Runner):
     def _addressed(
         self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, rows: list[Rows | None], team: Team
     ) -> Tensor:
-        """Layers of a group that are wanted by equally many samples go together; always so for a single sample.
+        """Run the layers of a group that equally many samples need in one call; always so for a single sample.
 
-        Filling up the others to the longest would run more than was addressed.
+        Padding the others to the longest would run more samples than needed.
         """
         said: Tensor | None = None
         lonely = list(team.singles)
@@ -155,7 +155,7 @@ class GroupedRunner(Runner):
 
 
 def _as_many(rows: Sequence[Rows | None]) -> Rows | None:
-    """(G, n) if n samples want each of the layers, a slice if all do; None if some are wanted by more than others."""
+    """(G, n) if n samples need each of the layers, a slice if all do; None if the numbers differ."""
     some = [here for here in rows if isinstance(here, Tensor)]
     if not some:
         return slice(None)
@@ -164,7 +164,7 @@ def _as_many(rows: Sequence[Rows | None]) -> Rows | None:
 
 
 def partition(kinds: Sequence[Signature | None]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """Places of equal layers, two or more each, and places of the others."""
+    """Indices of equal layers, two or more each, and indices of the others."""
     found: dict[Signature, list[int]] = {}
     for place, kind in enumerate(kinds):
         if kind is not None:
@@ -180,12 +180,12 @@ def _team(layers: nn.ModuleList, roster: _Roster) -> Team:
 
 
 class _Roster:
-    """Which layers are equal; remembered, since finding out costs as much as running a small layer.
+    """Groups of equal layers; cached, since comparing them costs as much as running a small layer.
 
     Attributes:
-        kinds: signature of each layer.
-        together: places of equal layers, two or more each.
-        alone: places of the others.
+        kinds: Signature of each layer; None where it cannot be grouped.
+        together: Indices of equal layers, two or more each.
+        alone: Indices of the others.
     """
 
     def __init__(self, layers: nn.ModuleList) -> None:
@@ -207,10 +207,10 @@ class _Roster:
 
 
 class _Contents:
-    """What the parameters of some layers were."""
+    """Versions and addresses of some layers' parameters."""
 
     def __init__(self, layers: nn.ModuleList) -> None:
-        # A detached view keeps the memory from being given to somebody else.
+        # A detached view keeps the memory from being reused.
         self._seen = [
             (module._parameters, name, tensor, tensor._version, tensor.data_ptr(), tensor.detach())
             for layer in layers
@@ -220,7 +220,7 @@ class _Contents:
         ]
 
     def holds(self) -> bool:
-        """Whether nobody has written to them, moved them or put others in their place."""
+        """Whether none of them was written to, moved or replaced."""
         return all(
             holder.get(name) is tensor and tensor._version == version and tensor.data_ptr() == address
             for holder, name, tensor, version, address, _ in self._seen

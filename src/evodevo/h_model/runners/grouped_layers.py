@@ -1,4 +1,4 @@
-"""Layers of equal shape as one: the same mathematics on parameters that are stacked.
+"""Layers of equal shape as one: the same computation on stacked parameters.
 
 ``group(layers, stack)`` gives a callable that runs G equal layers at once; every product is one batched product. The
 parameters stay those of the layers: stacking is an operation that gradients go back through.
@@ -29,7 +29,7 @@ from evodevo.operators.transformer import TransformerBlock
 
 Signature = tuple[Hashable, ...]
 Stack = Callable[[list[Tensor]], Tensor]
-"""Tensors of G layers, all of one shape -> (G, ...)."""
+"""Stacks tensors of G layers, all of one shape, to (G, ...)."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _picked(value: Any, places: Tensor) -> Any:
 
 
 def signature(module: nn.Module) -> Signature | None:
-    """What equal layers have in common; None for a layer that cannot be grouped.
+    """The properties that equal layers share; None for a layer that cannot be grouped.
 
     Types are compared exactly: a linear map with a parametrisation, or one that another library has put in its place,
     is not known here. Nor is a layer with hooks, which wait for calls that would never come.

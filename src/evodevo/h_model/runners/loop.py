@@ -1,4 +1,4 @@
-"""How the hidden layers of one iteration are run: one call per layer, and only for the samples that address it."""
+"""Runs the hidden layers of one iteration: one call per layer, only for the samples with connections to it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Rows = Tensor | slice
 
 
 class Crew:
-    """What a runner has made ready for one pass; opaque to everybody else."""
+    """What a runner has prepared for one pass; opaque to its callers."""
 
 
 class Runner(ABC):
-    """Runs layers and counts.
+    """Runs layers and counts calls.
 
     Attributes:
-        calls: per layer, how often it was called.
-        rows: per layer, on how many samples in all.
+        calls: Number of calls, by layer.
+        rows: Number of samples over all calls, by layer.
     """
 
     def __init__(self) -> None:
@@ -29,18 +29,18 @@ class Runner(ABC):
         self.rows: list[int] = []
 
     def reset(self) -> None:
-        """Count from zero again."""
+        """Reset the counts to zero."""
         self.calls, self.rows = [], []
 
     def count(self, layer: int, layers: int, rows: int) -> None:
-        """A call of one of the layers on some samples."""
+        """Count a call of one of the layers on some samples."""
         if len(self.calls) != layers:
             self.calls, self.rows = [0] * layers, [0] * layers
         self.calls[layer] += 1
         self.rows[layer] += rows
 
     def crew(self, layers: nn.ModuleList, x: Tensor) -> Crew | None:
-        """What all iterations of a pass share; x (B, H, S, d) is what the layers hear first."""
+        """Prepare what all iterations of a pass share; x (B, H, S, d) is the layers' first input."""
         return None
 
     @abstractmethod
@@ -53,25 +53,26 @@ class Runner(ABC):
         states: States | None,
         crew: Crew | None = None,
     ) -> Tensor:
-        """What all layers say.
+        """Run all layers.
 
         Args:
-            layers: H of them.
-            x: (B, H, S, d), what each hears.
-            masks: (B, H, S), or None.
-            active: (B, H), true where the layer is wanted; None for everywhere. Elsewhere the answer is 0, and a layer
-                that nobody wants is not called.
-            states: per layer its state, brought up to date; all samples are run then.
-            crew: of this pass.
+            layers: The H layers.
+            x: Inputs of the layers, (B, H, S, d).
+            masks: Real positions, (B, H, S), or None.
+            active: Which layers are needed, (B, H); None for all. Elsewhere the output is 0, and a layer that no sample
+                needs is not called.
+            states: State of each layer, updated in place; all samples are run then.
+            crew: What ``crew`` returned for this pass.
 
         Returns:
-            (B, H, S, d); in memory each layer's part is in one piece, which is how routers and the next layers read it.
+            Outputs (B, H, S, d); in memory each layer's part is contiguous, which is how routers and the next layers
+            read it.
         """
 
     def one_by_one(
         self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, active: Tensor | None, states: States | None
     ) -> Tensor:
-        """One layer after the other; arguments as ``run``."""
+        """Run one layer after the other; arguments as for ``run``."""
         rows = None if active is None or states is not None else rows_of(active)
         if rows is None or everybody(rows):
             return self._everybody(layers, x, masks, states)
@@ -85,7 +86,7 @@ class Runner(ABC):
         return torch.zeros_like(x) if said is None else said
 
     def _everybody(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, states: States | None) -> Tensor:
-        # Unbinding has one backward for all layers; a slice has one each, over everything that all have heard.
+        # Unbinding has one backward for all layers; a slice has one each, over the inputs of all layers.
         heard = x.unbind(1)
         present = [None] * len(layers) if masks is None else masks.unbind(1)
         said = []
@@ -115,7 +116,7 @@ class LoopRunner(Runner):
 
 
 def rows_of(active: Tensor) -> list[Rows | None]:
-    """Per layer the samples that address it: None for nobody, a slice for everybody.
+    """Samples that need each layer: None for none, a slice for all.
 
     active (B, H) is fetched from the device once.
     """
@@ -130,17 +131,17 @@ def rows_of(active: Tensor) -> list[Rows | None]:
 
 
 def everybody(rows: list[Rows | None]) -> bool:
-    """Whether all layers are addressed by all samples."""
+    """Whether all samples need all layers."""
     return all(isinstance(here, slice) for here in rows)
 
 
 def size_of(rows: Rows, x: Tensor) -> int:
-    """How many samples of x these are."""
+    """Number of samples that ``rows`` selects."""
     return len(rows) if isinstance(rows, Tensor) else len(x)
 
 
 def written(said: Tensor | None, x: Tensor, rows: Rows, places: Tensor | int, spoken: Tensor) -> Tensor:
-    """What some layers say to some samples, put into zeros of the shape of x (B, H, S, d)."""
+    """Write the outputs of some layers for some samples into zeros of the shape of x (B, H, S, d)."""
     if said is None:
         shape = (x.shape[1], x.shape[0], *x.shape[2:])
         said = torch.zeros(shape, dtype=spoken.dtype, device=x.device).transpose(0, 1)

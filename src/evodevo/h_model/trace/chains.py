@@ -1,4 +1,4 @@
-"""How much a routing is like a feed-forward stack (paper 6.3, figure 5: the model "imitates" one)."""
+"""Similarity of a routing to a feed-forward stack (paper 6.3, figure 5: the model "imitates" one)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from evodevo.h_model.trace.spec import RoutingTrace
 
 EXACT_UP_TO = 12
-"""Hidden layers; the exact search takes 2^H H^2 steps."""
+"""Largest number of hidden layers for the exact search, which takes 2^H H^2 steps."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The stack that a routing is most like.
+    """The stack that is most similar to a routing.
 
     Attributes:
-        order: places of the hidden layers, first to last.
-        likeness: cosine between the mean connection matrix and that of the stack (1 from each layer to the next, 0
+        order: Indices of the hidden layers, first to last.
+        likeness: Cosine between the mean connection matrix and that of the stack (1 from each layer to the next, 0
             elsewhere): 1 for a perfect chain, sqrt(H - 1) / H where all connections are alike, 0 where no layer
-            speaks to another. With T < H the chain is not run through, and 1 is out of reach.
-        exact: the order is the best of all; else of a greedy search.
+            is connected to another. With T < H the chain is not run through, and 1 is out of reach.
+        exact: Whether the order is the best of all; otherwise from a greedy search.
     """
 
     order: tuple[int, ...]
@@ -32,7 +32,7 @@ class Chain:
 
 
 def mean_connections(trace: RoutingTrace) -> NDArray[np.float64]:
-    """Mean weight from each hidden layer to each, over samples and the iterations that hidden layers hear. (H, H)."""
+    """Mean weight between hidden layers, over samples and the iterations that reach hidden layers. (H, H)."""
     hidden = len(trace.hidden)
     heard = trace.connections[:, : max(trace.iterations - 1, 0), :, :hidden]
     if not heard.size:
@@ -42,7 +42,7 @@ def mean_connections(trace: RoutingTrace) -> NDArray[np.float64]:
 
 
 def nearest_chain(trace: RoutingTrace) -> Chain:
-    """The order of the layers whose chain is most like the mean connections; needs two layers and T >= 2."""
+    """The order of the layers whose chain is most similar to the mean connections; needs two layers and T >= 2."""
     matrix = mean_connections(trace)
     hidden = len(matrix)
     exact = hidden <= EXACT_UP_TO

@@ -1,4 +1,4 @@
-"""Which architectures a model uses: clusters of its routes (paper figures 5 and 6: one pattern, two patterns)."""
+"""Clusters of routes: how many different architectures a model uses (paper figures 5 and 6)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Patterns:
     """Clusters of routes, the largest first.
 
     Attributes:
-        labels: (B,) cluster of each sample.
-        shares: (k,) of the samples.
-        centres: (k, R) mean routes, as ``RoutingTrace.routes``.
-        silhouettes: number of clusters tried -> mean silhouette, in [-1, 1].
+        labels: Cluster of each sample, (B,).
+        shares: Share of the samples in each cluster, (k,).
+        centres: Mean routes, (k, R), as ``RoutingTrace.routes``.
+        silhouettes: Mean silhouette, in [-1, 1], by number of clusters tried.
     """
 
     labels: NDArray[np.int64]
@@ -40,12 +40,12 @@ class Patterns:
 
     @property
     def count(self) -> int:
-        """Clusters found; 1 is a stable architecture."""
+        """Number of clusters; 1 is a stable architecture."""
         return len(self.shares)
 
 
 def routing_patterns(trace: RoutingTrace, most: int = 8, seed: int = 0) -> Patterns:
-    """k-means on the routes, k from 2 to ``most`` by the largest mean silhouette.
+    """Clusters of the routes by k-means, k from 2 to ``most`` by the largest mean silhouette.
 
     One pattern where the routes hardly differ (``SAME``) or no k shows a structure (``NO_STRUCTURE``).
     """
@@ -78,7 +78,7 @@ def agreement(patterns: Patterns, trace: RoutingTrace, fact: str) -> float:
     """Adjusted Rand index of the clusters with a fact, over samples where it is known: 0 by chance, 1 the same.
 
     Raises:
-        UsageError: the trace holds no such fact, or no sample has it.
+        UsageError: The trace holds no such fact, or no sample has it.
     """
     places = known_samples(trace, fact)
     return float(adjusted_rand_score(trace.facts[fact][places], patterns.labels[places]))

@@ -35,7 +35,7 @@ _MAX_WORDS = 16 << 20
 def record_trace(
     model: HModel, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
 ) -> RoutingTrace:
-    """The routing of these samples, with what is known of them: groups, answers of one class, and their words."""
+    """The routing of these samples, with their facts: groups, targets of one class, and texts."""
     batch = task.fetch(split, places)
     placed = precision.place(batch)
     assert isinstance(placed, dict), "the batch is a mapping"
@@ -54,9 +54,9 @@ def record_trace(
 
 @torch.no_grad()
 def with_random_routers(model: HModel, seed: int) -> HModel:
-    """A copy whose routing heads are drawn as any linear map is, with the biases that they have.
+    """A copy whose routing heads are initialised as any linear map is, with the biases that they have.
 
-    The untrained control of a probe: new heads start with weights of zero, so that their routes say nothing of any
+    The untrained control of a probe: new heads start with weights of zero, so that their routes do not depend on the
     input, and a gain over them would flatter.
     """
     copied = copy.deepcopy(model)
@@ -71,7 +71,7 @@ def with_random_routers(model: HModel, seed: int) -> HModel:
 
 
 def trace_to_bytes(trace: RoutingTrace) -> bytes:
-    """The blob."""
+    """The bytes of a trace's blob."""
     words = {
         "format": FORMAT,
         "inputs": list(trace.inputs),
@@ -91,10 +91,10 @@ def trace_to_bytes(trace: RoutingTrace) -> bytes:
 
 
 def trace_from_bytes(data: bytes) -> RoutingTrace:
-    """The trace of a blob.
+    """Read a trace from the bytes of its blob.
 
     Raises:
-        UnsafeFileError: anything else, or parts that do not fit together.
+        UnsafeFileError: Anything else, or parts that do not fit together.
     """
     tensors = read_tensors(data, "the routing trace")
     if "words" not in tensors or tensors["words"].dtype != torch.uint8:

@@ -1,4 +1,4 @@
-"""What a linear probe can read from the inputs alone: the control of every probe of routes.
+"""Histograms of the inputs: what a linear probe can read without any routing, as a control.
 
 Source: docs/spec/h_model.md#analysis-of-routes.
 """
@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from evodevo.tasks.base import Batch, InputSpec
 
 BINS = 16
-"""Shades of a pixel."""
+"""Number of shades of a pixel."""
 
 
 def input_histograms(specs: Sequence[InputSpec], batch: Batch) -> NDArray[np.float64]:
-    """How often each token, or each shade of a pixel, occurs in the inputs; vectors and features as they are.
+    """Counts of each token, or of each shade of a pixel, in the inputs; vectors and features as they are.
 
     Args:
-        specs: of the inputs.
-        batch: samples, B of them.
+        specs: Specifications of the inputs.
+        batch: Batch of B samples.
 
     Returns:
-        (B, V), the inputs side by side.
+        Counts (B, V), the inputs side by side.
     """
     parts = []
     for spec in specs:

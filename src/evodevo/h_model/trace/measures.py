@@ -1,7 +1,7 @@
-"""Numbers that sum up a routing trace: self-loops, entropy, paths, depth, activity, drift.
+"""Measures that summarise a routing trace: self-loops, entropy, paths, depth, activity, drift.
 
 Legend as in ``spaces.routing_trace``: B samples, T iterations, I inputs, H hidden layers, O outputs, N = H + O
-targets, c connection weights. What is undefined (the entropy of a layer that says nothing) is nan.
+targets, c connection weights. What is undefined (the entropy of a layer without connections) is nan.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from evodevo.h_model.trace.spec import RoutingTrace
 
 Doubles = NDArray[np.float64]
 HARD = 0.5
-"""A connection counts as a hard one above this weight: the middle of a sigmoid."""
+"""Weight above which a connection counts as hard: the middle of a sigmoid."""
 
 
 def activity(trace: RoutingTrace) -> Doubles:
-    """How much each layer takes part: min(1, inflow), the inflow gate; 0 where it was not called. (B, T, H)."""
+    """Activity of each layer: min(1, inflow), the inflow gate; 0 where it was not called. (B, T, H)."""
     heard = trace.inflow[:, : trace.iterations, : len(trace.hidden)].astype(np.float64)
     return np.minimum(heard, 1.0) * trace.called
 
 
 def self_loops(trace: RoutingTrace) -> Doubles:
-    """Per layer j the share of its messages to hidden layers that it sends to itself ("survival instinct"). (H,).
+    """Share of each layer's connections to hidden layers that lead to itself ("survival instinct"). (H,).
 
-    sum c_jj / sum_k c_jk over samples and iterations; the last iteration, which no hidden layer hears, adds nothing.
+    sum c_jj / sum_k c_jk over samples and iterations; the last iteration, which reaches no hidden layer, adds nothing.
     """
     hidden = len(trace.hidden)
     sent = trace.connections[..., :hidden].sum(axis=(0, 1), dtype=np.float64)
@@ -39,18 +39,19 @@ def self_loops(trace: RoutingTrace) -> Doubles:
 
 
 def route_entropy(trace: RoutingTrace) -> Doubles:
-    """Entropy in nats of whom a source speaks to, after the input step (0) and each iteration. (T + 1,).
+    """Entropy of a source's connections, in nats, after the input step (0) and each iteration. (T + 1,).
 
-    Of each source -sum_k p_k ln p_k with p_k = c_k / sum c; then the mean over sources that say anything and samples.
-    A source that speaks to one target only has 0, one that speaks to all alike ln N. In the last iteration only
-    outputs hear, so that its entropy is at most ln O.
+    For each source -sum_k p_k ln p_k with p_k = c_k / sum c; then the mean over sources with any connection and
+    samples. A source with one target only has 0, one with equal weights to all ln N. The last iteration only reaches
+    outputs,
+    so that its entropy is at most ln O.
     """
     steps = [trace.first, *(trace.connections[:, step] for step in range(trace.iterations))]
     return np.array([_mean_entropy(weights.astype(np.float64)) for weights in steps])
 
 
 def _mean_entropy(weights: Doubles) -> float:
-    """Of sources' weights (B, sources, N)."""
+    """Mean entropy of sources' weights (B, sources, N), in nats."""
     total = weights.sum(axis=-1, keepdims=True)
     speaks = total[..., 0] > 0
     if not speaks.any():
@@ -65,9 +66,9 @@ class Paths:
     """The hard paths (every connection above a threshold, or not) of a trace.
 
     Attributes:
-        labels: (B,) which path each sample takes, 0 the most frequent.
-        shares: (paths,) of the samples, falling.
-        effective: exp of the entropy of the shares: 1 where all samples take one path, ``count`` where all are alike.
+        labels: Path of each sample, (B,); 0 is the most frequent.
+        shares: Share of the samples on each path, (paths,), falling.
+        effective: Exp of the entropy of the shares: 1 where all samples take one path, ``count`` where all are alike.
     """
 
     labels: NDArray[np.int64]
@@ -76,7 +77,7 @@ class Paths:
 
     @property
     def count(self) -> int:
-        """Distinct paths."""
+        """Number of distinct paths."""
         return len(self.shares)
 
 
@@ -86,7 +87,7 @@ def hard_routes(trace: RoutingTrace, threshold: float = HARD) -> NDArray[np.bool
 
 
 def hard_paths(trace: RoutingTrace, threshold: float = HARD) -> Paths:
-    """How many different architectures the samples chose (paper 6.3: one is a stable architecture)."""
+    """The different architectures of the samples (paper 6.3: one is a stable architecture)."""
     if not trace.count:
         return Paths(np.zeros(0, np.int64), np.zeros(0), 0.0)
     _, labels, counts = np.unique(hard_routes(trace, threshold), axis=0, return_inverse=True, return_counts=True)
@@ -98,9 +99,9 @@ def hard_paths(trace: RoutingTrace, threshold: float = HARD) -> Paths:
 
 
 def output_mass(trace: RoutingTrace) -> Doubles:
-    """Share of what the outputs hear that was said in the input step (0) and in each iteration. (B, T + 1).
+    """Share of the outputs' input that comes from the input step (0) and from each iteration. (B, T + 1).
 
-    Weights to all outputs, summed over sources, divided by their sum over time; a row of nan where none heard.
+    Weights to all outputs, summed over sources, divided by their sum over time; a row of nan where there are none.
     """
     hidden = len(trace.hidden)
     first = trace.first[..., hidden:].sum(axis=(1, 2), dtype=np.float64)[:, None]
@@ -110,18 +111,18 @@ def output_mass(trace: RoutingTrace) -> Doubles:
 
 
 def depth_used(trace: RoutingTrace) -> Doubles:
-    """The mean iteration in which the outputs are told something, weighted by ``output_mass``. (B,), in [0, T]."""
+    """Mean iteration from which the outputs receive, weighted by ``output_mass``. (B,), in [0, T]."""
     depth: Doubles = output_mass(trace) @ np.arange(trace.iterations + 1, dtype=np.float64)
     return depth
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How routes of the same samples change from checkpoint to checkpoint; mean absolute differences of c.
+    """Change of the routes of the same samples from checkpoint to checkpoint; mean absolute differences of c.
 
     Attributes:
-        step: (K,) between each checkpoint and the one before it; 0 at the first.
-        to_last: (K,) between each checkpoint and the last.
+        step: Change between each checkpoint and the one before it, (K,); 0 at the first.
+        to_last: Change between each checkpoint and the last, (K,).
     """
 
     step: Doubles
@@ -132,7 +133,7 @@ def route_drift(traces: Sequence[RoutingTrace]) -> Drift:
     """The drift over checkpoints, in order.
 
     Raises:
-        UsageError: no trace, or traces of different models or numbers of samples.
+        UsageError: No trace, or traces of different models or numbers of samples.
     """
     if not traces:
         raise UsageError("drift needs the traces of at least one checkpoint; none was given")

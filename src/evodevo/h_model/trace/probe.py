@@ -1,4 +1,4 @@
-"""How well a fact can be read from the routing: a linear probe, and the controls without which it says little.
+"""Linear probes of the routing: how well a fact can be read from it, with the controls that give it a meaning.
 
 An untrained H-Model's routes already give the language of a sentence (.96 on six languages, a
 byte histogram .98). What counts is the gain over the same model untrained, and over languages that share a script.
@@ -31,8 +31,8 @@ class Probe:
     """One cross-validated probe.
 
     Attributes:
-        accuracy: share of the samples that are told right by a probe that did not see them.
-        right: (samples,) which ones.
+        accuracy: Share of the samples that are classified correctly by a probe that was not fitted on them, 0 to 1.
+        right: Whether each sample is classified correctly, (samples,).
     """
 
     accuracy: float
@@ -43,7 +43,7 @@ class Probe:
 class Gain:
     """A difference of two accuracies on the same samples, with a 95 % interval.
 
-    The interval resamples samples (paired bootstrap, percentiles). It does not hold the spread over training seeds.
+    The interval resamples samples (paired bootstrap, percentiles). It does not include the spread over training seeds.
     """
 
     value: float
@@ -52,14 +52,14 @@ class Gain:
 
 
 def linear_probe(features: NDArray[Any], labels: NDArray[np.int64], folds: int = FOLDS, seed: int = 0) -> Probe:
-    """Logistic regression on standardised features, judged by stratified cross-validation.
+    """Accuracy of a logistic regression on standardised features, by stratified cross-validation.
 
     Args:
-        features: (samples, R).
-        labels: (samples,); fewer folds are used where a class has fewer samples than ``folds``.
+        features: Features, (samples, R).
+        labels: Class of each sample, (samples,); fewer folds where a class has fewer samples than ``folds``.
 
     Raises:
-        DataError: fewer than two classes, or a class with one sample.
+        DataError: Fewer than two classes, or a class with one sample.
     """
     values, counts = np.unique(labels, return_counts=True)
     if len(values) < 2 or counts.min() < 2:
@@ -77,7 +77,7 @@ def linear_probe(features: NDArray[Any], labels: NDArray[np.int64], folds: int =
 
 
 def paired_gain(one: Probe, other: Probe, resamples: int = RESAMPLES, seed: int = 0) -> Gain:
-    """How much better ``one`` tells the same samples than ``other``."""
+    """Difference in accuracy between ``one`` and ``other`` on the same samples."""
     if one.right.shape != other.right.shape:
         raise UsageError(f"a gain compares the same samples; there are {len(one.right)} and {len(other.right)}")
     difference = one.right.astype(np.float64) - other.right
@@ -92,16 +92,16 @@ class RouteProbe:
     """How well one fact can be read from the routes of some samples.
 
     Attributes:
-        fact: its name; of a script, "language, latin only".
-        classes: the values that occur.
-        samples: how many.
-        majority: accuracy of always saying the most frequent value.
-        trained: from the routes of the trained model.
-        shuffled: the same with shuffled labels; near ``majority`` unless the probe leaks.
-        untrained: from the routes of the same model before training, on the same samples.
-        gain: trained over untrained: the number to quote.
-        histogram: from how often each token (or pixel value) occurs in the input.
-        scripts: the same among values that share a script (or another group) only, by its name.
+        fact: Name of the fact; within a script, "language, latin only".
+        classes: Values that occur.
+        samples: Number of samples.
+        majority: Accuracy of the most frequent value as a constant answer.
+        trained: Probe of the trained model's routes.
+        shuffled: Probe with shuffled labels; near ``majority`` unless the probe leaks.
+        untrained: Probe of the routes of the same model before training, on the same samples.
+        gain: Gain of trained over untrained: the number to quote.
+        histogram: Probe of the counts of tokens (or pixel values) in the input.
+        scripts: Probes among values that share a script (or another group) only, by its name.
     """
 
     fact: str
@@ -116,7 +116,7 @@ class RouteProbe:
     scripts: Mapping[str, RouteProbe] = field(default_factory=dict)
 
     def rows(self) -> list[tuple[str, float]]:
-        """(what the probe read, accuracy), controls last."""
+        """(input of the probe, accuracy), controls last."""
         rows = [("routes, trained", self.trained.accuracy)]
         if self.untrained:
             rows.append(("routes, untrained", self.untrained.accuracy))
@@ -135,18 +135,18 @@ def route_probe(
     folds: int = FOLDS,
     seed: int = 0,
 ) -> RouteProbe:
-    """Probe a fact from the routes, beside all controls that can be had.
+    """Probe a fact from the routes, with all controls that are available.
 
     Args:
-        trace: of the trained model.
-        fact: one of ``trace.facts``; samples where it is unknown are left out.
-        untrained: the trace of the same model before training on the same samples, in the same order.
-        histograms: (B, V) counts of each sample's input.
-        scripts: value of the fact -> its script ("de" -> "latin"); those with two values or more are probed alone.
+        trace: Trace of the trained model.
+        fact: Name of the fact, one of ``trace.facts``; samples where it is unknown are left out.
+        untrained: Trace of the same model before training on the same samples, in the same order.
+        histograms: Counts of each sample's input, (B, V).
+        scripts: Script by value of the fact ("de" -> "latin"); those with two values or more are also probed alone.
 
     Raises:
-        UsageError: no such fact, or controls for other samples.
-        DataError: too few samples, see ``linear_probe``.
+        UsageError: No such fact, or controls for other samples.
+        DataError: Too few samples, see ``linear_probe``.
     """
     for name, count in (("untrained trace", untrained and untrained.count), ("histograms", _length(histograms))):
         if count is not None and count != trace.count:

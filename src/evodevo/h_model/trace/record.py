@@ -1,4 +1,4 @@
-"""From the moments of a pass to a trace of plain arrays."""
+"""Recording of a routing trace: runs a pass and turns its moments into plain arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @torch.no_grad()
 def trace(model: HModel, batch: Batch) -> RoutingTrace:
-    """See ``HModel.trace``; the model comes back in the mode in which it was."""
+    """See ``HModel.trace``; the model keeps its mode."""
     was_training = model.training
     model.eval()
     messages = model.inputs(batch)

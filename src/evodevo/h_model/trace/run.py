@@ -1,4 +1,4 @@
-"""The routing of a trained H-Model of a store: of samples of its task, or of an input of one's own."""
+"""Routing of a trained H-Model in a store: for samples of its task, or for a user's own input."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 64
 SCRIPT = "script"
-"""A fact by this name says which values of another one share an alphabet."""
+"""Name of the fact that groups the values of another one by alphabet."""
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A trace and where its samples came from.
+    """A trace and the origin of its samples.
 
     Attributes:
-        trace: the routing.
-        split: of the task; None for an input of one's own.
-        places: of the samples in the split.
+        trace: Routing of the samples.
+        split: Split of the task; None for a user's own input.
+        places: Indices of the samples in the split.
     """
 
     trace: RoutingTrace
@@ -43,7 +43,7 @@ class Traced:
 
     @property
     def default_fact(self) -> str:
-        """By which samples are put into classes where nothing is said: the first fact of two values or more."""
+        """The fact that classifies samples where none is named: the first one with two values or more."""
         for name, values in self.trace.facts.items():
             if len(np.unique(values[values >= 0])) > 1:
                 return name
@@ -54,12 +54,12 @@ class Tracer:
     """Traces one individual.
 
     Args:
-        individual: a trained H-Model.
-        cache_folder: of prepared data; None is the user's.
+        individual: Individual with a trained H-Model.
+        cache_folder: Folder of prepared data; None is the user's cache.
 
     Raises:
-        UsageError: no H-Model, so that there is no routing.
-        NotFoundError: no weights were kept.
+        UsageError: It is no H-Model and has no routing.
+        NotFoundError: No weights were kept.
     """
 
     def __init__(self, individual: Individual, cache_folder: Path | None = None) -> None:
@@ -85,7 +85,7 @@ class Tracer:
 
     @cached_property
     def task(self) -> SampleTask:
-        """What it was trained on. Raises DataError where the data are gone."""
+        """The task of its training. Raises DataError where the data are gone."""
         from evodevo.experiments.evaluate import reopen_task
 
         return reopen_task(self._specification, self._cache_folder)
@@ -94,7 +94,7 @@ class Tracer:
         """The routing of samples of a split, spread evenly over it.
 
         Raises:
-            UsageError: no sample wanted.
+            UsageError: ``count`` is below 1.
         """
         from evodevo.experiments.measure import places
 
@@ -110,27 +110,27 @@ class Tracer:
         return join([record_trace(model, self.task, split, part, self._precision) for part in parts])
 
     def given(self, values: Mapping[str, str]) -> Traced:
-        """The routing of one sample of one's own. Raises as ``own_inputs.own_sample``.
+        """The routing of a user's own sample. Raises as ``own_inputs.own_sample``.
 
         Args:
-            values: input -> file, text or numbers.
+            values: File, text or numbers, by input.
         """
         batch = own_sample(self.model.input_specs, values, self.task.encode, missing=self.model.structure.missing)
         placed = cast("dict[str, Any]", self._precision.place(batch))
         return Traced(replace(self.model.trace(placed), samples=(dict(values),)))
 
     def report(self, traced: Traced, *, fact: str = "", probe: str = "", seed: int = 0) -> RoutingReport:
-        """All that is known of a trace, ready for a page.
+        """All measures of a trace, ready for a page.
 
         Args:
-            traced: from ``samples`` or ``given``.
-            fact: by which samples are put into classes; none where empty.
-            probe: a fact that a linear probe is to read from the routes, beside its controls.
-            seed: of clusters, shuffles and folds.
+            traced: Result of ``samples`` or ``given``.
+            fact: Fact that classifies the samples; none where empty.
+            probe: Fact that a linear probe reads from the routes, beside its controls; none where empty.
+            seed: Seed of clusters, shuffles and folds.
 
         Raises:
-            UsageError: an unknown fact, or a probe of an input of one's own.
-            DataError: too few samples for a probe.
+            UsageError: An unknown fact, or a probe of a user's own input.
+            DataError: Too few samples for a probe.
         """
         from evodevo.h_model.trace.summary import routing_report
 
@@ -170,7 +170,7 @@ class Tracer:
         )
 
     def _gradient_norms(self, split: Split, places: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Norm of the loss' gradient by each hidden layer's parameters, on these samples; 0 without any. (H,)."""
+        """Norm of the loss' gradient by each hidden layer's parameters, on these samples; 0 where there is none."""
         batch = cast("dict[str, Any]", self._precision.place(self.task.fetch(split, places)))
         self.model.zero_grad(set_to_none=True)
         loss = self.model.loss(batch)
@@ -194,7 +194,7 @@ class Tracer:
 
 
 def _scripts(trace: RoutingTrace, fact: str) -> dict[str, str]:
-    """Value of a fact -> its script, where the samples tell."""
+    """Script by value of a fact, where the samples have both."""
     if SCRIPT not in trace.facts or fact not in trace.facts or fact == SCRIPT:
         return {}
     names, scripts = trace.names.get(fact, ()), trace.names.get(SCRIPT, ())

@@ -1,4 +1,4 @@
-"""What happened in forward passes of an H-Model, as plain arrays: for pictures, probes and tables."""
+"""The routing trace: connections of an H-Model's forward passes as plain arrays, for pictures, probes and tables."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class RoutingTrace:
     Decisions that a causal model makes per position are averaged over the real positions of a sample.
 
     Attributes:
-        inputs, hidden, outputs: names of the nodes.
-        kinds: kind of each hidden layer ("transformer", "convolution", ...).
-        first: (B, I, N) weights c of the input step; targets are hidden layers, then outputs.
-        connections: (B, T, H, N) weights c of each iteration, after gates, skipping and halting; what a layer that
-            was not called says is 0. In the last iteration hidden targets are 0: nobody would hear them.
-        inflow: (B, T + 1, N) the sum of c into each target after the input step and each iteration.
-        norms: (B, T, H) mean Euclidean norm of each layer's message over real positions.
-        called: (B, T, H) whether the layer was run for the sample.
-        steps: (B,) iterations until the sample halted; T where none did.
-        facts: name -> (B,) integer values that are known of the samples ("language", "answer"), -1 unknown.
-        names: fact -> its values in order.
-        samples: one mapping per sample: input or output name -> text for people.
+        inputs, hidden, outputs: Names of the nodes.
+        kinds: Kind of each hidden layer ("transformer", "convolution", ...).
+        first: Weights c of the input step, (B, I, N); targets are hidden layers, then outputs.
+        connections: Weights c of each iteration, (B, T, H, N), after gates, skipping and halting; those of a layer that
+            was not called are 0. In the last iteration hidden targets are 0: no iteration follows that would read them.
+        inflow: Sum of c into each target after the input step and each iteration, (B, T + 1, N).
+        norms: Mean Euclidean norm of each layer's message over real positions, (B, T, H).
+        called: Whether the layer was run for the sample, (B, T, H).
+        steps: Number of iterations until the sample halted, (B,); T where it did not.
+        facts: Integer values (B,) of known properties of the samples, by name ("language", "answer"); -1 unknown.
+        names: Names of a fact's values, in order, by fact.
+        samples: Texts for people, by input or output, one mapping per sample.
     """
 
     inputs: tuple[str, ...]
@@ -50,12 +50,12 @@ class RoutingTrace:
 
     @property
     def count(self) -> int:
-        """Samples B."""
+        """Number of samples, B."""
         return int(self.connections.shape[0])
 
     @property
     def iterations(self) -> int:
-        """T."""
+        """Number of iterations, T."""
         return int(self.connections.shape[1])
 
     def routes(self) -> Floats:
@@ -65,9 +65,9 @@ class RoutingTrace:
         return np.concatenate(tuple(parts), axis=1)
 
     def usable(self) -> Floats:
-        """The weights of connections that somebody could hear, as one vector per sample.
+        """The weights of connections that can have an effect, as one vector per sample.
 
-        Hidden layers hear nothing of the last iteration, or of the input step where there is no iteration.
+        Hidden layers do not read the last iteration, nor the input step where there is no iteration.
         """
         hidden = len(self.hidden)
         if self.iterations == 0:
@@ -77,7 +77,7 @@ class RoutingTrace:
         return np.concatenate([part.reshape(self.count, int(np.prod(part.shape[1:]))) for part in parts], axis=1)
 
     def select(self, chosen: NDArray[Any]) -> RoutingTrace:
-        """The same trace of some samples (a boolean mask or places)."""
+        """The same trace for some samples (a boolean mask or indices)."""
         places = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
         return RoutingTrace(
             self.inputs,
@@ -97,7 +97,7 @@ class RoutingTrace:
 
 
 def join(traces: Sequence[RoutingTrace]) -> RoutingTrace:
-    """The samples of several traces of one model, one after the other; facts and words that all of them have."""
+    """The samples of several traces of one model, one after the other; facts and texts that all of them have."""
     first = traces[0]
     names = ("first", "connections", "inflow", "norms", "called", "steps")
     arrays: dict[str, Any] = {name: np.concatenate([getattr(trace, name) for trace in traces]) for name in names}

@@ -1,4 +1,4 @@
-"""Which layers serve which samples: activity per class, specialisation, mutual information of routes with a fact."""
+"""Specialisation of layers: activity per class, and mutual information of routes with a fact."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from evodevo.randomness import generator
 
 
 def known_samples(trace: RoutingTrace, fact: str) -> NDArray[np.int64]:
-    """Places of the samples whose value of ``fact`` is known.
+    """Indices of the samples whose value of ``fact`` is known.
 
     Raises:
-        UsageError: the trace holds no such fact, or no sample has it.
+        UsageError: The trace holds no such fact, or no sample has it.
     """
     if fact not in trace.facts:
         raise unknown_name("fact", fact, sorted(trace.facts))
@@ -36,12 +36,12 @@ def value_name(trace: RoutingTrace, fact: str, value: int) -> str:
 
 @dataclass(frozen=True)
 class ClassActivity:
-    """How active each layer is for the samples of each class.
+    """Activity of each layer for the samples of each class.
 
     Attributes:
-        names: the classes that occur, in the order of their values.
-        counts: samples of each.
-        mean: (C, T, H) mean of ``measures.activity``.
+        names: Names of the classes that occur, in the order of their values.
+        counts: Number of samples of each class.
+        mean: Mean of ``measures.activity``, (C, T, H).
     """
 
     names: tuple[str, ...]
@@ -82,15 +82,15 @@ def class_activity(trace: RoutingTrace, fact: str) -> ClassActivity:
 
 @dataclass(frozen=True)
 class RouteInformation:
-    """What hard routes (c above a threshold) tell about a fact.
+    """Information of hard routes (c above a threshold) about a fact.
 
     Attributes:
-        first: (I, N) mutual information in nats of each connection of the input step with the fact.
-        connections: (T, H, N) of each connection of each iteration.
-        chance: the largest value of any connection with the fact shuffled, mean of several shuffles; what does not
+        first: Mutual information in nats of each connection of the input step with the fact, (I, N).
+        connections: Mutual information in nats of each connection of each iteration, (T, H, N).
+        chance: Largest value of any connection with the fact shuffled, in nats, mean of several shuffles; what does not
             exceed it means nothing.
-        ceiling: entropy of the fact in nats; no connection can tell more (nor more than ln 2).
-        paths: adjusted mutual information of whole hard paths with the fact; 0 by chance, 1 where they agree.
+        ceiling: Entropy of the fact in nats; no connection has more information (nor more than ln 2).
+        paths: Adjusted mutual information of whole hard paths with the fact; 0 by chance, 1 where they agree.
     """
 
     first: Doubles
@@ -122,7 +122,7 @@ def route_information(
 
 
 def _mutual_information(hard: NDArray[np.bool_], labels: NDArray[np.int64]) -> Doubles:
-    """Of each column of ``hard`` (B, R) with ``labels`` (B,), 0 to C - 1. (R,)."""
+    """Mutual information of each column of ``hard`` (B, R) with ``labels`` (B,), 0 to C - 1, in nats. (R,)."""
     share = np.bincount(labels) / len(labels)  # (C,)
     on = np.stack([hard[labels == value].sum(axis=0) for value in range(len(share))]) / len(labels)  # p(r = 1, f): C, R
     total = np.zeros(hard.shape[1])

@@ -1,4 +1,4 @@
-"""All that is said about a trace, worked out: what a page shows and ``--json`` prints."""
+"""Summary of a routing trace: all measures that a page shows and ``--json`` prints."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def routing_report(
     notes: Sequence[str] = (),
     seed: int = 0,
 ) -> RoutingReport:
-    """Everything that is known about a trace.
+    """Compute all measures of a trace.
 
     Args:
-        trace: the samples.
-        title, subtitle: of the page.
-        fact: one of ``trace.facts``, by which samples are put into classes; none where empty.
-        gradient_norms: (H,) norm of the loss' gradient by each hidden layer's parameters.
-        probes: from ``route_probe``.
+        trace: Trace of the samples.
+        title, subtitle: Texts of the page.
+        fact: Fact that classifies the samples, one of ``trace.facts``; none where empty.
+        gradient_norms: Norm of the loss' gradient by each hidden layer's parameters, (H,).
+        probes: Results of ``route_probe``.
         checkpoints: (step, trace of the same samples) in order, for the drift.
-        notes: remarks at the top.
-        seed: of k-means and shuffles.
+        notes: Remarks at the top.
+        seed: Seed of k-means and shuffles.
 
     Raises:
-        UsageError: an unknown fact, or checkpoints of another model.
+        UsageError: An unknown fact, or checkpoints of another model.
     """
     paths, chain = hard_paths(trace), nearest_chain(trace)
     hidden = len(trace.hidden)
@@ -105,7 +105,7 @@ def routing_report(
 
 
 def _mean(values: Doubles) -> Doubles:
-    """Over samples, without those of which it is not known."""
+    """Mean over samples without those where the value is nan."""
     known = np.isfinite(values)
     count = known.sum(axis=0)
     total = np.where(known, values, 0.0).sum(axis=0)
@@ -114,7 +114,7 @@ def _mean(values: Doubles) -> Doubles:
 
 
 def class_routing(trace: RoutingTrace, fact: str) -> list[ClassRouting]:
-    """How the samples of each value of a fact are routed. Raises as ``specialisation.known_samples``."""
+    """Routing of the samples of each value of a fact. Raises as ``specialisation.known_samples``."""
     found, places = class_activity(trace, fact), known_samples(trace, fact)
     values, depth = trace.facts[fact][places], depth_used(trace)[places]
     shares = found.specialisation()
@@ -147,7 +147,7 @@ def _probe_summaries(probe: RouteProbe) -> list[ProbeSummary]:
 
 
 def report_json(report: RoutingReport) -> dict[str, Any]:
-    """The numbers of a report as JSON values; what is undefined is null. Connections are means over samples."""
+    """The numbers of a report as JSON values; undefined ones are null. Connections are means over samples."""
     trace = report.trace
     return {
         "title": report.title,

@@ -1,1 +1,1 @@
-"""Networks that a zoo is compared with."""
+"""Baseline networks with which a zoo is compared."""

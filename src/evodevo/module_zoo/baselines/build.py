@@ -1,4 +1,4 @@
-"""Opponents of the zoo: its senses and heads, and between them what ``BaselineStructure.style`` says.
+"""Baselines of the zoo: its encoders and heads, with the trunk of ``BaselineStructure.style`` between them.
 
 Source: docs/spec/architect_thyself.md#opponents.
 """
@@ -37,14 +37,14 @@ TRUNKS: dict[str, Callable[[BaselineStructure, int], Trunk]] = {
 
 
 class Baseline(Network):
-    """An opponent. Samples that lack a modality are read with its learned token, as by the zoo.
+    """A baseline network. A missing modality is replaced by its learned token, as in the zoo.
 
     Args:
-        structure: which, and how large.
-        inputs, outputs: of the task; outputs are classes and labels.
+        structure: Kind and sizes of the network.
+        inputs, outputs: Inputs and outputs of the task; outputs are classes and labels.
 
     Raises:
-        UsageError: an output of tokens.
+        UsageError: An output of tokens.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Baseline(Network):
         return torch.stack([value.float() for value in terms.values()]).sum()
 
     def learning_rates(self) -> dict[str, float]:
-        """See ``Network``: towers learn at a rate of their own."""
+        """See ``Network``: pretrained towers have a learning rate of their own."""
         return {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
 
     def _think(self, batch: Batch) -> Thought:
@@ -107,7 +107,7 @@ class Baseline(Network):
 def build_baseline(
     structure: BaselineStructure, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]
 ) -> Baseline:
-    """The row of ``build.NETWORKS``."""
+    """The row of ``build.NETWORKS``: build a baseline."""
     return Baseline(structure, tuple(inputs), tuple(outputs))
 
 

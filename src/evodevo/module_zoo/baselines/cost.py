@@ -1,4 +1,4 @@
-"""What an opponent of the zoo costs: senses, trunk and heads, in parts that add up.
+"""Cost of the zoo's baselines: encoders, trunk and heads, in parts that add up.
 
 Source: docs/spec/architect_thyself.md#opponents.
 
@@ -23,7 +23,7 @@ from evodevo.operators.layers.cost import layer_parameters, layer_work
 from evodevo.operators.layers.transformer import TransformerLayer
 
 STATISTICS = StatisticsStructure(kind="mean")
-"""What stands for a modality where an opponent reads one vector of it."""
+"""Pooling of a modality for baselines that read one vector of it."""
 _OF_VECTORS = ("concat_mlp", "late_fusion", "gated_unit")
 _EXPERTS_PER_TOKEN = {"switch": 1, "st_moe": 2}
 
@@ -39,18 +39,19 @@ def baseline_cost(
 ) -> Cost:
     """Cost of one pass over samples that fill all their positions; fields as in ``h_model_cost``.
 
-    ``dyn_moe`` decides for itself how many experts run: both numbers of FLOPs let every expert see every token, which
-    is the most it can do. Capacity drops tokens while training alone and is left out.
+    ``dyn_moe`` selects its number of experts: both numbers of FLOPs let every expert run on every token, the upper
+    bound. is the most it can do. Capacity drops tokens while training alone and is left out.
 
     Args:
-        structure: of the opponent.
-        inputs, outputs: of the task; without inputs the cost is that of the trunk alone over two modalities.
-        length: positions of each modality, where there are no inputs.
-        batch: samples.
+        structure: Structure of the baseline.
+        inputs, outputs: Inputs and outputs of the task; without inputs the cost is that of the trunk over two
+            modalities.
+        length: Number of positions of each modality, where there are no inputs.
+        batch: Number of samples.
         mode: ``prefill``, or ``train`` (three times the FLOPs); a whole pass in both.
 
     Raises:
-        UsageError: neither inputs nor length, or both; a batch that is none; mode ``decode``.
+        UsageError: Neither inputs nor length, or both; a batch below 1; mode ``decode``.
     """
     check_pass(batch, mode)
     lengths = _lengths(structure, inputs, length)
@@ -75,17 +76,17 @@ def baseline_cost(
 
 
 def baseline_reads(structure: BaselineStructure) -> frozenset[Read]:
-    """What an opponent reads of each modality: one vector, or its tokens."""
+    """What a baseline reads of each modality: one vector, or its tokens."""
     return frozenset({"vector" if structure.style in _OF_VECTORS else "tokens"})
 
 
 def trunk_parameters(structure: BaselineStructure, modalities: int) -> int:
-    """Parameters between senses and heads."""
+    """Parameters between encoders and heads."""
     return _TRUNKS[structure.style][0](structure, modalities)
 
 
 def trunk_work(structure: BaselineStructure, lengths: Sequence[int]) -> Work:
-    """Work between senses and heads on one sample; ``lengths`` are the positions of the modalities."""
+    """Work between encoders and heads on one sample; ``lengths`` are the positions of the modalities."""
     return _TRUNKS[structure.style][1](structure, lengths)
 
 
@@ -155,7 +156,7 @@ def _block_work(structure: BaselineStructure, length: int) -> Work:
 
 
 def _read_parameters(width: int) -> int:
-    """Of cross-attention."""
+    """Parameters of cross-attention."""
     return 4 * width**2 + 4 * width
 
 
@@ -164,7 +165,7 @@ def _read_work(width: int, length: int, other: int) -> Work:
 
 
 def _digest_parameters(structure: BaselineStructure) -> int:
-    """Of a feed-forward part with its norm."""
+    """Parameters of a feed-forward part with its norm."""
     width, hidden = structure.width, structure.hidden
     return 2 * width + hidden + 2 * width * hidden
 

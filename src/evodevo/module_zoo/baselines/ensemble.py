@@ -1,4 +1,4 @@
-"""The modules of a zoo that answer together without a router: the mean of networks with one module each.
+"""Ensemble of a zoo's modules without a router: the mean of networks with one module each.
 
 Source: docs/spec/architect_thyself.md#opponents.
 """
@@ -16,17 +16,17 @@ from evodevo.tasks.base import InputSpec, OutputSpec
 
 
 class ModuleEnsemble(Network):
-    """The mean of its members' logits. Each member is trained as if it were alone, and has senses of its own.
+    """The mean of its members' logits. Each member is trained independently, and has encoders of its own.
 
     Args:
-        structure: a zoo; each of its live modules is the only module of one member.
-        inputs, outputs: of the task.
+        structure: Zoo; each of its live modules is the only module of one member.
+        inputs, outputs: Inputs and outputs of the task.
 
     Attributes:
-        ids: of the modules, in the order of ``members``.
+        ids: Ids of the modules, in the order of ``members``.
 
     Raises:
-        UsageError: no live module; see also ``ModuleZoo``.
+        UsageError: No live module; see also ``ModuleZoo``.
     """
 
     def __init__(self, structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
@@ -47,7 +47,7 @@ class ModuleEnsemble(Network):
         return Representation(tokens, each[0].mask, torch.cat([one.pooled for one in each], -1))
 
     def loss(self, batch: Batch) -> Tensor:
-        """The mean of the members' own losses, so that none leans on another."""
+        """The mean of the members' own losses, so that no member depends on another."""
         zoos = self._zoos()
         total = torch.stack([zoo.loss(batch) for zoo in zoos]).mean()
         names = sorted({name for zoo in zoos for name in zoo.terms})

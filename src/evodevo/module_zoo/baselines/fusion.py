@@ -1,7 +1,6 @@
-"""Opponents that meet in one vector per modality: an MLP over both, a network for each, the gated multimodal unit.
+"""Baselines that fuse one vector per modality: an MLP over both, a network for each, the gated multimodal unit.
 
-With a single modality each is what is left of it: one vector is read where there would be two, and the gated unit has
-nothing to gate.
+With a single modality each is reduced to the rest: one vector is read instead of two, and the gated unit has no gate.
 
 Legend: B samples, M modalities (1 or 2), d width.
 """
@@ -25,8 +24,8 @@ class Perceptron(nn.Module):
     """Hidden layers with an activation and dropout after each, and a linear layer to d.
 
     Args:
-        inputs: numbers that it reads.
-        structure: hidden layers, their units, the activation, dropout, d.
+        inputs: Length of its input.
+        structure: Hidden layers, their units, the activation, dropout, and d.
     """
 
     def __init__(self, inputs: int, structure: BaselineStructure) -> None:
@@ -58,9 +57,9 @@ class ConcatTrunk(Trunk):
 
 
 class LateTrunk(Trunk):
-    """A network per modality and an MLP over what they say (late fusion, as AutoGluon's multimodal predictor).
+    """A network per modality and an MLP over their outputs (late fusion, as AutoGluon's multimodal predictor).
 
-    ``Thought.sides`` is what each modality's network says; the baseline has heads and losses for each.
+    ``Thought.sides`` holds the output of each modality's network; the baseline has heads and losses for each.
     """
 
     def __init__(self, structure: BaselineStructure, modalities: int) -> None:

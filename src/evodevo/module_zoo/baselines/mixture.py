@@ -1,4 +1,4 @@
-"""Transformers whose feed-forward parts are mixtures of experts, over the tokens of all modalities.
+"""Baseline transformers whose feed-forward parts are mixtures of experts, over the tokens of all modalities.
 
 Legend: B samples, L positions, T real tokens of the batch, d width, E experts, P slots of an expert, F hidden units.
 """
@@ -31,8 +31,8 @@ class Experts(nn.Module):
     """E feed-forward networks, their weights in one tensor each.
 
     Attributes:
-        inner: (E, F, d), with ``inner_bias`` (E, F).
-        outer: (E, d, F), with ``outer_bias`` (E, d).
+        inner: First map, (E, F, d), with ``inner_bias`` (E, F).
+        outer: Second map, (E, d, F), with ``outer_bias`` (E, d).
     """
 
     def __init__(self, structure: BaselineStructure) -> None:
@@ -43,13 +43,13 @@ class Experts(nn.Module):
         self.activation = ACTIVATIONS[structure.activation]
 
     def forward(self, x: Tensor, routes: routing.Routes) -> Tensor:
-        """What the chosen experts say, weighed: tokens (T, d) -> (T, d); 0 for a token that no expert sees.
+        """Weighted outputs of the chosen experts: tokens (T, d) -> (T, d); 0 for a token without an expert.
 
-        Each expert runs once, on its tokens alone; one that nobody wants does not run.
+        Each expert runs once, on its tokens alone; one without tokens does not run.
         """
         order = routes.experts.argsort(stable=True)
         tokens = routes.tokens[order]
-        counts = torch.bincount(routes.experts, minlength=len(self.inner)).tolist()  # the one wait for the device
+        counts = torch.bincount(routes.experts, minlength=len(self.inner)).tolist()  # the only device synchronisation
         said = [self._run(expert, part) for expert, part in enumerate(torch.split(x[tokens], counts)) if len(part)]
         if not said:
             return torch.zeros_like(x)
@@ -68,12 +68,12 @@ class Experts(nn.Module):
 
 
 class Mixture(nn.Module):
-    """The mixture in place of a feed-forward part, (B, L, d) -> (B, L, d). Padding is not routed and takes no room.
+    """The mixture in place of a feed-forward part, (B, L, d) -> (B, L, d). Padding is not routed and takes no capacity.
 
     Attributes:
-        gates: (E, d), or (E P, d) for soft slots; what tokens are compared with.
-        thresholds: (E,), of ``dyn_moe``.
-        scale: of the slots of ``soft_moe``.
+        gates: Gate vectors compared with tokens, (E, d), or (E P, d) for soft slots.
+        thresholds: Thresholds of ``dyn_moe``, (E,); None for others.
+        scale: Scale of the slots of ``soft_moe``, a scalar; None for others.
     """
 
     def __init__(self, structure: BaselineStructure) -> None:
@@ -86,7 +86,7 @@ class Mixture(nn.Module):
         self.scale = nn.Parameter(torch.ones(())) if structure.style == "soft_moe" else None
 
     def forward(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, dict[str, Tensor]]:
-        """Answers, and while training the losses on the decision by name, weights included."""
+        """Outputs, and in training the losses on the decision by name, weights included."""
         if self.scale is not None:
             return self._soft(x, mask, self.scale), {}
         flat = x.flatten(0, 1)
@@ -98,7 +98,7 @@ class Mixture(nn.Module):
         return torch.zeros_like(flat, dtype=y.dtype).index_copy(0, places, y).view_as(x), terms
 
     def _route(self, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Real tokens (T, d)."""
+        """Outputs and losses for real tokens (T, d)."""
         structure = self.structure
         terms: dict[str, Tensor] = {}
         with full_precision(x.device):
@@ -152,7 +152,7 @@ class MixtureBlock(nn.Module):
 class MixtureTrunk(Trunk):
     """Blocks over the tokens of all modalities side by side, each with an embedding of its modality.
 
-    The losses of all blocks are added, each on the whole distribution of its own block.
+    The losses of all blocks are summed, each on the whole distribution of its own block.
     """
 
     def __init__(self, structure: BaselineStructure, modalities: int) -> None:

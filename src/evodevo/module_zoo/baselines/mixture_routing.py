@@ -1,6 +1,6 @@
-"""Which expert sees which token: top-1 and top-2 with capacity, top-any, soft slots, and the losses on each.
+"""Routing of tokens to experts: top-1 and top-2 with capacity, top-any, soft slots, and the losses on each.
 
-One function decides while training and afterwards; capacity alone is a matter of training. All decisions are taken in
+The same function decides in training and evaluation; only capacity is limited to training. All decisions are taken in
 float32 at least. Padding is not here: callers route real tokens only.
 
 Legend: T real tokens of a batch, E experts, k experts of a token, R pairs of a token and one of its experts;
@@ -23,12 +23,12 @@ TINY = 1e-9
 
 @dataclass(frozen=True)
 class Routes:
-    """Pairs of a token and an expert that sees it.
+    """Pairs of a token and an expert that processes it.
 
     Attributes:
-        tokens: (R,), which token.
-        experts: (R,), which expert.
-        weights: (R,), how much the expert's answer counts; with gradient.
+        tokens: Index of the token, (R,).
+        experts: Index of the expert, (R,).
+        weights: Weight of the expert's output, (R,); with gradient.
     """
 
     tokens: Tensor
@@ -36,7 +36,7 @@ class Routes:
     weights: Tensor
 
     def kept(self, keep: Tensor) -> Routes:
-        """Those for which ``keep`` (R,) is true."""
+        """The pairs for which ``keep`` (R,) is true."""
         return Routes(self.tokens[keep], self.experts[keep], self.weights[keep])
 
 
@@ -48,11 +48,11 @@ def top_k(logits: Tensor, k: int) -> tuple[Routes, Tensor]:
     second expert is skipped at random is left out: an answer may not depend on chance.
 
     Args:
-        logits: (T, E).
-        k: at most E.
+        logits: Logits of the gate, (T, E).
+        k: Number of experts of a token, at most E.
 
     Returns:
-        routes, all first choices before all second ones; probabilities (T, E) of the full softmax.
+        Routes, all first choices before all second ones; probabilities (T, E) of the full softmax.
     """
     count = min(k, logits.shape[-1])
     probabilities = logits.softmax(-1)
@@ -65,7 +65,7 @@ def top_k(logits: Tensor, k: int) -> tuple[Routes, Tensor]:
 
 
 def within_capacity(routes: Routes, experts: int, factor: float) -> Routes:
-    """Each expert takes ``ceil(factor R / E)`` tokens, in the order of the routes; later ones it does not see."""
+    """Limit each expert to ``ceil(factor R / E)`` tokens, in the order of the routes; later ones are dropped."""
     if not len(routes.experts):
         return routes
     limit = ceil(factor * len(routes.experts) / experts)
@@ -81,8 +81,8 @@ def balance_loss(probabilities: Tensor, experts: Tensor) -> Tensor:
     """E sum_e f_e P_e: 1 when tokens and probability are spread evenly (Switch, eqs. 4 to 6).
 
     Args:
-        probabilities: (T, E), of the full softmax; P is their mean.
-        experts: (R,), what was chosen before capacity; f is their distribution.
+        probabilities: Full softmax, (T, E); P is their mean.
+        experts: Experts chosen before capacity, (R,); f is their distribution.
     """
     count = probabilities.shape[-1]
     share = torch.bincount(experts, minlength=count) / max(len(experts), 1)
@@ -90,16 +90,16 @@ def balance_loss(probabilities: Tensor, experts: Tensor) -> Tensor:
 
 
 def top_any(x: Tensor, gates: Tensor, thresholds: Tensor) -> Routes:
-    """Every expert whose gate passes its own threshold, and the best one at least (DynMoE, Guo et al. 2025, 3.1).
+    """Every expert whose gate passes its own threshold, and at least the best one (DynMoE, Guo et al. 2025, 3.1).
 
     g = 1 where sigmoid(cos(x, w_e)) > sigmoid(G_e), with the gradient of the difference (straight through); a token's
-    answer is the mean over its experts. As in the paper at inference, a token that no threshold lets through goes to
+    answer is the mean over its experts. As in the paper at inference, a token below all thresholds goes to
     the expert of highest score; while training, too, so that both are one rule. The number of experts is fixed.
 
     Args:
-        x: (T, d).
-        gates: (E, d), w.
-        thresholds: (E,), G.
+        x: Tokens, (T, d).
+        gates: Gate vectors w, (E, d).
+        thresholds: Thresholds G, (E,).
     """
     scores = F.normalize(x, dim=-1, eps=TINY) @ F.normalize(gates, dim=-1, eps=TINY).T
     margin = scores.sigmoid() - thresholds.sigmoid()
@@ -113,7 +113,7 @@ def top_any(x: Tensor, gates: Tensor, thresholds: Tensor) -> Routes:
 
 
 def diversity_loss(gates: Tensor) -> Tensor:
-    """|W W' - I| with rows of length 1: experts want different tokens (DynMoE, 3.3). gates (E, d)."""
+    """|W W' - I| with rows of length 1: experts specialise on different tokens (DynMoE, 3.3). gates (E, d)."""
     rows = F.normalize(gates, dim=-1, eps=TINY)
     apart: Tensor = torch.linalg.matrix_norm(rows @ rows.T - torch.eye(len(rows), dtype=rows.dtype, device=rows.device))
     return apart
@@ -126,16 +126,16 @@ def simplicity_loss(gates: Tensor) -> Tensor:
 
 
 def soft_slots(x: Tensor, slots: Tensor, scale: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Who gives to each slot, and what of each slot comes back (Soft MoE, Puigcerver et al. 2024, 2.1 and 2.3).
+    """Weights of tokens into each slot, and of slots back to tokens (Soft MoE, Puigcerver et al. 2024, 2.1 and 2.3).
 
     Args:
-        x: (B, L, d); rows and slots are brought to length 1.
-        slots: (E P, d).
-        scale: of the slots, one number.
-        mask: (B, L), true at real tokens.
+        x: Tokens, (B, L, d); they and the slots are scaled to length 1.
+        slots: Slot vectors, (E P, d).
+        scale: Scale of the slots, a scalar.
+        mask: Real tokens, (B, L); None for all.
 
     Returns:
-        dispatch (B, L, E P), which sums to 1 over real tokens, and combine (B, L, E P), which sums to 1 over slots.
+        Dispatch (B, L, E P), which sums to 1 over real tokens, and combine (B, L, E P), which sums to 1 over slots.
         Both are 0 at other tokens.
     """
     logits = F.normalize(x, dim=-1, eps=TINY) @ (scale * F.normalize(slots, dim=-1, eps=TINY)).T

@@ -1,4 +1,4 @@
-"""Opponents of a zoo as plain data: other ways to read several modalities, with the same extractors.
+"""Structures of the zoo's baselines as plain data: other ways to fuse several modalities, with the same extractors.
 
 Source: docs/spec/architect_thyself.md#opponents.
 """
@@ -18,7 +18,7 @@ MixtureStyle = Literal["switch", "st_moe", "soft_moe", "dyn_moe"]
 
 
 class BaselineStructure(Settings):
-    """A network that no strategist designed.
+    """Structure of a network with a fixed design.
 
     Attributes:
         style: ``concat_mlp`` (pooled modalities side by side, an MLP); ``late_fusion`` (a network per modality, an MLP
@@ -28,19 +28,19 @@ class BaselineStructure(Settings):
             tokens of all modalities: ``switch`` (top-1, balance and z loss: Fedus et al. 2022), ``st_moe`` (top-2,
             Zoph et al. 2022), ``soft_moe`` (slots, Puigcerver et al. 2024), ``dyn_moe`` (as many experts as a learned
             threshold lets through, Guo et al. 2025).
-        width, extractors, extractor, missing: as in ``ZooStructure``.
-        layers: blocks of ``two_stream``, ``cross_modality`` and the mixtures; hidden layers of the MLPs.
-        heads: of attention.
-        hidden: units of MLPs, feed-forward parts and each expert.
-        activation: of those.
-        experts: of a mixture.
-        slots: of each expert of ``soft_moe``.
-        capacity: tokens that an expert of ``switch`` and ``st_moe`` takes, as a factor of its even share while
-            training; in evaluation none is dropped.
-        balance, z: weights of the losses on routing, per block; of ``dyn_moe`` the first weighs how alike and how long
-            its gates are, ``soft_moe`` has neither.
-        modality_loss: weight of the mean of the modalities' own losses (``late_fusion``).
-        dropout: on the embeddings of each modality, and on what layers say.
+        width, extractors, extractor, missing: Same as in ``ZooStructure``.
+        layers: Number of blocks of ``two_stream``, ``cross_modality`` and the mixtures; of hidden layers of the MLPs.
+        heads: Number of attention heads, a divisor of the width.
+        hidden: Number of hidden units of MLPs, feed-forward parts and each expert.
+        activation: Activation of the hidden units.
+        experts: Number of experts of a mixture.
+        slots: Number of slots of each expert of ``soft_moe``.
+        capacity: Largest number of tokens of an expert of ``switch`` and ``st_moe``, as a multiple of its even share,
+            in training; in evaluation none is dropped.
+        balance, z: Weights of the losses on routing, per block; the first of ``dyn_moe`` penalises similarity and
+            length of its gates, ``soft_moe`` has neither.
+        modality_loss: Weight of the mean of the modalities' own losses (``late_fusion``), at least 0.
+        dropout: Dropout on the embeddings of each modality and on layers' outputs, 0 to below 1.
     """
 
     style: FusionStyle | MixtureStyle = "concat_mlp"
@@ -67,5 +67,5 @@ class BaselineStructure(Settings):
         return self
 
     def extractor_of(self, name: str) -> ExtractorStructure:
-        """How an input is read."""
+        """The extractor of an input."""
         return self.extractors.get(name, self.extractor)

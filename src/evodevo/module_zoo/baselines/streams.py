@@ -1,7 +1,7 @@
-"""Opponents in which two modalities read each other: two streams (ViLBERT) and cross-modality (LXMERT), from scratch.
+"""Baselines with cross-attention of two modalities: two streams (ViLBERT), cross-modality (LXMERT), from scratch.
 
-Small and pre-norm where the originals are large and post-norm. A single modality has nobody to read: what is left is
-a transformer over it.
+Small and pre-norm where the originals are large and post-norm. With a single modality there is no cross-attention: a
+transformer over it remains.
 
 Legend: B samples, L and M positions of two modalities, d width, H heads.
 """
@@ -27,7 +27,7 @@ from evodevo.operators.transformer import TransformerBlock
 
 
 class CrossAttention(nn.Module):
-    """Each token of one modality reads all real tokens of the other. The other's must be normalised, as its own."""
+    """Each token of one modality attends to all real tokens of the other. Both must be normalised by the caller."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ def transformer(structure: BaselineStructure) -> TransformerBlock:
 
 
 class CoAttention(nn.Module):
-    """One layer of ViLBERT: both streams read each other, then each thinks for itself (Lu et al. 2019, fig. 2)."""
+    """One layer of ViLBERT: cross-attention both ways, then a block for each stream (Lu et al. 2019, fig. 2)."""
 
     def __init__(self, structure: BaselineStructure) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class CoAttention(nn.Module):
 
 
 class TwoStreamTrunk(Trunk):
-    """Two streams of co-attention; the answer is the product of what the two say (ViLBERT, Lu et al. 2019)."""
+    """Two streams of co-attention; the outputs of both are multiplied (ViLBERT, Lu et al. 2019)."""
 
     def __init__(self, structure: BaselineStructure, modalities: int) -> None:
         super().__init__()
@@ -118,8 +118,8 @@ class TwoStreamTrunk(Trunk):
 class CrossModality(nn.Module):
     """One layer of LXMERT's cross-modality encoder (Tan and Bansal 2019, 2.2).
 
-    Both directions of cross-attention share their weights, as there. The last layer brings the first modality no
-    further, since the answer is read from the second alone.
+    Both directions of cross-attention share their weights, as there. The last layer does not update the first modality,
+    since the output is read from the second alone.
     """
 
     def __init__(self, structure: BaselineStructure, *, last: bool) -> None:
@@ -144,7 +144,7 @@ class CrossModality(nn.Module):
 
 
 class CrossModalityTrunk(Trunk):
-    """An encoder per modality, then cross-attention both ways; the second modality answers (Tan and Bansal 2019).
+    """An encoder per modality, then cross-attention both ways; the second gives the output (Tan and Bansal 2019).
 
     ``layers`` blocks in each encoder and as many across; a single modality goes through both as through one encoder.
     """
@@ -162,7 +162,7 @@ class CrossModalityTrunk(Trunk):
         self.pooler = nn.Linear(structure.width, structure.width)
 
     def forward(self, senses: Sequence[Sense]) -> Thought:
-        """See ``Trunk``. The tokens are those of the modality that answers."""
+        """See ``Trunk``. The tokens are those of the last modality."""
         streams, masks = [], [sense.mask for sense in senses]
         for encoder, sense in zip(self.encoders, senses, strict=True):
             assert isinstance(encoder, nn.ModuleList)

@@ -1,4 +1,4 @@
-"""What stands between the senses and the heads of an opponent of the zoo."""
+"""Interface of a baseline's trunk, the part between encoders and heads."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from evodevo.module_zoo.senses.model import Sense
 
 @dataclass(frozen=True)
 class Thought:
-    """What a trunk made of a batch.
+    """Output of a trunk for a batch.
 
     Attributes:
-        tokens: (B, S, d).
-        mask: (B, S), true at real positions; None where all are.
-        pooled: (B, d), what the heads read.
-        sides: what each modality alone says, (B, d) each, for trunks that learn from it.
-        terms: name -> scalar with gradient that counts while training, weight included.
+        tokens: Token embeddings, (B, S, d).
+        mask: Real positions, (B, S); None where all are.
+        pooled: Input of the heads, (B, d).
+        sides: Output of each modality alone, (B, d) each, for trunks with losses on them.
+        terms: Losses by name in training, scalars with gradient, weight included.
     """
 
     tokens: Tensor
@@ -31,9 +31,9 @@ class Thought:
 
 
 class Trunk(nn.Module, ABC):
-    """From one or two senses, image side first, to a thought.
+    """Maps one or two encoded modalities, image first, to a ``Thought``.
 
-    In evaluation the thought of a sample depends on that sample alone; what stands at masked positions has no
+    In evaluation the output of a sample depends on that sample alone; values at masked positions have no
     influence.
     """
 

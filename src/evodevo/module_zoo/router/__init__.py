@@ -1,1 +1,1 @@
-"""Routers over modules, and their losses and births."""
+"""Routers over the modules of a zoo: decisions, gates, losses, births, and their cost."""

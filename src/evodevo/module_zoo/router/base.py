@@ -1,4 +1,4 @@
-"""What every router over modules does: logits to weights, at most K of them, and the mixture (eqs. 51, 52, 60, 61).
+"""Base of all routers over modules: logits to weights, at most K of them, and the mixture (eqs. 51, 52, 60, 61).
 
 Legend: B samples, N modules, H heads, d width, K modules that a sample may use.
 """
@@ -24,13 +24,13 @@ from evodevo.networks.routing.skipping import evened, largest, straight_through
 
 @dataclass(frozen=True)
 class Decision:
-    """Who counts, and how much; float32 at least.
+    """Router weights of the modules for each sample; float32 at least.
 
     Attributes:
-        logits: (B, H, N), what the gate read. Those of illegal modules mean nothing.
-        head_weights: (B, H, N), after top-K.
-        weights: (B, N), their mean over heads. Rows sum to 1 with gates of the simplex; 0 where nobody is legal.
-        legal: (B, N).
+        logits: Logits, (B, H, N), as the gate read them. Those of illegal modules have no meaning.
+        head_weights: Weights by head after top-K, (B, H, N).
+        weights: Mean of the weights over heads, (B, N). Rows sum to 1 with gates of the simplex; 0 where none is legal.
+        legal: Whether a module may be used, (B, N).
     """
 
     logits: Tensor
@@ -40,24 +40,24 @@ class Decision:
 
     @property
     def chosen(self) -> Tensor:
-        """(B, N), true where a module counts."""
+        """Whether a module has a weight above 0, (B, N)."""
         return self.weights > 0
 
     @property
     def silent(self) -> Tensor:
-        """(B,), true at samples for which nobody counts: no module was legal, or a ``relu`` let none through."""
+        """Samples without any weight, (B,): no module was legal, or all logits of a ``relu`` gate were below 0."""
         return ~self.chosen.any(-1)
 
 
 class ModuleRouter(nn.Module, ABC):
-    """Decides and mixes, in training and evaluation alike; nothing depends on N or on the order of modules.
+    """Computes weights and the mixture, in training and evaluation alike; independent of N and of the modules' order.
 
     Source: docs/spec/architect_thyself.md#notation.
 
     Args:
-        width: d.
-        structure: which router.
-        heads: H.
+        width: Width d.
+        structure: Structure of the router.
+        heads: Number of heads, H.
     """
 
     def __init__(self, width: int, structure: ZooRouterStructure, heads: int) -> None:
@@ -82,21 +82,20 @@ class ModuleRouter(nn.Module, ABC):
         """Weights of modules for each sample.
 
         Args:
-            query: f, (B, d).
-            keys_from: (B, N, d), or (1, N, d) where all samples have the same: outputs u of the modules, or what stands
-                for them. Routers that look at f alone, or at nothing, read nothing but N. Or what ``relate`` made of
-                them before.
-            ids: of the N modules, for routers that keep something of each; all that they were built for if left out.
-            legal: (N,) or (B, N), false at modules that neither count nor matter to others; None for all.
-            contribution: C, (N,); NaN at newborns, whose bias is 0 (eq. 10).
-            dense: leave top-K out, as probes of single modules do.
-            births: b, (N,) in [0, 1], 1 at mature modules; None where all are. See ``module_births``. Contributions of
-                newborns play no part, and top-K counts mature modules alone: newborns are heard beside them. On the
-                CPU they cost no wait.
-            twins: place of a newborn -> place of the module that it is a copy of, and whose weight it shares.
+            query: Fused input f, (B, d).
+            keys_from: Module outputs u, or what replaces them, (B, N, d), or (1, N, d) where all samples have the same.
+                Routers that read f alone, or nothing, read only N of it. Or a result of ``relate``.
+            ids: Ids of the N modules, for routers with parameters of each; all that they were built for if left out.
+            legal: (N,) or (B, N), false at modules that neither count nor affect others; None for all.
+            contribution: Contribution C, (N,); NaN at newborns, whose bias is 0 (eq. 10).
+            dense: Whether top-K is left out, as in probes of single modules.
+            births: Birth factors b, (N,) in [0, 1], 1 at mature modules; None where all are. See ``module_births``.
+                Contributions of newborns play no part, and top-K counts mature modules only: newborns are added to
+                them. On the CPU they cost no synchronisation.
+            twins: Index of the module that a newborn copies, and whose weight it shares, by index of the newborn.
 
         Raises:
-            UsageError: birth factors outside [0, 1], or a twin of a module that is not older.
+            UsageError: Birth factors outside [0, 1], or a twin of a module that is not older.
         """
         relations = keys_from if isinstance(keys_from, Relations) else self.relate(query, keys_from)
         batch, count = query.shape[0], relations.count
@@ -115,37 +114,37 @@ class ModuleRouter(nn.Module, ABC):
         return Decision(logits, head_weights, head_weights.mean(1), allowed)
 
     def mix(self, decision: Decision, outputs: Tensor, query: Tensor) -> Tensor:
-        """z_r, (B, d) (eqs. 51, 60).
+        """Mixture z_r, (B, d) (eqs. 51, 60).
 
         Args:
-            decision: of ``decide``.
-            outputs: u, (B, N, d); whatever finite numbers stand at modules of weight 0 have no influence.
-            query: f, (B, d), which z_r is added to where the structure says ``residual``.
+            decision: Result of ``decide``.
+            outputs: Module outputs u, (B, N, d); finite numbers at modules of weight 0 have no influence.
+            query: Fused input f, (B, d), added to z_r where the structure has ``residual``.
         """
         return self.mix_voices(decision.head_weights, self.voices(outputs), query)
 
     def voices(self, outputs: Tensor) -> Tensor:
-        """What a mixture reads of each module, (B, N, d), whoever else is there: computed once where several follow."""
+        """Module values that a mixture reads, (B, N, d), each independent of the others: computed once for several."""
         normed: Tensor = self.norm(outputs)
         return normed
 
     def mix_voices(self, head_weights: Tensor, voices: Tensor, query: Tensor) -> Tensor:
-        """As ``mix``, of weights (B, H, N) and what ``voices`` made of the outputs."""
+        """Same as ``mix``, from weights (B, H, N) and the result of ``voices``."""
         routed: Tensor = self.values(head_weights, voices)
         return routed + query if self.structure.residual else routed
 
     def insert(self, name: str) -> None:
-        """Whatever is kept of each module, for a new one; see ``ModuleRows.insert``."""
+        """Add the router's parameters of a new module; see ``ModuleRows.insert``."""
 
     def remove(self, name: str) -> None:
-        """Forget it."""
+        """Remove the router's parameters of a module."""
 
     def relate(self, query: Tensor, keys_from: Tensor) -> Relations:
-        """What of a decision is the same whoever else is there; arguments as ``decide``."""
+        """The part of a decision that is independent of which other modules exist; arguments as for ``decide``."""
         return Relations(keys_from.shape[-2])
 
     def each_left_out(self, relations: Relations) -> list[Relations]:
-        """What ``relate`` would say of all modules but one, for each of the N >= 2 of them: nothing is passed again."""
+        """The result of ``relate`` without each of the N >= 2 modules in turn; nothing is computed again."""
         everybody = range(relations.count)
         return [relations.only([one for one in everybody if one != place]) for place in everybody]
 
@@ -158,7 +157,7 @@ class ModuleRouter(nn.Module, ABC):
         legal: Tensor | None,
         contribution: Tensor | None,
     ) -> Tensor:
-        """(B, H, N), in float32 at least; legal is (B, 1, N), or None for all."""
+        """Logits (B, H, N), in float32 at least; legal is (B, 1, N), or None for all."""
 
     def _with_newborns(
         self,
@@ -171,7 +170,7 @@ class ModuleRouter(nn.Module, ABC):
         *,
         dense: bool,
     ) -> tuple[Tensor, Tensor]:
-        """Logits of all and weights, each (B, H, N)."""
+        """Logits and weights of all modules, each (B, H, N)."""
         if contribution is not None:
             places = torch.tensor(born.newborn, device=contribution.device)
             contribution = contribution.index_fill(0, places, math.nan)
@@ -189,9 +188,9 @@ class ModuleRouter(nn.Module, ABC):
         return logits, head_weights if dense else self._at_most_k(head_weights, born, rank_noise)
 
     def _noise(self, logits: Tensor, born: Births, *, dense: bool) -> tuple[Tensor | None, Tensor | None]:
-        """What gates (B, H, N) and ranks (B, N) are disturbed by, None where nothing is.
+        """Noise of gates (B, H, N) and of ranks (B, N); None where there is none.
 
-        Mature modules draw first, and what they would draw without newborns.
+        Mature modules draw first, so that their noise is the same as without newborns.
         """
         batch, heads, count = logits.shape
         mature, newborn = (torch.tensor(some, dtype=torch.long, device=logits.device) for some in born.split)
@@ -211,11 +210,11 @@ class ModuleRouter(nn.Module, ABC):
         return noise, ranks
 
     def _at_most_k(self, head_weights: Tensor, born: Births | None = None, noise: Tensor | None = None) -> Tensor:
-        """Only the K modules that count most in the mean over heads (eq. 61), and newborns beside them.
+        """Weights of the K modules with the largest mean over heads (eq. 61), and of newborns beside them.
 
         All heads are divided by the share that the mean keeps, so that its weights are those of eq. 61, and a head
-        without weight on the kept ones is silent instead of 0 / 0. Of equal weights the first modules are kept. As far
-        as newborns are grown up, they are among the K instead of beside them; at 1 nothing jumps.
+        without weight on the kept ones has weight 0 instead of 0 / 0. Of equal weights the first modules are kept. As
+        far as newborns are grown up, they are among the K instead of beside them; at 1 nothing jumps.
         """
         limit = self.structure.top_k
         count = head_weights.shape[-1]
@@ -229,7 +228,7 @@ class ModuleRouter(nn.Module, ABC):
         return straight_through(head_weights, hard) if self.training else hard
 
     def _kept(self, head_weights: Tensor, born: Births | None, noise: Tensor | None, limit: int) -> Tensor:
-        """The weights of the K mature modules that count most, and of newborns."""
+        """Weights of the K mature modules with the largest weight, and of newborns."""
         if born is not None and limit >= len(born.mature):
             return head_weights
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""How a newborn module comes to be heard: little by little, and not at all at first.
+"""Births of modules: a newborn has no effect at first, and its weight rises gradually.
 
 Source: docs/spec/architect_thyself.md#birth.
 
@@ -11,8 +11,8 @@ b = 1 exactly the router of all; in between the softmax gives every newborn a gr
 gate is sparse and would not let it through. Newborns of different age join one after the other, the oldest first: each
 finds the mixture of those before it in the place of ``gate(mature modules)``.
 
-A twin starts as a copy of a module that is there, and takes half of its weight until it stands for itself. Nobody else
-sees a difference at b = 0: neither gate nor synergy nor top-K counts the pair twice.
+A twin starts as a copy of an existing module, and takes half of its weight until it is mature. At b = 0 nothing else
+changes: neither gate nor synergy nor top-K counts the pair twice.
 
 Legend: B samples, N modules, H heads.
 """
@@ -28,19 +28,19 @@ from torch import Tensor
 from evodevo.errors import UsageError, quoted_list
 
 Weigh = Callable[[tuple[int, ...]], tuple[Tensor, Tensor]]
-"""Places of modules -> (gate, softmax) of their logits, each (B, H, N) and 0 elsewhere."""
+"""Returns (gate, softmax) of the logits of the modules at some indices, each (B, H, N) and 0 elsewhere."""
 
 
 @dataclass(frozen=True)
 class Births:
-    """Who is how old.
+    """Birth factors of modules.
 
     Attributes:
-        factors: b of each module, 1 for mature ones.
-        twins: place of a newborn -> place of the module that it is a copy of.
+        factors: Birth factor b of each module, 0 to 1; 1 for mature ones.
+        twins: Index of the module that a newborn copies, by index of the newborn.
 
     Raises:
-        UsageError: a factor outside [0, 1], or a twin of nobody older.
+        UsageError: A factor outside [0, 1], or a twin of a module that is not older.
     """
 
     factors: tuple[float, ...]
@@ -56,31 +56,31 @@ class Births:
 
     @classmethod
     def of(cls, factors: Tensor, twins: Mapping[int, int] | None) -> Births:
-        """From (N,) factors; on an accelerator that waits for them."""
+        """From factors (N,); on an accelerator this synchronises."""
         return cls(tuple(float(one) for one in factors.tolist()), dict(twins or {}))
 
     @property
     def mature(self) -> tuple[int, ...]:
-        """Places."""
+        """Indices of mature modules."""
         return tuple(place for place, factor in enumerate(self.factors) if factor == 1)
 
     @property
     def newborn(self) -> tuple[int, ...]:
-        """Places."""
+        """Indices of newborns."""
         return tuple(place for place, factor in enumerate(self.factors) if factor < 1)
 
     @property
     def split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Places of mature modules, and of newborns."""
+        """Indices of mature modules, and of newborns."""
         return self.mature, self.newborn
 
     def ages(self) -> list[tuple[float, Births]]:
-        """(b, births where all that are as old are mature), the oldest newborns first."""
+        """(b, births with all modules of that age or older mature), the oldest newborns first."""
         found = sorted({self.factors[place] for place in self.newborn}, reverse=True)
         return [(age, Births(tuple(1.0 if one >= age else one for one in self.factors), self.twins)) for age in found]
 
     def weights(self, weigh: Weigh) -> Tensor:
-        """alpha, (B, H, N), of what ``weigh`` makes of some of the modules."""
+        """Weights alpha, (B, H, N), from those that ``weigh`` returns for some of the modules."""
         weights, _ = weigh(self.mature)
         for factor in sorted({self.factors[place] for place in self.newborn}, reverse=True):
             joining = [place for place in self.newborn if self.factors[place] == factor]
@@ -92,7 +92,7 @@ class Births:
         return weights
 
     def _halved(self, weights: Tensor, joining: Sequence[int]) -> Tensor:
-        """Twins that join share their parents' weights."""
+        """Weights in which new twins share their parents' weights."""
         for child in joining:
             if child not in self.twins:
                 continue
@@ -103,20 +103,20 @@ class Births:
         return weights
 
     def together(self, weights: Tensor) -> Tensor:
-        """(B, N) weights, where a parent has what its twins have, too."""
+        """Weights (B, N), with those of its twins added to a parent."""
         for child, parent in self._pairs():
             weights = weights.index_add(-1, _place(parent, weights), weights[:, child : child + 1])
         return weights
 
     def beside(self, kept: Tensor) -> Tensor:
-        """(B, N), true at mature modules that are kept: and at newborns beside them, at twins as at their parents."""
+        """(B, N), true at mature modules that are kept and at newborns; a twin follows its parent."""
         kept = kept.index_fill(-1, torch.tensor(self.newborn, device=kept.device), True)
         for child, parent in reversed(self._pairs()):
             kept = kept.index_copy(-1, _place(child, kept), kept[:, parent : parent + 1])
         return kept
 
     def _pairs(self) -> list[tuple[int, int]]:
-        """(newborn, parent), the youngest first: a twin of a twin hands on what it has."""
+        """(newborn, parent), the youngest first: a twin of a twin passes its weight on."""
         pairs = [(child, parent) for child, parent in self.twins.items() if self.factors[child] < 1]
         return sorted(pairs, key=lambda pair: self.factors[pair[0]])
 

@@ -1,4 +1,4 @@
-"""What a router over modules costs: exact parameters, and the work of one sample (Architect Thyself).
+"""Cost of a router over modules: exact parameters, and the work of one sample (Architect Thyself).
 
 Source: docs/spec/architect_thyself.md#router.
 
@@ -17,10 +17,10 @@ def router_parameters(structure: ZooRouterStructure, width: int, count: int, vec
     """Parameters of the router, of its predictor and of its genotype keys where the structure has them.
 
     Args:
-        structure: of the router.
-        width: d.
-        count: N, all modules that the router keeps something of, disabled ones included.
-        vector_size: V.
+        structure: Structure of the router.
+        width: Width d.
+        count: Number N of modules with parameters in the router, disabled ones included.
+        vector_size: Length of a genotype vector, V.
     """
     total = _values_parameters(structure, width) + (2 * width if structure.norm else 0)
     if structure.gate == "entmax" and structure.kind != "mean":
@@ -39,7 +39,7 @@ def router_parameters(structure: ZooRouterStructure, width: int, count: int, vec
 
 
 def router_work(structure: ZooRouterStructure, width: int, count: int, vector_size: int) -> Work:
-    """Work of deciding and mixing for one sample that is alone; arguments as ``router_parameters``, N live modules.
+    """Work of decision and mixture for a single sample; arguments as for ``router_parameters``, N live modules.
 
     A batch shares what depends on genotypes alone: with such keys this is the most that a sample costs.
     """

@@ -1,4 +1,4 @@
-"""From logits over modules to weights (Architect Thyself eqs. 58, 61; docs/spec/architect_thyself.md#gates).
+"""Gates: weights of modules from their logits (Architect Thyself eqs. 58, 61; docs/spec/architect_thyself.md#gates).
 
 Legend: ... any leading axes, N modules. Logits are (..., N); legal broadcasts to them, false at modules that must not
 count. Everything is computed in float32 at least.
@@ -18,14 +18,14 @@ from evodevo.networks.routing.gates import FAR, of_finite, sparsemax, widened
 SIMPLEX: frozenset[Gate] = frozenset({"softmax", "sparsemax", "entmax15", "entmax", "gumbel"})
 """Gates whose weights sum to 1 wherever a module is legal."""
 LEAST_SUM = 1e-6
-"""Weights are divided by no less: rows that say almost nothing stay weak, and so do their gradients."""
+"""Smallest divisor of weights: rows with hardly any weight stay weak, and so do their gradients."""
 LEAST_ALPHA, MOST_ALPHA = 1.01, 2.0
 """Bounds of the learned alpha of ``entmax``: almost softmax, and sparsemax."""
 FIRST_ALPHA = 1.5
 
 
 class ModuleGate(nn.Module):
-    """Weights >= 0 over modules.
+    """Gate with weights >= 0 over modules.
 
     Args:
         kind: ``softmax``, ``sparsemax``, ``entmax15`` (alpha 1.5, exact), ``entmax`` (alpha = 1 + softplus, learned, by
@@ -43,7 +43,7 @@ class ModuleGate(nn.Module):
     def forward(self, logits: Tensor, legal: Tensor | None = None, noise: Tensor | None = None) -> Tensor:
         """Weights (..., N), exactly 0 where illegal; rows without any legal module are all 0, with gradients of 0.
 
-        ``noise`` (..., N) stands for what ``gumbel`` would draw.
+        ``noise`` (..., N) replaces the noise that ``gumbel`` would draw.
         """
         logits = widened(logits)
         if legal is not None:
@@ -54,7 +54,7 @@ class ModuleGate(nn.Module):
 
     @property
     def alpha(self) -> Tensor:
-        """Of ``entmax``, a scalar. Out of bounds its gradient stays, so that it finds its way back."""
+        """Alpha of ``entmax``, a scalar. Out of bounds it keeps a gradient, so that it can return."""
         assert self.raw_alpha is not None, "only entmax has an alpha"
         free = 1 + F.softplus(widened(self.raw_alpha))
         return free + (free.clamp(LEAST_ALPHA, MOST_ALPHA) - free).detach()
@@ -94,5 +94,5 @@ def _entmax(logits: Tensor, alpha: Tensor) -> Tensor:
 
 
 def _near(logits: Tensor, support: float | Tensor) -> Tensor:
-    """Logits from their largest down: what lies ``support`` below it has weight 0, and is cut off a little deeper."""
+    """Logits relative to the largest: those ``support`` below it have weight 0, and are cut off a little lower."""
     return torch.maximum(logits - logits.detach().amax(-1, keepdim=True), torch.as_tensor(-support - 1.0).to(logits))

@@ -1,6 +1,6 @@
-"""The graph attention router: relevance to the sample, synergy among modules (Architect Thyself 3.4, appendix F).
+"""The graph attention router: relevance to the sample, synergy of modules (Architect Thyself 3.4, appendix F).
 
-Numbers in brackets are equations of the paper; docs/spec/architect_thyself.md#router says how they are read.
+Numbers in brackets are equations of the paper; docs/spec/architect_thyself.md#router has their interpretation.
 
 Legend: B samples, N modules, H heads, d width, d_h = d / H.
 """
@@ -24,7 +24,7 @@ __all__ = ["Decision", "GraphAttentionRouter", "standardised"]
 
 FIRST_GAMMA = 0.1
 LONGEST = math.log(100.0)
-"""The temperature stays between 1/100 and 100."""
+"""Bound of the temperature's logarithm: it stays between 1/100 and 100."""
 TINY = 1e-6
 
 
@@ -33,13 +33,14 @@ class GraphAttentionRouter(ModuleRouter):
 
     Source: docs/spec/architect_thyself.md#router.
 
-    r = q . k / sqrt(d_h) (54) says how well a module fits the sample; S = k . k / sqrt(d_h) (55) how much two modules
-    agree; s_m = sum_j softmax_j(S_mj) q_int(S_mj) (56) is what m gains by the others. As printed s rewards modules that
-    say the same; ``complement`` takes its negative.
+    r = q . k / sqrt(d_h) (54) measures how well a module fits the sample; S = k . k / sqrt(d_h) (55) how much two
+    modules agree; s_m = sum_j softmax_j(S_mj) q_int(S_mj) (56) is the gain of m by the others. As printed s rewards
+    modules with
+    equal outputs; ``complement`` takes its negative.
 
     Args:
-        width: d, a multiple of the heads.
-        structure: every switch; see ``ZooRouterStructure``.
+        width: Width d, a multiple of the heads.
+        structure: Structure of the router; see ``ZooRouterStructure``.
     """
 
     def __init__(self, width: int, structure: ZooRouterStructure) -> None:
@@ -64,7 +65,7 @@ class GraphAttentionRouter(ModuleRouter):
 
     @property
     def temperature(self) -> Tensor:
-        """tau, a positive scalar. Out of bounds its gradient stays, so that it finds its way back."""
+        """Temperature tau, a positive scalar. Out of bounds it keeps a gradient, so that it can return."""
         if self.log_temperature is None:
             return torch.ones(())
         free = widened(self.log_temperature)
@@ -72,7 +73,7 @@ class GraphAttentionRouter(ModuleRouter):
 
     @property
     def gamma(self) -> Tensor:
-        """gamma^h >= 0, (H,): what synergy counts in each head."""
+        """Weight of the synergy in each head, gamma^h >= 0, (H,)."""
         assert self.raw_gamma is not None, "a router without synergy has no gamma"
         gamma: Tensor = F.softplus(widened(self.raw_gamma))
         return gamma
@@ -113,7 +114,7 @@ class GraphAttentionRouter(ModuleRouter):
         return logits
 
     def each_left_out(self, relations: Relations) -> list[Relations]:
-        """See ``ModuleRouter``. Their synergies come from one product: sums over all modules but each."""
+        """See ``ModuleRouter``. All synergies come from one product: sums over all modules but each."""
         each = super().each_left_out(relations)
         if relations.agreement is None:
             return each
@@ -132,7 +133,7 @@ class GraphAttentionRouter(ModuleRouter):
         return x.reshape(*x.shape[:-1], self.structure.heads, self.size)
 
     def _synergy(self, agreement: Tensor, legal: Tensor | None) -> Tensor:
-        """s, (B or 1, H, N); 0 for a module that is alone."""
+        """Synergy s, (B or 1, H, N); 0 for a single module."""
         heard: Tensor | None = None
         if not self.structure.synergy_self:
             heard = ~torch.eye(agreement.shape[-1], dtype=torch.bool, device=agreement.device)
@@ -144,7 +145,7 @@ class GraphAttentionRouter(ModuleRouter):
 
 
 def standardised(contribution: Tensor) -> Tensor:
-    """(N,) contributions around 0 with spread 1, without gradient; 0 where nothing is known yet (NaN) (eq. 10)."""
+    """Contributions (N,) with mean 0 and spread 1, without gradient; 0 where not known yet (NaN) (eq. 10)."""
     value = widened(contribution.detach())
     known = value.isfinite()
     value = value.where(known, 0.0)

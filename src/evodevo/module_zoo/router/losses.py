@@ -1,9 +1,9 @@
-"""Losses on what a router over modules decides, each a scalar >= 0 (eqs. 62 to 64, 85 to 87).
+"""Losses on the decisions of a router over modules, each a scalar >= 0 (eqs. 62 to 64, 85 to 87).
 
 Source: docs/spec/architect_thyself.md#losses.
 
-Losses on logits read the full distribution, whatever the gate made of it: where a sparse gate gives a module no weight,
-it gives no gradient either, and the module could never come back. The z-loss is ``losses.z_loss``.
+Losses on logits read the full distribution, before the gate: where a sparse gate gives a module no weight, it gives
+no gradient either, and the module could never come back. The z-loss is ``losses.z_loss``.
 
 Legend: B samples, H heads, N modules, d width. Logits are (B, H, N), weights (B, N), legal (B, N); samples without any
 legal module do not count. Computed in float32 at least.
@@ -46,7 +46,7 @@ def entropy(logits: Tensor, legal: Tensor | None = None) -> Tensor:
 
 
 def effective_modules(weights: Tensor) -> Tensor:
-    """n_eff = sum(alpha)^2 / sum(alpha^2), (B,): N where all count alike, 1 where one does, 0 where none does."""
+    """Effective number of modules n_eff = sum(alpha)^2 / sum(alpha^2), (B,): N for equal weights, 1 for one."""
     weights = widened(weights)
     return weights.sum(-1).square() / weights.square().sum(-1).clamp(min=TINY)
 
@@ -66,9 +66,9 @@ def orthogonality(outputs: Tensor, *, per_sample: bool) -> Tensor:
     """Squared cosine between the outputs of two modules, mean over pairs (eq. 86); 0 for a single module.
 
     Args:
-        outputs: u, (B, N, d), of modules that ran on every sample, as they do while training.
-        per_sample: mean over samples of the squared cosine; else the squared cosine of batch means, as printed, which
-            does not see that modules which agree in one half of the samples and oppose in the other are the same.
+        outputs: Module outputs u, (B, N, d), of modules that ran on every sample, as they do in training.
+        per_sample: Whether the squared cosine is averaged over samples; otherwise that of batch means, as printed,
+            which misses that modules which agree in one half of the samples and oppose in the other are the same.
     """
     count = outputs.shape[1]
     if count < 2:
@@ -88,8 +88,8 @@ def complexity(weights: Tensor, parameters: Tensor) -> Tensor:
     bound that all modules exceed, there would be no gradient.
 
     Args:
-        weights: (B, N).
-        parameters: (N,), how many each module has.
+        weights: Router weights, (B, N).
+        parameters: Number of parameters of each module, (N,).
     """
     weights = widened(weights)
     used = (weights.mean(0) * weights.shape[-1] / 2).clamp(0, 1)
@@ -101,12 +101,12 @@ def predictor_loss(predicted: Tensor, decision: Decision) -> Tensor:
     """KL(alpha || softmax(predicted)), mean over samples; alpha is a target, without gradient.
 
     Args:
-        predicted: (B, N) logits of the predictor.
-        decision: of the router that it should foretell. Samples for which nobody counts are left out.
+        predicted: Logits of the predictor, (B, N).
+        decision: Decision of the router to predict. Samples without any weight are left out.
     """
     target = decision.weights.detach()
     heard = ~decision.silent
-    # A relu may say less than 1 in all.
+    # Weights of a relu gate may sum to less than 1.
     target = target / target.sum(-1, keepdim=True).clamp(min=TINY)
     told = widened(predicted).masked_fill(~decision.legal, FAR).log_softmax(-1)
     distance = (torch.special.xlogy(target, target) - target * told).sum(-1)
@@ -115,7 +115,7 @@ def predictor_loss(predicted: Tensor, decision: Decision) -> Tensor:
 
 
 def _softmax(logits: Tensor, legal: Tensor | None) -> Tensor:
-    """(B, H, N); rows without any legal module are 0."""
+    """Softmax (B, H, N); rows without any legal module are 0."""
     logits = widened(logits)
     if legal is None:
         return logits.softmax(-1)

@@ -1,8 +1,8 @@
-"""Routers without attention, what stands for modules that have not run, and who is run.
+"""Routers without attention, keys of modules that have not run, and the choice of the modules that run.
 
 Source: docs/spec/architect_thyself.md#router.
 
-What belongs to one module is kept by its id, so that modules can come and go.
+Parameters of one module are kept by its id, so that modules can be added and removed.
 
 Legend: B samples, N modules, d width, U hidden units.
 """
@@ -25,14 +25,14 @@ from evodevo.networks.routing.skipping import largest
 
 SMALL = 0.02
 OPEN = 1.0
-"""Where logits of a ``relu`` gate start: at 0 nobody would be heard, and nobody would learn."""
+"""Start of the logits of a ``relu`` gate: at 0 all weights and all gradients would be 0."""
 
 
 def build_router(width: int, structure: ZooRouterStructure, ids: Sequence[str]) -> ModuleRouter:
-    """The router of a structure for modules with these ids.
+    """Build the router of a structure for modules with these ids.
 
     Raises:
-        UsageError: an id that PyTorch keeps for itself, where the router keeps something of each module.
+        UsageError: An id that PyTorch reserves, where the router has parameters of each module.
     """
     if structure.kind == "graph_attention":
         return GraphAttentionRouter(width, structure)
@@ -51,13 +51,13 @@ def chosen(logits: Tensor, count: int, legal: Tensor | None = None) -> Tensor:
 
 
 class ModuleRows(nn.Module):
-    """A row of numbers for each module.
+    """A row of parameters for each module.
 
     Args:
-        ids: of the modules.
-        size: numbers in a row.
-        spread: of their normal start; 0 for zeros.
-        last: where the last number of a row starts, more than the others.
+        ids: Ids of the modules.
+        size: Length of a row.
+        spread: Standard deviation of their normal start; 0 for zeros.
+        last: Value added to the last number of a row at the start.
     """
 
     def __init__(self, ids: Sequence[str], size: int, *, spread: float = 0.0, last: float = 0.0) -> None:
@@ -71,14 +71,14 @@ class ModuleRows(nn.Module):
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """In the order of their birth."""
+        """Ids in the order of their birth."""
         return tuple(self.of)
 
     def insert(self, name: str) -> None:
-        """A row for a new module.
+        """Add a row for a new module.
 
         Raises:
-            UsageError: the module has one, or its id is a word of PyTorch.
+            UsageError: The module has one, or PyTorch reserves its id.
         """
         if name in self.of:
             raise UsageError(f"there is a module {name!r} already; ids are for ever, take another.")
@@ -93,17 +93,17 @@ class ModuleRows(nn.Module):
             raise UsageError(f"a module cannot have the id {name!r}, a word of PyTorch; take another.") from None
 
     def remove(self, name: str) -> None:
-        """Forget a module.
+        """Remove the row of a module.
 
         Raises:
-            UsageError: there is none of that id.
+            UsageError: There is none of that id.
         """
         if name not in self.of:
             raise unknown_name("module", name, self.ids)
         del self.of[name]
 
     def forward(self, ids: Sequence[str] | None = None) -> Tensor:
-        """(N, size), in the order of ``ids``; all if left out."""
+        """Rows (N, size), in the order of ``ids``; all if left out."""
         names = self.ids if ids is None else ids
         unknown = next((one for one in names if one not in self.of), None)
         if unknown is not None:
@@ -115,10 +115,10 @@ class Predictor(nn.Module):
     """A small network from f to one logit per module: w_m . gelu(W f + b) + b_m.
 
     Args:
-        width: d.
-        structure: ``predictor_hidden`` says U.
-        ids: of the modules.
-        start: all logits at the start.
+        width: Width d.
+        structure: Structure whose ``predictor_hidden`` is U.
+        ids: Ids of the modules.
+        start: Initial value of all logits.
     """
 
     def __init__(self, width: int, structure: ZooRouterStructure, ids: Sequence[str], *, start: float = 0.0) -> None:
@@ -128,22 +128,22 @@ class Predictor(nn.Module):
         self.rows = ModuleRows(ids, units + 1, last=start)  # the last number is b_m
 
     def forward(self, query: Tensor, ids: Sequence[str] | None = None) -> Tensor:
-        """(B, N) in float32 at least, from f (B, d); N as ``ids``, or all."""
+        """Logits (B, N) in float32 at least, from f (B, d); N as ``ids``, or all."""
         rows: Tensor = self.rows(ids)
         hidden = F.gelu(self.inner(query))
         return widened(F.linear(hidden, rows[:, :-1], rows[:, -1]))
 
 
 class GenotypeKeys(nn.Module):
-    """What keys are made from before a module has run: e_m + MLP(genotype vector of m).
+    """Inputs of keys before a module has run: e_m + MLP(genotype vector of m).
 
     Source: docs/spec/architect_thyself.md#keys.
 
     e_m is learned, so that two modules of one genotype can differ.
 
     Args:
-        width: d.
-        vectors: id -> genotype vector; all of one length.
+        width: Width d.
+        vectors: Genotype vector by id; all of one length.
     """
 
     def __init__(self, width: int, vectors: Mapping[str, Sequence[float]]) -> None:
@@ -154,17 +154,17 @@ class GenotypeKeys(nn.Module):
         self.map = nn.Sequential(nn.Linear(size, width), nn.GELU(), nn.Linear(width, width))
 
     def insert(self, name: str, vector: Sequence[float]) -> None:
-        """A new module; see ``ModuleRows.insert``."""
+        """Add a new module; see ``ModuleRows.insert``."""
         self.embedding.insert(name)
         self.vectors[name] = tuple(vector)
 
     def remove(self, name: str) -> None:
-        """Forget a module; see ``ModuleRows.remove``."""
+        """Remove a module; see ``ModuleRows.remove``."""
         self.embedding.remove(name)
         del self.vectors[name]
 
     def forward(self, ids: Sequence[str] | None = None) -> Tensor:
-        """(N, d), in the order of ``ids``, or all."""
+        """Inputs of keys (N, d), in the order of ``ids``, or all."""
         embedding: Tensor = self.embedding(ids)
         names = self.embedding.ids if ids is None else ids
         vectors = torch.tensor([self.vectors[one] for one in names], dtype=embedding.dtype, device=embedding.device)
@@ -173,7 +173,7 @@ class GenotypeKeys(nn.Module):
 
 
 class MeanRouter(ModuleRouter):
-    """All legal modules count alike; there is no top-K, as nothing says who should go."""
+    """Equal weights of all legal modules; there is no top-K, as nothing ranks them."""
 
     def __init__(self, width: int, structure: ZooRouterStructure) -> None:
         super().__init__(width, structure.model_copy(update={"gate": "softmax", "top_k": None}), 1)
@@ -190,12 +190,12 @@ class MeanRouter(ModuleRouter):
 
 
 class GateRouter(ModuleRouter):
-    """A small network on f alone decides, as gates of mixtures of experts do. Contributions play no part.
+    """Weights from a small network on f alone, as in mixtures of experts. Contributions play no part.
 
     Args:
-        width: d.
-        structure: its gate, top-K and values.
-        ids: of the modules.
+        width: Width d.
+        structure: Its gate, top-K and values.
+        ids: Ids of the modules.
     """
 
     def __init__(self, width: int, structure: ZooRouterStructure, ids: Sequence[str]) -> None:
@@ -223,12 +223,12 @@ class GateRouter(ModuleRouter):
 
 
 class ArchitectureRouter(ModuleRouter):
-    """Learned weights that no input changes, as in DARTS. Contributions play no part.
+    """Learned weights that are independent of the input, as in DARTS. Contributions play no part.
 
     Args:
-        width: d.
-        structure: its gate, top-K and values.
-        ids: of the modules.
+        width: Width d.
+        structure: Its gate, top-K and values.
+        ids: Ids of the modules.
     """
 
     def __init__(self, width: int, structure: ZooRouterStructure, ids: Sequence[str]) -> None:

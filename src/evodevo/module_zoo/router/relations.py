@@ -1,4 +1,4 @@
-"""What a router makes of modules before it compares them: the part of a decision that does not ask who else is there.
+"""Relations: the part of a router's decision that is independent of which other modules exist.
 
 It is shared by the passes of one decision (newborns need several) and by probes, which leave out one module after the
 other.
@@ -17,13 +17,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Relations:
-    """Of N modules; in float32 at least.
+    """Relations of N modules; in float32 at least.
 
     Attributes:
-        count: N.
-        relevance: r of each module for the sample (54), (B, H, N); None where a router reads f alone, or nothing.
-        agreement: S of each two modules (55), (B or 1, H, N, N); None where a router has no synergy.
-        gain: what each module gains by all others (56), (B or 1, H, N), where that is known already.
+        count: Number of modules, N.
+        relevance: Relevance r of each module for the sample (54), (B, H, N); None where a router reads f alone, or
+            nothing.
+        agreement: Agreement S of each two modules (55), (B or 1, H, N, N); None where a router has no synergy.
+        gain: Gain of each module by all others (56), (B or 1, H, N); None where it is not computed yet.
     """
 
     count: int
@@ -32,7 +33,7 @@ class Relations:
     gain: Tensor | None = None
 
     def only(self, places: Sequence[int]) -> Relations:
-        """Of some of the modules, in this order."""
+        """Relations of some of the modules, in this order."""
         one = self.relevance if self.relevance is not None else self.agreement
         chosen = torch.tensor(places, dtype=torch.long, device=None if one is None else one.device)
         return Relations(

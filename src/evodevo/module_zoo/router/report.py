@@ -1,4 +1,4 @@
-"""Whom the router of a zoo listens to: in the mean, by class, and by group of samples.
+"""Summary of a zoo's routing: mean weights of the modules, over all samples, by class and by group.
 
 Legend: B samples, N modules.
 """
@@ -17,7 +17,7 @@ from evodevo.tasks.base import SampleTask, Split
 from evodevo.training.precision import Precision
 
 MOST_VALUES = 40
-"""A fact with more values than these is no table."""
+"""Largest number of values of a fact that makes a table."""
 _DIGITS = 6
 _AT_ONCE = 256
 
@@ -25,7 +25,7 @@ _AT_ONCE = 256
 def zoo_routing(
     network: ModuleZoo, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
 ) -> dict[str, Any]:
-    """What the router did with these samples, as plain data; the network comes back in the mode in which it was.
+    """Routing of these samples as plain data; the network keeps its mode.
 
     Returns:
         ``inputs`` and ``outputs`` by name; ``ids`` of the modules; per module ``weights`` (mean router weight),
@@ -72,10 +72,10 @@ def routing_table(
     """See ``zoo_routing``.
 
     Args:
-        ids: N.
-        weights, executed: (B, N).
-        facts: name -> (B, values), true where the sample has the value; a sample may have several, or none.
-        names: name -> its values.
+        ids: Ids of the N modules.
+        weights, executed: Router weights, and whether a module ran, (B, N).
+        facts: Whether a sample has a value, (B, values), by fact; a sample may have several, or none.
+        names: Names of the values, by fact.
     """
     squares = np.square(weights).sum(1)
     heard = squares > 0
@@ -100,18 +100,18 @@ def routing_table(
 
 
 def _one_hot(values: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """(B, count); no value where the number is below 0."""
+    """(B, count), one-hot; all false where the number is below 0."""
     return np.equal.outer(np.asarray(values), np.arange(count))
 
 
 def _members(batch: Arrays, name: str, kind: str, size: int) -> NDArray[np.bool_]:
-    """(B, size): which class, or which labels, a sample has; none where it has no target."""
+    """(B, size): the class or labels of each sample; all false where it has no target."""
     target = np.asarray(batch[f"{name}/target"])
     return _one_hot(target, size) if kind == "class" else np.equal(target, 1)
 
 
 def _means(numbers: NDArray[np.float64], members: NDArray[np.bool_]) -> list[list[float | None]]:
-    """Per module and value the mean over the samples that have it."""
+    """Mean by module and value over the samples that have it."""
     counts = members.sum(0)
     sums = numbers.T @ members
     return [

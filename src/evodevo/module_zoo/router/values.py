@@ -1,4 +1,4 @@
-"""What a router makes of the modules that it heard: values, heads, output (eqs. 51, 53, 60).
+"""Mixture of module outputs: values, heads, output map (eqs. 51, 53, 60).
 
 Source: docs/spec/architect_thyself.md#values.
 
@@ -20,8 +20,8 @@ class ModuleValues(nn.Module):
     """z = W_o [head 1; ...; head H], head h = sum_m alpha^h_m W_v^h u_m; or as printed, see ``values``.
 
     Args:
-        width: d.
-        heads: H.
+        width: Width d.
+        heads: Number of heads, H.
         structure: ``values``: ``concat`` as above, with W_v^h (d_h, d); ``paper``: z = sum_m alpha_m v_m, v_m =
             (1/H) sum_h W_v^h u_m with W_v^h (d, d), and no W_o. ``identity``: W_v is the identity.
     """
@@ -35,7 +35,7 @@ class ModuleValues(nn.Module):
         self.output = nn.Linear(width, width, bias=False) if self.side_by_side else None
 
     def forward(self, head_weights: Tensor, outputs: Tensor) -> Tensor:
-        """(B, d), from weights (B, H, N) and outputs (B, N, d)."""
+        """Mixture (B, d), from weights (B, H, N) and outputs (B, N, d)."""
         weights = head_weights.to(outputs.dtype)
         if self.output is None:
             return self._averaged(weights.mean(1), outputs)
@@ -43,7 +43,7 @@ class ModuleValues(nn.Module):
         return mixed
 
     def _side_by_side(self, weights: Tensor, outputs: Tensor) -> Tensor:
-        """(B, d): the mixtures of all heads, one after the other."""
+        """Mixtures of all heads side by side, (B, d)."""
         if self.value is None:
             batch, count, _ = outputs.shape
             own = outputs.view(batch, count, self.heads, -1).transpose(1, 2)  # (B, H, N, d_h)
