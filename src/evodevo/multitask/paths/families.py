@@ -23,7 +23,6 @@ class PathStructure(Protocol):
     Attributes:
         classes: that its head tells apart; 0 is headless.
         width: numbers of its representation.
-        adapters: role -> inner width; empty in families that know none.
         roles: of its components, in the order in which a sample passes them.
         input_spec: what it makes of a task's bytes; part of what a path is known by.
     """
@@ -32,8 +31,6 @@ class PathStructure(Protocol):
     def classes(self) -> int: ...
     @property
     def width(self) -> int: ...
-    @property
-    def adapters(self) -> Mapping[str, int]: ...
     @property
     def roles(self) -> tuple[str, ...]: ...
     @property

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import Known
 from evodevo.multitask.run.samples import OwnSamples, Sample, SampleReader, own_input
-from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.registry import enable_packages
 from evodevo.settings import validate
@@ -106,7 +106,7 @@ class SystemAnswerer:
         self.system, self.known = system, known
         agent = system.agent(known.path.agent)
         self.task, self.agent = agent.task, agent.name
-        settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+        settings = agent_settings(agent)
         self.precision = decide(device)
         self.built = _build(system, known, self.precision)
         self._skip(skip_below)

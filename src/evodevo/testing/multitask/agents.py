@@ -21,6 +21,7 @@ from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath
 from evodevo.multitask.rules import whole_settings
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.settings import validate
 from evodevo.storage import Store
@@ -180,7 +181,7 @@ class AgentTests:
                 continue
             system = System.create(Store.memory(), "bare", settings=SystemSettings(version=version))
             row = system.add_agent(self.kind, "a", AgentSettings(classes=3, modalities=ALL))
-            settings = validate(AgentSettings, row.settings, what="settings")
+            settings = agent_settings(row)
             assert settings.cycle is not None
             assert settings.options.get("version", "paper") == version
             assert whole_settings(kind, SystemSettings(), settings) == settings, "nothing is left open"

@@ -50,8 +50,7 @@ class Trainer:
             if one["train"]
         }
         evals = [] if "root" in job else [round(self.accuracy(path, job["seed"], step), 3) for step in range(3)]
-        rule = job["training"].get("keep", "above")
-        improved = "root" in job or kept_evaluation(evals, job["bar"], rule=rule) is not None
+        improved = "root" in job or kept_evaluation(evals, job["bar"]) is not None
         return canonical.dumps(
             {
                 "reason": None,

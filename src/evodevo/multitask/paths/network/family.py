@@ -8,7 +8,6 @@ from typing import Any
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
-    ADAPTER_WIDTH,
     IMAGE_SIZE,
     NUM_LAYERS,
     Hyperparameters,
@@ -48,7 +47,7 @@ class NetworkPaths(PathFamily):
 
     def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
         """The optimizer's and the data's: how deep such a network is, and at which size it looks, is settled."""
-        settled = (NUM_LAYERS, IMAGE_SIZE, ADAPTER_WIDTH)
+        settled = (NUM_LAYERS, IMAGE_SIZE)
         space = singlepath_hyperparameters(size, version)
         return Hyperparameters(rows=tuple(row for row in space.rows if row.key not in settled))
 

@@ -75,7 +75,7 @@ def text_hyperparameters(size: str, version: Version = "paper") -> Hyperparamete
     return (
         Hyperparameters(rows=tuple(row for row in common.rows if not row.key.startswith(DATA)))
         .with_row(Hyperparameter(key=NUM_LAYERS, values=tuple(range(most + 1)), default=preset.layers))
-        .with_row(Hyperparameter(key=LENGTH, values=lengths, default=preset.length, tuned=version != "v2"))
+        .with_row(Hyperparameter(key=LENGTH, values=lengths, default=preset.length))
     )
 
 
