@@ -9,7 +9,8 @@ from evodevo.h_model.cost import layer_flops
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure, InferenceStructure
 from evodevo.operators.layers.spec import MLPLayer, TransformerLayer
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 INPUTS = (InputSpec("text", "tokens", length=6, vocabulary=11),)
 OUTPUTS = (OutputSpec("answer", "class", 3),)

@@ -18,7 +18,8 @@ from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HaltingStructure, HModelStructure, InferenceStructure, RouterStructure, preset
 from evodevo.operators.base import used_bytes
 from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, MLPLayer, TransformerLayer
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)
 IMAGE = InputSpec("picture", "image", height=9, width=20, channels=3)

@@ -28,7 +28,8 @@ from evodevo.multitask.paths.weights import load_state, save_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import InputSpec, SampleTask, Split
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.inputs import InputSpec
 
 STRUCTURE = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 TRAINING = {"validations": 3, "most_between": 400, "validation_cap": 120, "device": "cpu"}

@@ -27,7 +27,8 @@ from evodevo.networks.spec import (
 )
 from evodevo.networks.stack import LayerStack
 from evodevo.operators.layers.spec import ConvolutionLayer, MLPLayer, TransformerLayer
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)
 VECTOR = InputSpec("numbers", "vector", size=7)

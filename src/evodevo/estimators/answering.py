@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from evodevo.experiments.metrics import sigmoid, softmax
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.tasks.base import Batch, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import Batch
 from evodevo.training.precision import Precision, decide
 
 AT_ONCE = 256

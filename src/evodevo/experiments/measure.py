@@ -19,7 +19,8 @@ from evodevo.experiments.metrics import Judgement, judge
 from evodevo.networks.base import Network
 from evodevo.networks.outputs import answer_losses
 from evodevo.randomness import generator
-from evodevo.tasks.base import NO_TARGET, Batch, OutputSpec, SampleTask, Split
+from evodevo.tasks.base import NO_TARGET, OutputSpec, SampleTask, Split
+from evodevo.tasks.inputs import Batch
 from evodevo.training.precision import Precision
 
 

@@ -16,7 +16,7 @@ from evodevo.errors import UsageError
 from evodevo.networks.canvas import Canvas, fitting_heads, input_length, patch_size
 from evodevo.operators.layers.build import build_layer
 from evodevo.operators.layers.spec import MLPLayer, TransformerLayer
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 
 POSITION_STD = 0.02
 

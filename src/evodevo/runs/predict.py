@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.tasks.base import Batch, OutputSpec, SampleTask
+from evodevo.tasks.base import OutputSpec, SampleTask
+from evodevo.tasks.inputs import Batch
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Archive, Individual, Run

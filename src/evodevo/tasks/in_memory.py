@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.settings import Settings
-from evodevo.tasks.base import ALL_SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
+from evodevo.tasks.base import ALL_SPLITS, OutputSpec, SampleTask, Split
+from evodevo.tasks.inputs import Batch, InputSpec
 
 
 class InMemoryTask(SampleTask):
@@ -20,7 +21,7 @@ class InMemoryTask(SampleTask):
 
     Args:
         inputs, outputs: what a sample holds and what is asked of it.
-        parts: split -> its samples, as ``tasks.base.Batch``; the splits may be any.
+        parts: split -> its samples, as ``tasks.inputs.Batch``; the splits may be any.
 
     Raises:
         DataError: an array that is missing or of another shape than its input says, or a split without samples.

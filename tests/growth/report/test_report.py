@@ -28,8 +28,9 @@ from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.growth.report.tables import grown_rows, missing_rivals
 from evodevo.growth.report.words import edit_words, history
 from evodevo.growth.spec import Operation
-from evodevo.growth.strategists.base import Decision, Strategist, create
+from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Decision
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure

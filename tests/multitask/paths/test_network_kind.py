@@ -32,8 +32,9 @@ from evodevo.networks.build import build_backbone
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.tokenizers import ByteTokenizer
 from evodevo.testing.multitask.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
 from evodevo.training import checkpoints

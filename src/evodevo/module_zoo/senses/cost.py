@@ -19,7 +19,7 @@ from evodevo.operators.layers.spec import Layer, MLPLayer, TransformerLayer
 
 
 class NamedInput(InputSizes, Protocol):
-    """What of ``tasks.base.InputSpec`` is needed."""
+    """What of ``tasks.inputs.InputSpec`` is needed."""
 
     @property
     def name(self) -> str: ...

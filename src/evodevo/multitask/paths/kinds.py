@@ -28,7 +28,8 @@ from evodevo.multitask.training.augmentation import augmented
 from evodevo.multitask.training.values import DataValues
 from evodevo.registry import Registry, table
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.training.precision import Precision
 
 Places = NDArray[np.int64]

@@ -26,7 +26,7 @@ from evodevo.registry import enable_packages
 from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.systems.base import SystemRow
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 
 AT_ONCE = 64
 NEGLIGIBLE = 1e-3

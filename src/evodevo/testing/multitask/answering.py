@@ -24,7 +24,7 @@ from evodevo.multitask.system import System
 from evodevo.randomness import integer_seed
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.training.precision import decide
 
 NAME, LETTERS = "gallery", "letters"

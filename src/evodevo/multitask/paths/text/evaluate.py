@@ -28,7 +28,8 @@ from evodevo.multitask.paths.text.spec import BYTES, TextStructure, structure_of
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text.tokenizers import Tokenizer, train_bpe
 from evodevo.training.precision import Precision
 
