@@ -26,7 +26,7 @@ EVERY += [multipath_hyperparameters(version) for version in VERSIONS]
 
 
 def test_the_largest_paths_have_fifteen_actions_on_values() -> None:
-    # With 27 components to clone that makes the 42 actions of the specification's reference numbers.
+    # With 27 components to clone that makes the 42 actions of docs/spec/munet.md#learned-mutation.
     assert len(singlepath_hyperparameters("L").tuned) == 15
 
 

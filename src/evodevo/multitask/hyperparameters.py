@@ -1,6 +1,6 @@
 """What a path's agent may tune: ordered lists of values, their defaults, and the lists of the published agents.
 
-Source: specification ``munet.md`` 2.2, 2.3 and 3.5; µ4Net (2302.02721), Table 1. Keys are those of the published code:
+Source: docs/spec/munet.md#hyperparameters; µ4Net (2302.02721), Table 1. Keys are those of the published code:
 ``opt_`` tunes the optimizer, ``ds_`` the preparation of data, ``_mu_`` how often anything is mutated.
 """
 
@@ -188,7 +188,9 @@ def singlepath_hyperparameters(size: str | PathRange = "ti3", version: Version =
 
 
 def multipath_hyperparameters(version: Version = "paper", *, most_paths: int = 3) -> Hyperparameters:
-    """What a multipath agent tunes: neither depth nor resolution, since its paths are frozen (specification 3.5).
+    """What a multipath agent tunes: neither depth nor resolution, since its paths are frozen.
+
+    Source: docs/spec/munet.md#multipath-children.
 
     Args:
         version: whose lists and defaults.

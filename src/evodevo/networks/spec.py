@@ -23,7 +23,7 @@ class StackStructure(Settings):
         width: channels d.
         layers: in order; none is allowed.
         repeats: how often the whole stack is run.
-        residual: false takes the blocks' own residual connections away (spec 3.6, E7).
+        residual: false takes the blocks' own residual connections away.
         others: as in ``HModelStructure``.
     """
 
@@ -105,7 +105,7 @@ class NetworkEnvelope(Settings):
 
 
 def parameter_matched(structure: HModelStructure) -> StackStructure:
-    """The transformer Tr(I + H + O): each layer of the H-Model once (specification A16)."""
+    """The transformer Tr(I + H + O): each layer of the H-Model once (docs/spec/h_model.md#fair-comparison)."""
     return _stack(structure, structure.hidden)
 
 

@@ -1,4 +1,4 @@
-"""Rules of the published agents: Appendix A of the specification, row by row, and that ours differ where it says so."""
+"""Rules of the published agents, row by row, and that ours differ where docs/spec/munet.md says so."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_appendix_a() -> None:
 
 @pytest.mark.parametrize(("size", "batch"), [("l", 16), ("b", 256), ("ti3", 512)])
 def test_budgets_of_the_table(size: str, batch: int) -> None:
-    """Specification 2.7: batch, samples between looks, looks, samples of a look, children."""
+    """docs/spec/munet.md#differences-between-versions: batch, samples between looks, looks, their samples, children."""
     rules = singlepath_rules("v4b", size)
     course = validate(PathTrainingSettings, dict(rules.training), what="training")
     found = (course.batch, course.most_between, course.validations, course.validation_cap, rules.cycle.samples)
