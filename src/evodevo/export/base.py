@@ -108,7 +108,8 @@ class Subject:
     """What is to be exported.
 
     Attributes:
-        network: in evaluation, on the CPU; a vision path or a multipath model.
+        network: in evaluation, on the CPU, without gradients: images (B, height, width, channels) of bytes -> logits
+            (B, C). A copy of one's own: a format may let equal parameters of it be one.
         image: what it is asked about.
         classes: names, in the order of the logits.
         answer: images -> logits (B, C), as whoever asks the network in its system gets them; exports are held to that.
