@@ -55,7 +55,6 @@ TABLE_FILES = frozenset(
         "export/base.py",
         "growth/strategists/base.py",
         "multitask/agent.py",
-        "multitask/paths/families.py",
         "multitask/paths/kinds.py",
         "networks/build.py",
         "objectives/base.py",

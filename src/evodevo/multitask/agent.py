@@ -16,7 +16,7 @@ from evodevo import canonical
 from evodevo.errors import StoreDamagedError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Version
-from evodevo.multitask.paths.families import can_read
+from evodevo.multitask.paths.kinds import can_read
 from evodevo.multitask.search.mutation import matches
 from evodevo.multitask.search.population import Population
 from evodevo.multitask.search.versions import Rules

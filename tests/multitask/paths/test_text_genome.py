@@ -11,9 +11,9 @@ from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import DATA
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, POSITIONS, PathBlock
-from evodevo.multitask.paths.families import FAMILIES, can_read
+from evodevo.multitask.paths.kinds import KINDS, can_read
 from evodevo.multitask.paths.text.cost import role_parameters
-from evodevo.multitask.paths.text.family import TEXT, text_hyperparameters
+from evodevo.multitask.paths.text.kind import TEXT, text_hyperparameters
 from evodevo.multitask.paths.text.spec import LENGTH, PRESETS, TextStructure, structure_of
 from evodevo.settings import validate
 
@@ -94,7 +94,7 @@ def test_it_reads_bytes_and_nothing_else() -> None:
     path = Path(
         agent="TextTiny~a", number=0, task="a", kind="text_path", classes=2, structure=TINY.model_dump(mode="json")
     )
-    picture = {**FAMILIES.get("vision_path").presets["tiny"].model_dump(mode="json")}
+    picture = {**KINDS.get("vision_path").single().presets["tiny"].model_dump(mode="json")}
     vision = path.model_copy(update={"kind": "vision_path", "structure": picture})
     for modalities, text, image in (
         (("tokens:bytes",), True, False),

@@ -16,7 +16,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.agent import AgentClass, Child, Draw, Known, Part, Situation, View
 from evodevo.multitask.genome import Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
-from evodevo.multitask.paths.families import FAMILIES, PathFamily, PathStructure, structure_of
+from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, structure_of
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
@@ -54,16 +54,16 @@ class Singlepath(AgentClass):
         name: of the class.
         preset: row of the family's presets: structure of a root.
         size: what is tuned, as the family calls it.
-        family: row of ``spaces.path_families.FAMILIES``: the kind of its paths.
+        family: row of ``paths.kinds.KINDS``: the kind of its paths.
     """
 
     def __init__(self, name: str, preset: str, size: str, family: str = "vision_path") -> None:
         self.name, self._preset, self._size, self._kind = name, preset, size, family
 
     @property
-    def family(self) -> PathFamily:
+    def family(self) -> SinglepathKind:
         """Of its paths."""
-        return FAMILIES.get(self._kind)
+        return KINDS.get(self._kind).single()
 
     def reads(self, agent: AgentRow) -> bool:
         """Agents of the same class; its roots are of it, too."""
@@ -211,7 +211,7 @@ class Singlepath(AgentClass):
 
 
 def child_structure(
-    family: PathFamily,
+    family: SinglepathKind,
     base: PathStructure,
     values: Mapping[str, Value],
     classes: int,
@@ -244,7 +244,7 @@ def price_of(parts: Sequence[Part], flops: float, situation: Situation) -> Cost:
     return cost(accounted, flops, situation.cycle.score, situation.root)
 
 
-def _said(family: PathFamily, values: Mapping[str, Value]) -> dict[str, Value]:
+def _said(family: SinglepathKind, values: Mapping[str, Value]) -> dict[str, Value]:
     return {field: values[key] for key, field in family.fields.items() if key in values}
 
 

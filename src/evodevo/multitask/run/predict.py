@@ -182,7 +182,7 @@ class SystemAnswerer:
 
     def _own_input(self) -> InputSpec | None:
         """What the path, or the main path in it, reads."""
-        from evodevo.multitask.paths.families import structure_of
+        from evodevo.multitask.paths.kinds import structure_of
 
         path = self.known.path
         if path.paths:
@@ -268,7 +268,7 @@ def _none(system: System) -> str:
 
 
 def _build(system: System, known: Known, precision: Any) -> Any:
-    """The path with its weights, in evaluation; ``evaluation.path_kinds.BuiltPath``."""
+    """The path with its weights, in evaluation; ``paths.built.BuiltPath``."""
     from evodevo.multitask.evaluate_settings import PathRequest
     from evodevo.multitask.paths.kinds import KINDS
     from evodevo.storage.blobs import FolderPool
@@ -277,7 +277,7 @@ def _build(system: System, known: Known, precision: Any) -> Any:
     if folder is None:
         raise UsageError("a store in memory keeps no weights; paths are asked in a store on disk.")
     request = validate(PathRequest, path_request(system, known, folder), what="request")
-    built = KINDS.get(known.path.kind)(request, FolderPool(folder), OwnSamples((), {}), precision)
+    built = KINDS.get(known.path.kind).build(request, FolderPool(folder), OwnSamples((), {}), precision)
     built.model.eval()
     return built
 

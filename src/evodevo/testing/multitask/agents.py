@@ -16,7 +16,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Version
-from evodevo.multitask.paths.families import FAMILIES, structure_of
+from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_flops, multipath_parameters
 from evodevo.multitask.rules import whole_settings
 from evodevo.multitask.schedule import is_root
@@ -154,7 +154,7 @@ class AgentTests:
                 flops = multipath_flops(structure, path.classes, widths) + _flops(inside[0])
                 flops += sum(_flops(sub, headless=True) for sub in inside[1:])
             else:
-                assert parts == FAMILIES.get(path.kind).parameters(structure_of(path))
+                assert parts == KINDS.get(path.kind).single().parameters(structure_of(path))
                 flops = _flops(path)
             assert details["flops"] == pytest.approx(flops)
 
@@ -209,6 +209,6 @@ class AgentTests:
 
 
 def _flops(path: Path, *, headless: bool = False) -> float:
-    family = FAMILIES.get(path.kind)
+    family = KINDS.get(path.kind).single()
     structure = structure_of(path)
     return family.flops(structure.changed(classes=0) if headless else structure)

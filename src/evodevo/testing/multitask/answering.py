@@ -95,7 +95,7 @@ def _drawn(payload: bytes, report: Report) -> bytes:
     """An evaluator: what it is to train gets weights from a generator, and its agent's accuracy from a table."""
     request = read_request(payload)
     pool = FolderPool(Path(request.blobs))
-    built = KINDS.get(request.path.kind)(request, pool, OwnSamples((), {}), decide("cpu"))
+    built = KINDS.get(request.path.kind).build(request, pool, OwnSamples((), {}), decide("cpu"))
     made = {role: _weights(request, role, built.components[role]) for role in request.trained}
     quality = QUALITY.get(request.path.agent, 0.5)
     return canonical.dumps(
