@@ -20,7 +20,7 @@ from evodevo.multitask.runner import Listener
 from evodevo.multitask.stored import OF_CYCLE, OF_TRAINING, as_recorded_before
 from evodevo.registry import enable_packages
 from evodevo.runs.drive import create_executor
-from evodevo.runs.recipe import resolve
+from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
 from evodevo.storage import Store
 
