@@ -21,7 +21,8 @@ from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.base import Batch
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import ModuleZooNetwork
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 from measuring import Report, arguments, ratio, take_turns
 
 MOST = 1.25

@@ -59,7 +59,6 @@ TABLE_FILES = frozenset(
         "growth/strategists/base.py",
         "module_zoo/modules/nodes/base.py",
         "multitask/agent.py",
-        "multitask/paths/families.py",
         "multitask/paths/kinds.py",
         "networks/build.py",
         "objectives/base.py",

@@ -19,7 +19,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from evodevo.experiments.flop_counter import counting, look_at_step
 from evodevo.experiments.measure import measure, places
 from evodevo.networks.base import Network, Representation
-from evodevo.tasks.base import InputSpec, OutputSpec, SampleTask
+from evodevo.tasks.base import OutputSpec, SampleTask
+from evodevo.tasks.inputs import InputSpec
 from evodevo.training.metrics import softmax
 from evodevo.training.precision import decide
 

@@ -16,9 +16,10 @@ from evodevo.experiments import tower_features as features
 from evodevo.experiments.tower_features import features_key, precompute
 from evodevo.module_zoo.senses.model import Senses
 from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.features import FeaturesTask
 from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.inputs import InputSpec
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 

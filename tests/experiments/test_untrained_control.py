@@ -8,7 +8,8 @@ from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
 from evodevo.h_model.trace.file import with_random_routers
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 INPUTS = (InputSpec("text", "tokens", length=6, vocabulary=11),)
 OUTPUTS = (OutputSpec("answer", "class", 3),)

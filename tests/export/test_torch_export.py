@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.export.torch_export import exported
 from evodevo.export.verify import probes
-from evodevo.multitask.run.dense_export import DensePath
 from evodevo.testing.exporters import subject, vision_path
 
 
@@ -24,7 +23,7 @@ from evodevo.testing.exporters import subject, vision_path
 )
 def test_a_layer_of_the_library_is_followed_for_any_number_of_samples(layer: dict[str, Any]) -> None:
     whole = subject(vision_path(1, blocks={"encoderblock_0": layer}))
-    program = exported(DensePath(whole.network), whole).module()
+    program = exported(whole.network, whole).module()
     for batch in probes(whole.image, (1, 2, 40)):
         with torch.no_grad():
             answer = program(torch.from_numpy(batch)).numpy()

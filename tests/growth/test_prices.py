@@ -20,7 +20,8 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkSpec
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.training.precision import decide
 
 torch.set_num_threads(1)

@@ -23,9 +23,10 @@ from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import replay_log
 from evodevo.growth.procedure_settings import check_grow
 from evodevo.growth.spec import BirthSettings, Operation
-from evodevo.growth.strategists.base import Decision, Strategist, create
+from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Decision
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import HYBRID, ZooModule
 from evodevo.module_zoo.modules.zoo import start_zoo

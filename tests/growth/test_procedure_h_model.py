@@ -20,8 +20,9 @@ from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.h_model.pool import pool_of
 from evodevo.growth.procedure_settings import check_grow
 from evodevo.growth.spec import BirthSettings, Operation
-from evodevo.growth.strategists.base import Decision, Strategist, create
+from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Decision
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer

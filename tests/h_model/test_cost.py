@@ -21,7 +21,8 @@ from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)
 IMAGE = InputSpec("picture", "image", height=9, width=20, channels=3)

@@ -15,7 +15,7 @@ from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import PRESETS, HModelStructure, InferenceStructure, preset
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.settings import validate
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import (
     CLASS,
     FACTS,

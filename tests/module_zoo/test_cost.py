@@ -21,7 +21,8 @@ from evodevo.networks.build import build_network
 from evodevo.networks.cost import network_cost
 from evodevo.networks.spec import ModuleEnsembleNetwork, ModuleZooNetwork
 from evodevo.randomness import generator
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 WIDTH = 16
 TEXT = InputSpec("text", "tokens", length=5, vocabulary=20)

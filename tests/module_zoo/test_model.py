@@ -15,7 +15,8 @@ from evodevo.module_zoo.spec import ZooLosses, ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import CLASS, FACTS, IMAGE, LABELS, NEXT, TEXT, rows, small_batch
 
 WIDTH = 16

@@ -33,7 +33,6 @@ from typing import Any
 import pytest
 
 from evodevo.multitask.search.accounts import accounted_parameters
-from evodevo.multitask.search.population import PopulationSettings
 from evodevo.multitask.search.score import ScoreSettings, cost
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
@@ -193,15 +192,13 @@ def system_scores(system: System, agent: str, cycle: int, view: int, published: 
     return found
 
 
-@pytest.mark.parametrize(("ties", "number"), [("oldest", 0), ("recent", 3)])
-def test_ties_go_to_the_oldest_or_where_so_set_to_the_most_recent(ties: Any, number: int) -> None:
+def test_ties_go_to_the_oldest() -> None:
     """Four children of the root, all equally good, where size costs nothing."""
-    rules = {"population": PopulationSettings(ties=ties), "score": ScoreSettings(scale=1.0)}
-    system = new_system(Store.memory(), ("a",), samples=4, size=4, **rules)
+    system = new_system(Store.memory(), ("a",), samples=4, size=4, score=ScoreSettings(scale=1.0))
     trainer = Trainer(system.store)
     trainer.accuracy = lambda path, seed, step: 0.5
     system.run(tasks_of(system), 1, executor_of(trainer))
-    assert system.best("a").path.number == number
+    assert system.best("a").path.number == 0
 
 
 @pytest.mark.slow

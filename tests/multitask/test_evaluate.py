@@ -18,8 +18,8 @@ from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_path, open_path
 from evodevo.multitask.evaluate_settings import PathRequest, read_request
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths import kinds as path_kinds
-from evodevo.multitask.paths.kinds import BuiltPath, Places, Reader, Samples
+from evodevo.multitask.paths.built import BuiltPath, Places, Reader, Samples
+from evodevo.multitask.paths.kinds import KINDS, PathKind
 from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, role_parameters
 from evodevo.multitask.paths.vision.evaluate import read_samples
 from evodevo.multitask.paths.vision.input import read_images
@@ -27,8 +27,10 @@ from evodevo.multitask.paths.vision.spec import VisionStructure, structure_of
 from evodevo.multitask.paths.weights import load_state, save_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
-from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import InputSpec, SampleTask, Split
+from evodevo.storage.blobs import BlobPool, FolderPool
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.inputs import InputSpec
+from evodevo.training.precision import Precision
 
 STRUCTURE = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 TRAINING = {"validations": 3, "most_between": 400, "validation_cap": 120, "device": "cpu"}
@@ -343,11 +345,18 @@ class _Texts(BuiltPath):
         return read
 
 
+class _TextKind(PathKind):
+    kind = "testing.text_path"
+
+    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
+        return _Texts(request, task)
+
+
 @pytest.fixture
 def text_paths() -> Iterator[None]:
-    path_kinds.KINDS.add("testing.text_path", lambda request, pool, task, precision: _Texts(request, task))
+    KINDS.add(_TextKind.kind, _TextKind())
     yield
-    path_kinds.KINDS._rows.pop("testing.text_path")
+    KINDS._rows.pop(_TextKind.kind)
 
 
 def test_a_task_of_texts_goes_through_the_same_contract(place: dict[str, str], text_paths: None) -> None:

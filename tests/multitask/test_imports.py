@@ -26,7 +26,7 @@ from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.multitask.imports import H_MODEL, checkpoint_of
 from evodevo.testing.multitask.paths import ROOT, Trainer, executor_of, small
 

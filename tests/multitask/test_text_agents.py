@@ -11,7 +11,7 @@ from evodevo.errors import UsageError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.agent import AGENTS, readable
 from evodevo.multitask.agents.multipath import MultipathAgents
-from evodevo.multitask.paths.families import structure_of
+from evodevo.multitask.paths.kinds import structure_of
 from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.settings import AgentSettings, SystemSettings

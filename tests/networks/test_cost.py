@@ -29,7 +29,8 @@ from evodevo.networks.stack import LayerStack
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)
 VECTOR = InputSpec("numbers", "vector", size=7)

@@ -20,7 +20,7 @@ from evodevo.networks.towers.images import Preparation, prepare
 from evodevo.networks.towers.model import Core, TextTower, VisionTower, surround
 from evodevo.networks.towers.spec import tower_sizes
 from evodevo.operators.pretrained.files import weights_digest
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.senses import SensesCase, SensesTests
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")

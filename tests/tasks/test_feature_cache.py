@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError
 from evodevo.module_zoo.senses.spec import sides
-from evodevo.tasks.base import InputSpec, OutputSpec, Split
+from evodevo.tasks.base import OutputSpec, Split
 from evodevo.tasks.feature_cache import Chunk, FeatureCache, SplitFeatures
 from evodevo.tasks.features import FeaturesTask, InputFeatures
 from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.inputs import InputSpec
 
 KEY = "ab" * 32
 SIZE = 3

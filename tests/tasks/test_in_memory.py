@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from evodevo.errors import DataError, UsageError
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.inputs import InputSpec
 
 INPUTS = (InputSpec("vectors", "vector", size=3), InputSpec("image", "image", height=2, width=2, channels=1))
 OUTPUTS = (OutputSpec("answer", "class", 2, ("a", "b")), OutputSpec("labels", "labels", 4))

@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.tasks.base import Batch, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import Batch
 from evodevo.training.metrics import sigmoid, softmax
 from evodevo.training.precision import Precision, decide
 

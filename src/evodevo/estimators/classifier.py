@@ -22,8 +22,9 @@ from evodevo.estimators.reading import VECTORS, Columns, Reading, columns_of
 from evodevo.estimators.targets import Targets, read_targets
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
-from evodevo.tasks.base import Batch, Split
+from evodevo.tasks.base import Split
 from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.inputs import Batch
 
 if TYPE_CHECKING:
     from evodevo.module_zoo.model import ModuleZoo

@@ -24,8 +24,9 @@ from evodevo.networks.build import build_network
 from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.randomness import generator
 from evodevo.settings import Settings, validate
-from evodevo.tasks.base import Batch, InputSpec, OutputSpec, Split
+from evodevo.tasks.base import OutputSpec, Split
 from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.table.group_splits import Shares, divide
 from evodevo.training.loop import Progress, TrainingResult, train
 from evodevo.training.metrics import judge

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError
@@ -18,17 +19,33 @@ from evodevo.estimators.targets import restored
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, validate
 
-if TYPE_CHECKING:
-    from evodevo.estimators.classifier import Classifier
-
-    C = TypeVar("C", bound=Classifier)
-
 ABOUT, WEIGHTS = "zoo.json", "weights.safetensors"
 EDITS, MEMORY, PARENT = "edits.json", "edit_memory.jsonl", "{}.safetensors"
 """Files of a growth: the log, the edits with their rewards, and the weights of parents by their SHA-256."""
 _MORE = re.compile(rf"{re.escape(EDITS)}|{re.escape(MEMORY)}|[0-9a-f]{{64}}\.safetensors")
 MOST_BYTES = 64 << 20
 """Largest size of the JSON in bytes: it holds a vocabulary and a structure."""
+
+
+class Keepable(Protocol):
+    """What is kept of a classifier, and how it is made anew from that; see ``Classifier``."""
+
+    kept_format: ClassVar[str]
+    kept_facts: ClassVar[tuple[str, ...]]
+    classes_: Any
+    network_: Any
+    n_features_in_: Any
+    _reading: Any
+    _targets: Any
+
+    def __init__(self, *given: Any, **parameters: Any) -> None: ...
+    def get_params(self, deep: bool = True) -> Any: ...
+    def _more_files(self) -> dict[str, bytes]: ...
+    def _take_files(self, files: Mapping[str, bytes]) -> None: ...
+    def _take(self, reading: Reading, targets: Any, network: Any) -> None: ...
+
+
+C = TypeVar("C", bound=Keepable)
 
 
 class Kept(Settings):
@@ -44,7 +61,7 @@ class Kept(Settings):
     course: dict[str, Any]
 
 
-def save(classifier: Classifier, folder: Path) -> None:
+def save(classifier: Keepable, folder: Path) -> None:
     """See ``Classifier.save``."""
     before = {one.name for one in folder.iterdir()} if folder.exists() else set()
     if any(name not in (ABOUT, WEIGHTS) and not _MORE.fullmatch(name) for name in before):

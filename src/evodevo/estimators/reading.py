@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array
 
 from evodevo.errors import UsageError, quoted_list, unknown_name
 from evodevo.settings import Settings
-from evodevo.tasks.base import Batch, InputSpec
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 
 IMAGE, TEXT, VECTORS = COLUMNS = ("image", "text", "vectors")

@@ -33,7 +33,8 @@ from evodevo.objectives.base import Subject, parse_objectives
 from evodevo.search.problem import answered, write_numbers
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import TASKS, InputSpec, OutputSpec, SampleTask
+from evodevo.tasks.base import TASKS, OutputSpec, SampleTask
+from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.token_cache import default_folder
 from evodevo.training import checkpoints
 from evodevo.training.precision import decide

@@ -17,7 +17,8 @@ from evodevo.experiments.flop_counter import counting
 from evodevo.networks.base import Network
 from evodevo.networks.outputs import answer_losses
 from evodevo.randomness import generator
-from evodevo.tasks.base import NO_TARGET, Batch, OutputSpec, SampleTask, Split
+from evodevo.tasks.base import NO_TARGET, OutputSpec, SampleTask, Split
+from evodevo.tasks.inputs import Batch
 from evodevo.training.calibration import Reliability
 from evodevo.training.metrics import Judgement, judge
 from evodevo.training.precision import Precision

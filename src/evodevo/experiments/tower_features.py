@@ -24,9 +24,10 @@ from evodevo.module_zoo.spec import ExtractorStructure
 from evodevo.networks.towers.spec import tower_sizes
 from evodevo.operators.pretrained.files import check_digest, weights_digest
 from evodevo.operators.pretrained.spec import model_folder
-from evodevo.tasks.base import Batch, InputSpec, SampleTask
+from evodevo.tasks.base import SampleTask
 from evodevo.tasks.feature_cache import Chunk, FeatureCache
 from evodevo.tasks.features import FeaturesTask, InputFeatures
+from evodevo.tasks.inputs import Batch, InputSpec
 
 _BESIDE = ("config.json", "tokenizer.json", "preprocessor_config.json")
 """Files of a model that decide with its weights about what it makes of a sample."""

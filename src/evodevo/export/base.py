@@ -108,7 +108,8 @@ class Subject:
     """The network to export.
 
     Attributes:
-        network: Network in evaluation mode, on the CPU; a vision path or a multipath model.
+        network: Module in evaluation mode, on the CPU, without gradients, from images (B, height, width, channels) of
+            bytes to logits (B, C). It is a copy: a format may merge equal parameters of it.
         image: Format of its input.
         classes: Names of the classes, in the order of the logits.
         answer: Returns logits (B, C) for images, as the network's system computes them; exports must match these.

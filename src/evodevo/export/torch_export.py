@@ -7,6 +7,7 @@ Legend: B samples, C classes.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,6 @@ from torch import nn
 from evodevo.errors import DiskFullError, UsageError
 from evodevo.export.base import Exporter, Images, Logits, Subject
 from evodevo.export.fresh_process import ask
-from evodevo.multitask.run.dense_export import DensePath, share_equal
 
 _TRACED = 3
 """Number of samples in the traced batch; not 1, which torch.export takes for a constant."""
@@ -69,9 +69,8 @@ class TorchExport(Exporter):
 
     def write(self, subject: Subject, folder: Path) -> None:
         """See ``Exporter.write``: an input (B, height, width, channels) of bytes, an output (B, C) of logits."""
-        dense = DensePath(subject.network)
-        share_equal(dense)
-        program = exported(dense, subject)
+        share_equal(subject.network)
+        program = exported(subject.network, subject)
         place = folder / self.file
         try:
             torch.export.save(program, os.fspath(place))
@@ -108,6 +107,24 @@ class TorchExport(Exporter):
     def versions(self) -> Mapping[str, str]:
         """See ``Exporter.versions``."""
         return {"torch": str(torch.__version__)}
+
+
+def share_equal(module: nn.Module) -> int:
+    """Let parameters of equal numbers be one, so that what several paths share is written once.
+
+    Returns:
+        How many numbers are left.
+    """
+    first: dict[tuple[object, ...], nn.Parameter] = {}
+    for owner in module.modules():
+        for name, parameter in list(owner._parameters.items()):
+            if parameter is None:
+                continue
+            data = parameter.detach().cpu().contiguous()
+            numbers = hashlib.sha256(data.reshape(-1).view(torch.uint8).numpy().tobytes()).digest()
+            key = (tuple(data.shape), data.dtype, parameter.requires_grad, numbers)
+            owner._parameters[name] = first.setdefault(key, parameter)
+    return sum(one.numel() for one in {id(one): one for one in module.parameters()}.values())
 
 
 def exported(module: nn.Module, subject: Subject) -> torch.export.ExportedProgram:

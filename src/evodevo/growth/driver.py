@@ -39,10 +39,11 @@ from evodevo.growth.pruning import judge
 from evodevo.growth.resources import Resources, Task, check_start
 from evodevo.growth.rewards import reward
 from evodevo.growth.spec import GrowthSettings
-from evodevo.growth.strategists.base import Decision, Snapshot, Transition, create
+from evodevo.growth.strategists.base import Snapshot, create
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.settings import settings_for
 from evodevo.growth.strategists.state import State
+from evodevo.growth.strategists.transition import Decision, Transition
 from evodevo.growth.thrift import Portions
 from evodevo.growth.views import ages_of, standing_of, state_of
 from evodevo.growth.zoo.bank import ModuleBank

@@ -12,8 +12,8 @@ from evodevo.growth.edit_spec import Edit
 from evodevo.growth.fitness import History
 from evodevo.growth.probes import Probe
 from evodevo.growth.rewards import Scale, Standing
-from evodevo.growth.strategists.base import Decision
 from evodevo.growth.strategists.state import State
+from evodevo.growth.strategists.transition import Decision
 from evodevo.growth.thrift import Portions
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.settings import Settings

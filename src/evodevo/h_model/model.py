@@ -23,7 +23,8 @@ from evodevo.networks.inputs import Inputs
 from evodevo.networks.outputs import Outputs, answer_losses
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.layers.base import Layer
-from evodevo.tasks.base import NO_TARGET, InputSpec, OutputSpec
+from evodevo.tasks.base import NO_TARGET, OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 if TYPE_CHECKING:
     from evodevo.h_model.extension import Change

@@ -36,7 +36,8 @@ from evodevo.networks.outputs import OutputLayer
 from evodevo.networks.routing.losses import z_loss
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.randomness import integer_seed
-from evodevo.tasks.base import MATCHED, InputSpec, OutputSpec
+from evodevo.tasks.base import MATCHED, OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 MATCH, MATCHES = "match", "yes"
 """The output that says whether image and text belong together, and its class where they do."""

@@ -6,7 +6,6 @@ Sources: µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#agents.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,7 @@ from evodevo import canonical
 from evodevo.errors import StoreDamagedError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Version
-from evodevo.multitask.paths.families import can_read
+from evodevo.multitask.paths.kinds import can_read
 from evodevo.multitask.search.mutation import matches
 from evodevo.multitask.search.population import Population
 from evodevo.multitask.search.versions import Rules
@@ -100,7 +99,6 @@ class Situation:
         view: what it sees.
         population: its living paths, best first, with their offspring.
         known: individual -> path, of the population and of what is in view.
-        tried: individual -> how often it was a parent of this agent, in all its cycles.
         root: parameters and FLOPs of the system's root: the bases of scores.
         resolve: an (agent's name, number) of a sub-path -> what is known of it.
         history: children of this agent, in all its cycles: the agents whose paths each ran through, and whether it was
@@ -114,7 +112,6 @@ class Situation:
     view: View
     population: Population
     known: Mapping[str, Known]
-    tried: Counter[str]
     root: tuple[float, float]
     resolve: Callable[[str, int], Known]
     history: Callable[[], Sequence[tuple[tuple[str, ...], bool]]]

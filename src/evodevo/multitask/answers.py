@@ -9,7 +9,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.search.score import Rule, kept_evaluation
+from evodevo.multitask.search.score import kept_evaluation
 
 HEX = frozenset("0123456789abcdef")
 
@@ -47,9 +47,7 @@ class Answer:
     seconds: float = 0.0
 
 
-def read_answer(
-    payload: bytes, trained: Mapping[str, int], quality_bar: float | None, *, always: bool, rule: Rule = "above"
-) -> Answer:
+def read_answer(payload: bytes, trained: Mapping[str, int], quality_bar: float | None, *, always: bool) -> Answer:
     """The answer of an evaluator.
 
     Args:
@@ -57,7 +55,6 @@ def read_answer(
         trained: roles that it was to train, with their parameters.
         quality_bar: that it was to exceed.
         always: it is kept whatever its accuracy.
-        rule: whether accuracies exceed the bar, or reach it.
 
     Raises:
         UsageError: it contradicts what was asked, or itself.
@@ -77,7 +74,7 @@ def read_answer(
     if quality != best:
         raise UsageError(f"it says that the best of {evals} is {quality}.")
     improved = bool(said.get("improved"))
-    if improved != (always or kept_evaluation(evals, quality_bar, rule=rule) is not None):
+    if improved != (always or kept_evaluation(evals, quality_bar) is not None):
         raise UsageError(f"it says improved = {improved}; its accuracies {evals} and the bar {quality_bar} do not.")
     components = {
         role: Trained(_digest(one["digest"]), int(one["parameters"]))

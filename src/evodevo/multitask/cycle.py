@@ -20,7 +20,7 @@ from evodevo.multitask.ledger import Asked
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import CHILD, DISCARDED, FAILED, KEPT, QUALITY, SCORE
 from evodevo.multitask.search.population import Member, Population
-from evodevo.multitask.search.score import NO_COST, Rule, ScoreSettings, quality_bar, score
+from evodevo.multitask.search.score import NO_COST, ScoreSettings, quality_bar, score
 from evodevo.multitask.settings import AgentSettings, CycleSettings
 from evodevo.randomness import generator, integer_seed
 from evodevo.storage import Evaluation, Lease, NewIndividual, Score, Store
@@ -56,7 +56,7 @@ class Cycle:
         self._store, self._lease, self._library, self._seed = store, lease, library, seed
         self._cycle: CycleSettings = settings.cycle or CycleSettings()
         self._root = ledger.root_size(store, library, self.kind, agent.system_id, row.view)
-        self._earlier, self._tried = ledger.offspring(store, agent.id, before_cycle=row.number)
+        self._earlier = ledger.offspring(store, agent.id, before_cycle=row.number)
         self._start = [
             found
             for one in library.known(ledger.kept_before(store, agent, row)).values()
@@ -140,7 +140,7 @@ class Cycle:
         """
         details = one.row.details
         trained = {part["role"]: part["parameters"] for part in details["parts"] if part["train"]}
-        return read_answer(answer, trained, self._bar(details), always=details["always"], rule=self._rule)
+        return read_answer(answer, trained, quality_bar(details["bar"], details["factor"]), always=details["always"])
 
     def publish(self) -> str | None:
         """Publish the best path and close the cycle; returns its individual, None where no child ever succeeded."""
@@ -178,7 +178,7 @@ class Cycle:
             "task_settings": self.settings.task,
             "task_key": self.settings.task_key,
             "training": self.settings.training,
-            "bar": self._bar(details),
+            "bar": quality_bar(details["bar"], details["factor"]),
             "seed": one.row.seed,
             **details["payload"],
         }
@@ -189,14 +189,6 @@ class Cycle:
     def _scoring(self) -> ScoreSettings:
         return self._cycle.score if self.kind.priced else NO_COST
 
-    @property
-    def _rule(self) -> Rule:
-        rule: Rule = self.settings.training.get("keep", "above")
-        return rule
-
-    def _bar(self, details: Mapping[str, Any]) -> float | None:
-        return quality_bar(details["bar"], details["factor"], rule=self._rule)
-
     def _member(self, individual: str) -> Member | None:
         known = self._library.known([individual]).get(individual)
         if known is None:
@@ -205,8 +197,6 @@ class Cycle:
 
     def _situation(self) -> Situation:
         living = self.population()
-        tried = self._tried.copy()
-        tried.update(one.row.details["parent"] for one in self.children if one.row.details["parent"] is not None)
         known = {**self._library.known([one.id for one in living])}
         known.update({one.id: one for one in self.view.offers.values()})
         return Situation(
@@ -216,7 +206,6 @@ class Cycle:
             readable(self.view, self.kind, self.settings),
             living,
             known,
-            tried,
             self._root,
             self._library.by_number,
             lambda: ledger.history(self._store, self.agent.id),
@@ -286,7 +275,6 @@ class Cycle:
             "parent": child.parent,
             "accepted": child.accepted,
             "bar": child.bar,
-            "keep": self._rule,
             "factor": child.factor,
             "flops": child.flops,
             "accounted": child.accounted,

@@ -20,7 +20,8 @@ from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, Unsa
 from evodevo.execution.base import Report
 from evodevo.multitask.evaluate_settings import PathRequest, failed, read_request
 from evodevo.multitask.exact_answers import exact_answers
-from evodevo.multitask.paths.kinds import KINDS, ROOTS, BuiltPath, Reader
+from evodevo.multitask.paths.built import BuiltPath, Reader
+from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.weights import count_parameters, save_state
 from evodevo.multitask.training.training import PathResult, train_path
 from evodevo.multitask.training.values import data_values, optimizer_values
@@ -68,7 +69,7 @@ def open_path(request: PathRequest) -> tuple[BuiltPath, MultitaskTask, Precision
             f" {task.classes}."
         )
     precision = decide(request.training.device, request.training.precision)
-    built = KINDS.get(request.path.kind)(request, FolderPool(Folder(request.blobs)), task, precision)
+    built = KINDS.get(request.path.kind).build(request, FolderPool(Folder(request.blobs)), task, precision)
     return built, task, precision
 
 
@@ -143,7 +144,7 @@ def _make_root(request: PathRequest) -> dict[str, Any]:
     if request.root is None:
         raise UsageError("a root says how it comes about.")
     pool = FolderPool(Folder(request.blobs))
-    parts = ROOTS.get(request.path.kind)(request, pool)
+    parts = KINDS.get(request.path.kind).single().make_root(request, pool)
     return {
         "reason": None,
         "detail": "",

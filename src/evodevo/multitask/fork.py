@@ -13,9 +13,8 @@ from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.execution.base import Event, Job, Result
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.recorded import KEPT, deciding
-from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
-from evodevo.settings import validate
 from evodevo.storage.systems.base import path_id
 
 
@@ -42,7 +41,7 @@ def fork(system: System, name: str) -> System:
     there = {one.name for one in copy.agents()}
     for agent in system.agents():
         if agent.name not in there:
-            settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+            settings = agent_settings(agent)
             copy.add_agent(agent.kind, agent.task, settings)
     wanted, done = system.recorded(), copy.recorded()
     if done[: len(wanted)] != wanted:

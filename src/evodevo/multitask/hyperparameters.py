@@ -17,16 +17,14 @@ from evodevo.errors import UsageError
 from evodevo.multitask.genome import Value
 from evodevo.settings import Settings
 
-Version = Literal["paper", "v4", "v4b", "v3", "v2", "v1"]
-"""Whose lists: "paper" (the default) is µ4Net's Table 1; "v4" and "v4b" are its code, "v3" is µ3Net's, "v2" µ2Net's,
-"v1" µNet's."""
+Version = Literal["paper", "v4b"]
+"""Whose lists: "paper" (the default) is µ4Net's Table 1, "v4b" its published code."""
 
 MU = "_mu_"
 """The global rate of mutation; it sorts before all other keys, so that its new value drives theirs."""
 DATA = "ds_"
 NUM_LAYERS = "num_layers"
 IMAGE_SIZE = "ds_image_size"
-ADAPTER_WIDTH = "adapter_dim"
 NUM_PATHS = "num_paths"
 ROUTER_RATE = "router_lr_mult"
 ROUTER_MAIN_WEIGHT = "router_init_main_path_weight"
@@ -176,21 +174,17 @@ def singlepath_hyperparameters(size: str | PathRange = "ti3", version: Version =
     Raises:
         UsageError: no such size.
     """
-    name = size.lower() if isinstance(size, str) else "l"
-    given = RANGES.get(name) if isinstance(size, str) else size
+    given = RANGES.get(size.lower()) if isinstance(size, str) else size
     if given is None:
         raise UsageError(f"there is no size {size!r} of paths; there are {', '.join(RANGES)}.")
     least, most, layers = given.layers
-    earlier = version in ("v1", "v2", "v3")
-    most -= earlier and name == "l" and given is RANGES["l"]
-    rows = [
-        *_common(name, version),
-        _row(NUM_LAYERS, range(least, most + 1), layers),
-        _row(IMAGE_SIZE, given.image_sizes, given.image_size, tuned=version != "v2"),
-    ]
-    if earlier and name != "l":
-        rows.append(_row(ADAPTER_WIDTH, (8, 16, 32, 64, 128), 32))
-    return Hyperparameters(rows=tuple(rows))
+    return Hyperparameters(
+        rows=(
+            *_common(version),
+            _row(NUM_LAYERS, range(least, most + 1), layers),
+            _row(IMAGE_SIZE, given.image_sizes, given.image_size),
+        )
+    )
 
 
 def multipath_hyperparameters(version: Version = "paper", *, most_paths: int = 3) -> Hyperparameters:
@@ -204,7 +198,7 @@ def multipath_hyperparameters(version: Version = "paper", *, most_paths: int = 3
     """
     return Hyperparameters(
         rows=(
-            *_common("l", version),
+            *_common(version),
             _row(ROUTER_RATE, (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0), 0.05),
             _row(NUM_PATHS, range(2, most_paths + 1), 2),
             _row(ROUTER_MAIN_WEIGHT, (0.8,), 0.8, tuned=False),
@@ -212,47 +206,21 @@ def multipath_hyperparameters(version: Version = "paper", *, most_paths: int = 3
     )
 
 
-def _common(size: str, version: Version) -> list[Hyperparameter]:
-    if version in ("v1", "v2"):
-        return _first(version)
-    third = version == "v3"
+def _common(version: Version) -> list[Hyperparameter]:
     rates = [round(0.02 * step, 2) for step in range(1, 16)]
     learning_rates = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
     deltas = ("brightness", "contrast", "saturation", "hue", "quality")
     return [
-        _row(MU, rates, 0.1 if third and size not in ("t0", "l") else 0.2),
-        _row("opt_lr", (*learning_rates, 1.0) if version in ("v4", "v4b") else learning_rates, 0.01 if third else 0.02),
+        _row(MU, rates, 0.2),
+        _row("opt_lr", (*learning_rates, 1.0) if version == "v4b" else learning_rates, 0.02),
         _row("opt_lr_schedule", ("cosine", "constant", "linear", "restarts"), "cosine", tuned=False),
-        _row(
-            "opt_lr_warmup_ratio",
-            (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3),
-            (0.05 if size == "l" else 0.1) if third else 0.02,
-        ),
-        _row("opt_momentum", (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99), 0.9 if third else 0.8),
-        _row("opt_nesterov", (True, False), not third),
+        _row("opt_lr_warmup_ratio", (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3), 0.02),
+        _row("opt_momentum", (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99), 0.8),
+        _row("opt_nesterov", (True, False), True),
         _row("ds_area_range_min", (0.05, 0.5, 0.95, 1.0), 1.0),
         _row("ds_aspect_ratio_range_min", (0.5, 0.75, 1.0), 1.0),
         _row("ds_flip_left_right", (True, False), False),
         *(_row(f"ds_{name}_delta", (0.0, 0.01, 0.02, 0.05, 0.1, 0.2), 0.0) for name in deltas),
-    ]
-
-
-def _first(version: Version) -> list[Hyperparameter]:
-    """µNet's and µ2Net's (its second list). The papers give the ends of lists; what lies between is ours."""
-    one = version == "v1"
-    learning_rates = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1)
-    return [
-        # µNet mutates everything with one rate for ever.
-        _row(MU, (0.1,), 0.1, tuned=False) if one else _row(MU, [round(0.02 * n, 2) for n in range(5, 16)], 0.2),
-        _row("opt_lr", learning_rates if one else (*learning_rates, 0.2, 0.5), 0.01),
-        _row("opt_lr_schedule", ("constant", "cosine", "restarts"), "cosine", tuned=one),
-        _row("opt_lr_warmup_ratio", (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4), 0.1),
-        _row("opt_momentum", (0.0, 0.2, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99), 0.9),
-        _row("opt_nesterov", (True, False), False),
-        # µ2Net crops or does not.
-        _row("ds_area_range_min", (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if one else (0.05, 1.0), 0.05),
-        _row("ds_aspect_ratio_range_min", (0.25, 0.5, 0.75, 1.0), 0.75),
-        _row("ds_flip_left_right", (True, False), True),
     ]
 
 

@@ -56,16 +56,14 @@ def with_result(store: Store, child: Asked) -> Asked:
     return replace(child, result=deciding(results), attempts=max((one.attempt for one in results), default=0))
 
 
-def offspring(store: Store, agent_id: str, *, before_cycle: int) -> tuple[Counter[str], Counter[str]]:
-    """How often each path was a parent in an agent's earlier cycles: where that counts as offspring, and in all."""
+def offspring(store: Store, agent_id: str, *, before_cycle: int) -> Counter[str]:
+    """How often each path was accepted as a parent in an agent's earlier cycles."""
     counted: Counter[str] = Counter()
-    every: Counter[str] = Counter()
     for row in store.individuals(agent_id):
         parent = row.details.get("parent")
         if parent is not None and row.generation < before_cycle:
-            every[parent] += 1
             counted[parent] += bool(row.details.get("accepted"))
-    return counted, every
+    return counted
 
 
 def history(store: Store, agent_id: str) -> list[tuple[tuple[str, ...], bool]]:
@@ -117,7 +115,7 @@ def population(
         generator: of a generation's pruning.
     """
     counts, size = earlier.copy(), settings.generation_size
-    living = ordered(start, settings.population.ties)
+    living = ordered(start)
     for generation in range(len(children) // size):
         told = children[generation * size : (generation + 1) * size]
         if any(one.result is None for one in told):

@@ -13,10 +13,9 @@ from evodevo.errors import EvaluationsFailedError, StoreDamagedError
 from evodevo.execution.base import Executor, Job, Progress
 from evodevo.multitask.agent import Known
 from evodevo.multitask.recorded import ACCURACY
-from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.search.problem import DAMAGED
-from evodevo.settings import validate
 from evodevo.storage import Evaluation, Score
 
 ENTRY = "path_test"
@@ -50,7 +49,7 @@ def measure(
     if before is not None:
         return before.accuracy
     agent = system.agent(known.path.agent)
-    settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+    settings = agent_settings(agent)
     payload = {
         "path": known.path.model_dump(mode="json"),
         "components": {part.role: {"digest": part.digest} for part in known.components},

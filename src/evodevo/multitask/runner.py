@@ -13,8 +13,7 @@ from evodevo.multitask.dispatch import Dispatcher
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import WITHDRAWN
 from evodevo.multitask.schedule import Past, Round, is_root, next_round, past, stages
-from evodevo.multitask.settings import AgentSettings
-from evodevo.settings import validate
+from evodevo.multitask.stored import agent_settings
 from evodevo.storage import Lease, Store
 from evodevo.storage.systems.base import AgentRow, SystemRow
 
@@ -138,7 +137,7 @@ class Runner:
         if opened is None:
             number = before.next_number(agent)
             opened = self._store.systems.begin_cycle(self._leases[agent.id], number, round=round, view=view)
-        settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+        settings = agent_settings(agent)
         self._listener("cycle", {"agent": agent.name, "cycle": opened.number, "view": opened.view})
         lease = self._leases[agent.id]
         return Cycle(self._store, lease, self._library, agent, settings, opened, self._system.seed)
@@ -169,7 +168,7 @@ class Runner:
             return None
         kind, settings = (
             AGENTS.get(agent.kind),
-            validate(AgentSettings, agent.settings, what=f"settings of {agent.name}"),
+            agent_settings(agent),
         )
         return kind.missing(agent, readable(self._library.view(seq), kind, settings))
 

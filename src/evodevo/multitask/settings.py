@@ -49,8 +49,8 @@ class AgentSettings(Settings):
         root: whether it makes one path and then rests.
         class_names: in order, for people; empty where nobody said.
         modalities: that its samples have; paths that need others are neither parents nor supports.
-        inputs: what a sample holds, each a ``tasks.base.InputSpec`` by field, so that samples of one's own can be read
-            where the data are gone; empty where nobody said.
+        inputs: what a sample holds, each a ``tasks.inputs.InputSpec`` by field, so that samples of one's own can be
+            read where the data are gone; empty where nobody said.
         builds_on: agents whose paths may be parents or supports, by name, with ``*`` for any text; ``*~root_model~*``
             are roots alone.
     """

@@ -23,8 +23,8 @@ from evodevo.multitask.runner import Listener, Runner, withdraw
 from evodevo.multitask.schedule import is_root, past, replay_order
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.stored import system_settings
 from evodevo.randomness import integer_seed
-from evodevo.settings import validate
 from evodevo.storage import Lease, Store
 from evodevo.storage.base import RunState
 from evodevo.storage.systems.base import AgentRow, SystemRow
@@ -51,7 +51,7 @@ class System:
 
     def __init__(self, store: Store, row: SystemRow, *, listener: Listener | None = None) -> None:
         self.store, self.row = store, row
-        self.settings = validate(SystemSettings, row.settings, what=f"settings of system {row.name!r}")
+        self.settings = system_settings(row)
         self.library = Library(store, row.id)
         self._listener = listener or (lambda kind, facts: None)
         self._stop = False

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.networks.outputs import answer_loss
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 Batch = Mapping[str, Tensor]
 
@@ -31,7 +32,7 @@ class Representation:
 
 
 class Network(nn.Module, ABC):
-    """A network over the inputs and outputs of a task; batches are mappings as ``tasks.base.Batch``, on its device.
+    """A network over the inputs and outputs of a task; batches are mappings as ``tasks.inputs.Batch``, on its device.
 
     Attributes:
         input_specs, output_specs: of the task.

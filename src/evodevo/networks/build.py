@@ -14,7 +14,8 @@ from evodevo.networks.base import Network
 from evodevo.networks.spec import NetworkSpec
 from evodevo.registry import Registry, table
 from evodevo.search.space import Space
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 
 def build_backbone(

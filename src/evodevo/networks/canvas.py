@@ -11,7 +11,7 @@ Canvas = Literal["segments", "latents", "pad"]
 
 
 class InputSizes(Protocol):
-    """What of ``tasks.base.InputSpec`` a cost depends on."""
+    """What of ``tasks.inputs.InputSpec`` a cost depends on."""
 
     @property
     def modality(self) -> Literal["tokens", "image", "vector", "features"]: ...

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.spec import EnsembleStructure
 from evodevo.networks.stack import LayerStack
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 
 class Ensemble(Network):

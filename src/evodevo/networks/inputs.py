@@ -17,7 +17,7 @@ from evodevo.networks.canvas import Canvas, fitting_heads, input_length, patch_s
 from evodevo.operators.layers.build import build_layer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 
 POSITION_STD = 0.02
 

@@ -13,7 +13,8 @@ from evodevo.networks.outputs import Outputs
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.networks.spec import StackStructure
 from evodevo.operators.layers.build import build_layer
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 
 class LayerStack(Network):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, quoted_list
-from evodevo.tasks.base import InputSpec
 from evodevo.tasks.images.pixels import decode, uniform
+from evodevo.tasks.inputs import InputSpec
 
 MAX_FILE_BYTES = 64 << 20
 

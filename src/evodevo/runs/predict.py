@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from evodevo.errors import NotFoundError
 from evodevo.runs.answers import Answered, Prediction, continues_texts
-from evodevo.tasks.base import Batch, OutputSpec, SampleTask
+from evodevo.tasks.base import OutputSpec, SampleTask
+from evodevo.tasks.inputs import Batch
 from evodevo.training.metrics import sigmoid, softmax
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, unknown_name
 from evodevo.settings import Settings
-from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
+from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.feature_cache import SplitFeatures
+from evodevo.tasks.inputs import Batch, InputSpec
 
 
 @dataclass(frozen=True)

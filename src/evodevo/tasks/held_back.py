@@ -20,7 +20,8 @@ from evodevo import canonical
 from evodevo.errors import DataError, UsageError
 from evodevo.randomness import generator
 from evodevo.settings import Settings
-from evodevo.tasks.base import ALL_SPLITS, Batch, SampleTask, Split
+from evodevo.tasks.base import ALL_SPLITS, SampleTask, Split
+from evodevo.tasks.inputs import Batch
 
 SHARE = 0.2
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.settings import Settings
-from evodevo.tasks.base import ALL_SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
+from evodevo.tasks.base import ALL_SPLITS, OutputSpec, SampleTask, Split
+from evodevo.tasks.inputs import Batch, InputSpec
 
 
 class InMemoryTask(SampleTask):

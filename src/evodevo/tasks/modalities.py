@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo import canonical
-from evodevo.tasks.base import TASKS, InputSpec, SampleTask
+from evodevo.tasks.base import TASKS, SampleTask
+from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.words import Vocabulary
 
 BYTES = "bytes"

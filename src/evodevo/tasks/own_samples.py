@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError, quoted_list, unknown_name
-from evodevo.tasks.base import Batch, InputSpec
 from evodevo.tasks.images.arrays import read_bytes
 from evodevo.tasks.images.pixels import ADVICE, Pixels, decode, uniform
+from evodevo.tasks.inputs import Batch, InputSpec
 
 _LARGEST = float(np.finfo(np.float32).max)
 

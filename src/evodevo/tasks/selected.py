@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, unknown_name
 from evodevo.settings import Settings
-from evodevo.tasks.base import SPLITS, Batch, SampleTask, Split
+from evodevo.tasks.base import SPLITS, SampleTask, Split
+from evodevo.tasks.inputs import Batch
 
 
 class SelectedTask(SampleTask):

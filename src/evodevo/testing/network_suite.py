@@ -22,7 +22,8 @@ from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
 from evodevo.networks.cost import network_cost
 from evodevo.networks.spec import NetworkSpec
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import CLASS, FACTS, IMAGE, LABELS, TEXT, rows, small_batch
 
 OUTPUTS = (CLASS, LABELS)

@@ -17,7 +17,8 @@ from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import HModelNetwork
 from evodevo.settings import merge, validate
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 WIDTH = 8
 TEXT = InputSpec("text", "tokens", length=12, vocabulary=11)

@@ -30,7 +30,7 @@ from evodevo.module_zoo.senses.fusion import Fused, Fusion
 from evodevo.module_zoo.senses.model import Sense, Senses
 from evodevo.module_zoo.senses.spec import fused_length
 from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, StatisticsStructure, ZooStructure
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import small_batch
 
 WIDTH = 8

@@ -19,9 +19,10 @@ from safetensors.torch import load, save
 
 from evodevo import randomness
 from evodevo.errors import UsageError
-from evodevo.growth.strategists.base import Decision, Snapshot, Strategist, Transition, Unroll
+from evodevo.growth.strategists.base import Snapshot, Strategist, Unroll
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.state import BIRTHS, Legal, ModuleState, State
+from evodevo.growth.strategists.transition import Decision, Transition
 from evodevo.module_zoo.modules.families import ARCHETYPES
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE
 

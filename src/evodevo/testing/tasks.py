@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.settings import Settings
-from evodevo.tasks.base import ALL_SPLITS, MATCHED, NO_TARGET, TASKS, Batch, SampleTask, Split
+from evodevo.tasks.base import ALL_SPLITS, MATCHED, NO_TARGET, TASKS, SampleTask, Split
+from evodevo.tasks.inputs import Batch
 
 MOST_SAMPLES = 400
 """Samples of a split that a law looks at, spread evenly."""

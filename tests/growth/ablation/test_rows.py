@@ -30,8 +30,9 @@ from evodevo.growth.fitness import History, ModuleHistory
 from evodevo.growth.legality import Situation, rule
 from evodevo.growth.resources import Task
 from evodevo.growth.spec import GrowthSettings
-from evodevo.growth.strategists.base import Decision, Strategist
+from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Decision
 from evodevo.growth.zoo.bank import ModuleBank
 from evodevo.module_zoo.cost import zoo_parameters
 from evodevo.module_zoo.model import ModuleZoo
@@ -42,8 +43,8 @@ from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import InputSpec
 from evodevo.tasks.images.digits_questions import DigitsQuestionsSettings, DigitsQuestionsTask
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import CLASS, small_batch
 from evodevo.testing.small_networks import problem
 

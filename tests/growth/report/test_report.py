@@ -28,8 +28,9 @@ from evodevo.growth.report.tables import arms_table, decisions_table, grown_rows
 from evodevo.growth.report.words import edit_words, history
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
 from evodevo.growth.spec import Operation
-from evodevo.growth.strategists.base import Decision, Strategist, create
+from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Decision
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo

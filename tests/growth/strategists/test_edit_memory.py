@@ -11,10 +11,11 @@ import torch
 from evodevo.errors import UsageError
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.spec import Operation
-from evodevo.growth.strategists.base import Decision, Transition, create
+from evodevo.growth.strategists.base import create
 from evodevo.growth.strategists.edit_memory import FORMAT, MOST, EditMemory
 from evodevo.growth.strategists.learned import LearnedStrategist
 from evodevo.growth.strategists.spec import MemorySettings, StrategistSettings
+from evodevo.growth.strategists.transition import Decision, Transition
 from evodevo.module_zoo.modules import zoo as zoo_archetypes
 from evodevo.testing.strategists import everything, some_zoo, told
 

@@ -10,12 +10,13 @@ import torch
 
 from evodevo import randomness
 from evodevo.growth.spec import Operation
-from evodevo.growth.strategists.base import Decision, Transition, create
+from evodevo.growth.strategists.base import create
 from evodevo.growth.strategists.learned import LearnedStrategist
 from evodevo.growth.strategists.ppo import generalised_advantages
 from evodevo.growth.strategists.reinforce import baselined
 from evodevo.growth.strategists.spec import LearningSettings, StrategistSettings
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Decision, Transition
 from evodevo.testing.strategists import everything, some_zoo
 
 torch.set_num_threads(1)

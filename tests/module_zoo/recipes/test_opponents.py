@@ -13,7 +13,7 @@ from evodevo.module_zoo.recipes.opponents import ANSWER, IMAGE, QUICK, STYLES, T
 from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
 from evodevo.networks.cost import network_cost
 from evodevo.networks.spec import BaselineNetwork, ModuleEnsembleNetwork, ModuleZooNetwork, NetworkSpec
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 
 STRUCTURE = ZooStructure(
     width=64, modules=start_zoo(64), extractor=ExtractorStructure(blocks=1), dropout=0.2, missing=False

@@ -14,7 +14,7 @@ from evodevo.module_zoo.senses.model import Sense, Senses
 from evodevo.module_zoo.senses.spec import Read, sides
 from evodevo.module_zoo.spec import ExtractorStructure, StatisticsStructure, ZooStructure
 from evodevo.networks.inputs import InputLayer
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import small_batch
 from evodevo.testing.senses import SensesCase, SensesTests
 

@@ -10,8 +10,7 @@ import pytest
 from evodevo import canonical
 from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.families import structure_of
-from evodevo.multitask.paths.kinds import KINDS
+from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.network.imports import read_import
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.families import FAMILIES, can_read
-from evodevo.multitask.paths.network.family import NETWORK
+from evodevo.multitask.paths.kinds import KINDS, can_read
+from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.spec import (
     HEAD,
     NORM,
@@ -48,7 +48,7 @@ def test_storage_changes_nothing(classes: int, inputs: list[NetworkInput]) -> No
     assert again == structure
     assert again.roles == structure.roles
     assert [again.signature(role) for role in again.roles] == [structure.signature(role) for role in structure.roles]
-    assert FAMILIES.get("network_path").structure_of(path_of(structure, classes)) == structure
+    assert KINDS.get("network_path").single().structure_of(path_of(structure, classes)) == structure
 
 
 def test_a_head_is_there_for_classes_alone_and_costs_what_it_says() -> None:

@@ -20,10 +20,10 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.kinds import FrozenPart, Samples
+from evodevo.multitask.paths.built import FrozenPart, Samples
 from evodevo.multitask.paths.network.evaluate import build_network_path, freeze_network_path
-from evodevo.multitask.paths.network.family import NETWORK
 from evodevo.multitask.paths.network.imports import evaluate_import, read_import
+from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.model import NetworkPath
 from evodevo.multitask.paths.network.spec import HEAD, NORM, NetworkStructure
 from evodevo.multitask.paths.weights import count_parameters, load_state
@@ -32,8 +32,9 @@ from evodevo.networks.build import build_backbone
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.in_memory import InMemoryTask
+from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.tokenizers import ByteTokenizer
 from evodevo.testing.multitask.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
 from evodevo.training import checkpoints

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
-from evodevo.multitask.hyperparameters import ADAPTER_WIDTH, DATA
+from evodevo.multitask.hyperparameters import DATA
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, POSITIONS, PathBlock
-from evodevo.multitask.paths.families import FAMILIES, can_read
+from evodevo.multitask.paths.kinds import KINDS, can_read
 from evodevo.multitask.paths.text.cost import role_parameters
-from evodevo.multitask.paths.text.family import TEXT, text_hyperparameters
+from evodevo.multitask.paths.text.kind import TEXT, text_hyperparameters
 from evodevo.multitask.paths.text.spec import LENGTH, PRESETS, TextStructure, structure_of
 from evodevo.settings import validate
 
@@ -34,7 +34,6 @@ STRUCTURES = st.builds(
     hidden=st.integers(1, 64),
     layers=st.integers(0, 4),
     classes=st.integers(0, 12),
-    adapters=st.dictionaries(st.sampled_from(["residual_adapter_0", "residual_adapter_3"]), st.integers(1, 64)),
     blocks=st.dictionaries(
         st.sampled_from(["encoderblock_0", "encoderblock_2"]),
         st.builds(
@@ -95,7 +94,7 @@ def test_it_reads_bytes_and_nothing_else() -> None:
     path = Path(
         agent="TextTiny~a", number=0, task="a", kind="text_path", classes=2, structure=TINY.model_dump(mode="json")
     )
-    picture = {**FAMILIES.get("vision_path").presets["tiny"].model_dump(mode="json")}
+    picture = {**KINDS.get("vision_path").single().presets["tiny"].model_dump(mode="json")}
     vision = path.model_copy(update={"kind": "vision_path", "structure": picture})
     for modalities, text, image in (
         (("tokens:bytes",), True, False),
@@ -116,8 +115,6 @@ def test_an_agent_of_each_size_tunes_length_and_blocks_and_no_pictures(size: str
     assert PRESETS[size] == PRESETS[size].changed(layers=values["num_layers"], length=values[LENGTH])
     assert [key for key in space.by_key if key.startswith(DATA)] == [LENGTH]
     assert {"_mu_", "opt_lr", "opt_momentum", "num_layers", LENGTH} <= set(space.tuned)
-    assert ADAPTER_WIDTH in text_hyperparameters(size, "v1").by_key
-    assert LENGTH not in text_hyperparameters(size, "v2").tuned
     with pytest.raises(UsageError, match="tiny, small"):
         text_hyperparameters("huge")
 

@@ -62,7 +62,6 @@ STRUCTURES = st.builds(
     layers=st.integers(0, 4),
     classes=st.integers(0, 12),
     channels=st.sampled_from([1, 3]),
-    adapters=st.dictionaries(st.sampled_from(["residual_adapter_0", "residual_adapter_3"]), st.integers(1, 64)),
     blocks=st.dictionaries(
         st.sampled_from(["encoderblock_0", "encoderblock_2"]),
         st.builds(
@@ -86,7 +85,7 @@ def test_a_structure_survives_json(structure: VisionStructure) -> None:
 
 @given(structure=STRUCTURES)
 @settings(max_examples=60, deadline=None)
-def test_roles_are_named_once_and_a_sample_passes_an_adapter_before_its_block(structure: VisionStructure) -> None:
+def test_roles_are_named_once_in_order(structure: VisionStructure) -> None:
     roles = structure.roles
     assert len(set(roles)) == len(roles)
     assert roles[:3] == ("embedding", "cls", "posembed_input")
@@ -94,9 +93,6 @@ def test_roles_are_named_once_and_a_sample_passes_an_adapter_before_its_block(st
     assert [role for role in roles if role.startswith("encoderblock_")] == [
         f"encoderblock_{number}" for number in range(structure.layers)
     ]
-    for number in range(structure.layers):
-        if f"residual_adapter_{number}" in structure.adapters:
-            assert roles.index(f"residual_adapter_{number}") + 1 == roles.index(f"encoderblock_{number}")
 
 
 @given(structure=STRUCTURES)
@@ -145,7 +141,7 @@ def test_hyperparameters_decide_layers_and_pixels() -> None:
         ({"blocks": {"encoderblock_01": {"kind": "lstm"}}}, "encoderblock_01"),
         ({"blocks": {"residual_adapter_0": {"kind": "lstm"}}}, "encoderblock_0, encoderblock_1"),
         ({"blocks": {"encoderblock_0": {"kind": "lstn"}}}, "lstn"),
-        ({"adapters": {"encoderblock_0": 8}}, "residual_adapter_0"),
+        ({"adapters": {"residual_adapter_0": 8}}, "adapters"),
         ({"channels": 2}, "channels"),
     ],
 )

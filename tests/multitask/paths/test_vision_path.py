@@ -55,7 +55,6 @@ STRUCTURES = {
     "tiny": TINY,
     "headless": PRESETS["tiny"],
     "no layers": TINY.changed(layers=0),
-    "adapters": TINY.changed(adapters={"residual_adapter_0": 8, "residual_adapter_2": 5}),
     "uneven": TINY.changed(
         blocks={"encoderblock_1": {"kind": "vit", "heads": 3, "key_width": 5, "value_width": 7, "hidden": 11}}
     ),
@@ -104,7 +103,7 @@ def test_a_new_head_answers_that_all_classes_are_equally_likely_and_alone_gets_a
 
 
 def test_how_new_components_begin() -> None:
-    structure = PRESETS["Ti3"].changed(adapters={"residual_adapter_0": 32}, classes=7)
+    structure = PRESETS["Ti3"].changed(classes=7)
     block = build_component(structure, "encoderblock_0", 1).state_dict()
     for name in ("query", "key", "value", "out"):
         bound = (6 / (192 + 192)) ** 0.5
@@ -120,9 +119,6 @@ def test_how_new_components_begin() -> None:
     assert not any(tensor.any() for tensor in build_component(structure, "head", 1).state_dict().values())
     patches = build_component(structure, "embedding", 1).state_dict()
     assert patches["project.weight"].std() == pytest.approx(768**-0.5, rel=0.02)
-    adapter = build_component(structure, "residual_adapter_0", 1)
-    x = torch.randn(2, 5, 192)
-    assert torch.equal(adapter(x), x)
 
 
 def test_weights_depend_on_seed_and_role_alone() -> None:
@@ -193,7 +189,7 @@ def test_stored_weights_come_back() -> None:
     assert torch.equal(VisionPath.assemble(TINY, parts)(x), path(x))
 
 
-@pytest.mark.parametrize("name", ["tiny", "adapters", "lstm", "Rec-1", "h_model"])
+@pytest.mark.parametrize("name", ["tiny", "lstm", "Rec-1", "h_model"])
 def test_a_component_from_weights_is_a_copy_that_learns(name: str) -> None:
     structure = STRUCTURES[name]
     for role in structure.roles:
@@ -209,7 +205,7 @@ def test_a_component_from_weights_is_a_copy_that_learns(name: str) -> None:
 
 
 def test_half_precision_answers_nearly_the_same() -> None:
-    for name in ("tiny", "lstm", "adapters"):
+    for name in ("tiny", "lstm"):
         path = VisionPath.fresh(STRUCTURES[name], 0).eval()
         noisy(path)
         x = images(STRUCTURES[name])

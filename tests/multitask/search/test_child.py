@@ -15,15 +15,11 @@ from evodevo.multitask.search.mutation import MutationSettings, entry
 from evodevo.randomness import generator
 
 SPACE = singlepath_hyperparameters("tiny")
-THIRD = singlepath_hyperparameters("ti3", "v3")
 
 
-def needs(values: object, adapters: frozenset[int]) -> list[Place]:
+def needs(values: object) -> list[Place]:
     assert isinstance(values, dict)
-    inside = []
-    for number in range(values["num_layers"]):
-        inside += [Place(f"residual_adapter_{number}", str(values.get("adapter_dim")))] * (number in adapters)
-        inside.append(Place(f"encoderblock_{number}", "block"))
+    inside = [Place(f"encoderblock_{number}", "block") for number in range(values["num_layers"])]
     grid = Place("posembed_input", str(values["ds_image_size"]))
     return [Place("embedding", ""), grid, *inside, Place("encoder_norm", ""), Place("head", "2")]
 
@@ -31,8 +27,7 @@ def needs(values: object, adapters: frozenset[int]) -> list[Place]:
 def grown(agent: str, number: int, space: Hyperparameters, **values: Value) -> tuple[Path, list[Place]]:
     hparams = space.defaults() | values
     places = [
-        Place(one.role, one.signature, f"{agent}:{number * 100 + place}")
-        for place, one in enumerate(needs(hparams, frozenset()))
+        Place(one.role, one.signature, f"{agent}:{number * 100 + place}") for place, one in enumerate(needs(hparams))
     ]
     uses = tuple(ComponentUse(role=one.role, id=one.id or "") for one in places)
     path = Path(
@@ -44,7 +39,7 @@ def grown(agent: str, number: int, space: Hyperparameters, **values: Value) -> t
 PARENT, PLACES = grown("Vit~b", 3, SPACE, opt_lr=0.5, num_layers=2)
 
 
-def child(seed: int = 1, shared: SharedData | None = None, *, mutates: bool = True, **mutation: object) -> ChildPlan:
+def child(seed: int = 1, shared: SharedData | None = None, **mutation: object) -> ChildPlan:
     settings = ChildSettings(mutation=MutationSettings.model_validate(mutation))
     return plan_child(
         PARENT,
@@ -56,7 +51,6 @@ def child(seed: int = 1, shared: SharedData | None = None, *, mutates: bool = Tr
         settings=settings,
         rng=generator(seed, "child"),
         shared=shared,
-        mutates=mutates,
     )
 
 
@@ -75,7 +69,7 @@ def test_a_child_differs_from_its_parent_by_what_was_decided(seed: int) -> None:
     assert actions[: len(SPACE.tuned)] == [f"hp:{key}" for key in SPACE.tuned]
     assert actions[0] == "hp:_mu_"
     assert all(decision.rate in (None, one.mu[MU]) for decision in one.decisions[1:])
-    assert {place.role for place in one.components} == {place.role for place in needs(one.hparams, frozenset())}
+    assert {place.role for place in one.components} == {place.role for place in needs(one.hparams)}
     assert one.mu == PARENT.mu | {MU: one.mu[MU]} | {
         entry(decision.action): decision.after for decision in one.decisions if decision.after is not None
     }
@@ -87,12 +81,6 @@ def test_the_same_draws_give_the_same_child_and_a_plan_is_plain_data() -> None:
     stored = canonical.loads(canonical.dumps(child(7).to_json()))
     assert stored["parent"] == "Vit~b/3"
     assert stored["components"][0]["source"] == "Vit~b:300"
-
-
-def test_a_child_that_does_not_mutate_is_its_parent_with_another_head() -> None:
-    one = child(mutates=False)
-    assert (one.hparams, one.mu, one.decisions) == (PARENT.hparams, PARENT.mu, ())
-    assert [place.role for place in one.components if place.trained] == ["head"]
 
 
 def test_forbidden_actions_change_nothing() -> None:
@@ -155,30 +143,3 @@ def test_a_generation_shares_what_the_best_path_s_values_became() -> None:
         assert shared.mu.items() <= one.mu.items()
         assert not any("hp:ds_" in decision.action for decision in one.decisions)
     assert abs(np.mean(moved) - 0.3) < 0.08
-
-
-def test_adapters_of_earlier_agents_are_added_once_and_go_with_their_layer() -> None:
-    parent, places = grown("Vit~b", 1, THIRD, num_layers=2)
-    places.append(Place("residual_adapter_1", "32", "Vit~b:190"))
-    places.append(Place("residual_adapter_2", "32", "Vit~b:191"))
-    seen = set()
-    for seed in range(60):
-        one = plan_child(
-            parent,
-            places,
-            own=False,
-            needs=needs,
-            locked=lambda _: True,
-            space=THIRD,
-            settings=ChildSettings(mutation=MutationSettings(forbidden=("hp:num_layers", "hp:adapter_dim"))),
-            rng=generator(seed, "adapters"),
-        )
-        asked = [decision.action for decision in one.decisions if decision.action.startswith("add:")]
-        assert asked == ["add:residual_adapter_0"]
-        assert one.adapters in ((1,), (0, 1))
-        assert (0 in one.adapters) == ("add:residual_adapter_0" in one.applied)
-        fates = {place.role: place.fate for place in one.components}
-        assert fates.get("residual_adapter_0", "new") == "new"
-        assert fates["residual_adapter_1"] in ("reference", "clone")
-        seen.add(one.adapters)
-    assert len(seen) == 2

@@ -98,19 +98,6 @@ def test_an_action_follows_the_global_rate_until_its_own_moves() -> None:
         assert one.applied == (one.draw < one.probability)
 
 
-def test_the_earlier_code_stores_every_entry_at_once() -> None:
-    after, _ = child({MU: 0.2}, generator(6), MutationSettings(forced=(), store="always"))
-    assert set(after) == {MU, entry(f"hp:{MU}"), *map(entry, ACTIONS)}
-
-
-def test_one_rate_for_all_stores_none() -> None:
-    rng = generator(7)
-    settings = MutationSettings(forced=(), table="global")
-    draws = [decide("clone:cls", {MU: 0.1, entry("clone:cls"): 0.3}, RATES, rng, settings) for _ in range(5_000)]
-    assert all(one.probability == 0.1 and one.after is None for one in draws)
-    assert abs(np.mean([one.applied for one in draws]) - 0.1) < 0.015
-
-
 def test_the_table_moves_with_the_global_rate_not_with_its_own() -> None:
     rng = generator(8)
     mu = {MU: 0.02, entry("clone:cls"): 0.3}

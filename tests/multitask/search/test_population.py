@@ -13,7 +13,6 @@ from evodevo.multitask.search.population import (
     Member,
     Population,
     PopulationSettings,
-    at_cycle_end,
     best,
     ordered,
     with_generation,
@@ -45,8 +44,6 @@ def test_the_top_are_kept_and_of_equals_the_oldest() -> None:
     everyone = [member(3, 0.5), member(1, 0.5), member(2, 0.9), member(4, 0.1)]
     kept = with_generation(everyone, [member(5, 0.5)], PopulationSettings(cap=2), generator(1))
     assert [one.number for one in kept] == [2, 1]
-    recent = with_generation(everyone, [member(5, 0.5)], PopulationSettings(cap=2, ties="recent"), generator(1))
-    assert [one.number for one in recent] == [2, 5]
     assert best([member(2, 0.5), member(1, 0.5)]) == member(1, 0.5)
     assert best([]) is None
 
@@ -64,12 +61,6 @@ def test_stochastic_survivors_follow_their_offspring() -> None:
     second = [with_generation(everyone, [], settings, rng)[1].number for _ in range(4_000)]
     assert set(second) == {1, 2}
     assert abs(np.mean([one == 1 for one in second]) - 0.25) < 0.03
-
-
-def test_one_path_is_left_at_the_end_of_a_cycle() -> None:
-    population = (member(5, 0.4), member(7, 0.8, 3), member(2, 0.8, 1))
-    assert at_cycle_end(population, PopulationSettings()) == (member(2, 0.8, 1),)
-    assert at_cycle_end((), PopulationSettings()) == ()
 
 
 def test_a_choice_counts_once() -> None:

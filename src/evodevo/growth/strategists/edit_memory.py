@@ -18,9 +18,9 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.growth.edit_spec import Action
-from evodevo.growth.strategists.base import Transition
 from evodevo.growth.strategists.spec import MemorySettings
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Transition
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE
 from evodevo.settings import Settings, validate

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from evodevo.growth.edit_spec import Action
-from evodevo.growth.strategists.base import Decision, Strategist
+from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Decision
 
 
 class Fixed(Strategist):

@@ -13,9 +13,10 @@ import numpy as np
 
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.spec import Operation
-from evodevo.growth.strategists.base import Decision, Strategist
+from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.spec import HeuristicSettings
 from evodevo.growth.strategists.state import Legal, ModuleState, State
+from evodevo.growth.strategists.transition import Decision
 
 
 class Heuristic(Strategist):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from evodevo import randomness
 from evodevo.errors import UsageError
 from evodevo.growth.edit_spec import Action
-from evodevo.growth.strategists.base import Decision, Snapshot, Strategist, Unroll
+from evodevo.growth.strategists.base import Snapshot, Strategist, Unroll
 from evodevo.growth.strategists.choice import Choice
 from evodevo.growth.strategists.cloning import imitate
 from evodevo.growth.strategists.edit_memory import EditMemory
@@ -20,6 +20,7 @@ from evodevo.growth.strategists.heuristic import prior
 from evodevo.growth.strategists.policy import Policy
 from evodevo.growth.strategists.spec import StrategistSettings
 from evodevo.growth.strategists.state import Legal, State
+from evodevo.growth.strategists.transition import Decision
 from evodevo.growth.strategists.unrolling import outer_gradient
 from evodevo.module_zoo.modules.families import ARCHETYPES
 from evodevo.settings import Settings, validate

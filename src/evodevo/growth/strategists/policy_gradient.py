@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from evodevo.growth.strategists.base import Decision, Transition
 from evodevo.growth.strategists.learned import LearnedStrategist
+from evodevo.growth.strategists.transition import Decision, Transition
 
 
 class PolicyGradient(LearnedStrategist):

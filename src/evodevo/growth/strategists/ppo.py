@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from evodevo.growth.strategists.base import Decision, Transition
 from evodevo.growth.strategists.policy_gradient import PolicyGradient
 from evodevo.growth.strategists.spec import StrategistSettings
+from evodevo.growth.strategists.transition import Decision, Transition
 
 FARTHEST = 20.0
 """Largest logarithm of the ratio of probabilities; above it the exponential would overflow."""

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from evodevo.growth.strategists.base import Decision, Strategist
+from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.state import SPREAD, Legal, State
+from evodevo.growth.strategists.transition import Decision
 
 
 class Random(Strategist):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from evodevo.growth.strategists.base import Decision, Transition
 from evodevo.growth.strategists.policy_gradient import PolicyGradient
+from evodevo.growth.strategists.transition import Decision, Transition
 
 
 class Reinforce(PolicyGradient):

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.randomness import generator
 from evodevo.settings import Settings, validate
-from evodevo.tasks.base import Batch, OutputSpec, SampleTask
+from evodevo.tasks.base import OutputSpec, SampleTask
+from evodevo.tasks.inputs import Batch
 from evodevo.training.loop import LossFunction, model_loss
 
 AGAIN = "again/"

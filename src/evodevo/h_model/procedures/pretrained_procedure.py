@@ -34,7 +34,8 @@ from evodevo.operators.pretrained.spec import model_folder
 from evodevo.operators.stitching import fit_adapters
 from evodevo.randomness import generator
 from evodevo.settings import validate
-from evodevo.tasks.base import InputSpec, Split
+from evodevo.tasks.base import Split
+from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.tokenizers import Tokenizer, hugging_face_json
 
 FOLDER = "donors"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.tasks.base import Batch, InputSpec
+from evodevo.tasks.inputs import Batch, InputSpec
 
 BINS = 16
 """Number of shades of a pixel."""

@@ -21,7 +21,8 @@ from evodevo.module_zoo.baselines.trunk import Thought, Trunk
 from evodevo.module_zoo.senses.model import Senses
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.outputs import OutputLayer
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 TRUNKS: dict[str, Callable[[BaselineStructure, int], Trunk]] = {
     "concat_mlp": ConcatTrunk,

@@ -12,7 +12,8 @@ from evodevo.module_zoo.cost import ensemble_members
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.base import Batch, Network, Representation
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 
 class ModuleEnsemble(Network):

@@ -23,7 +23,7 @@ from evodevo.module_zoo.procedures.search_settings import DartsOptions
 from evodevo.module_zoo.procedures.searching import Search
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
-from evodevo.tasks.base import Batch
+from evodevo.tasks.inputs import Batch
 
 ARCHITECTURE = "router.rows"
 """Where the architecture's weights stand among the parameters of a zoo whose router is of that kind."""

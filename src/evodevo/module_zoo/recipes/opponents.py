@@ -22,7 +22,8 @@ from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
 from evodevo.networks.canvas import fitting_heads
 from evodevo.networks.spec import BaselineNetwork, ModuleEnsembleNetwork, ModuleZooNetwork
 from evodevo.randomness import generator
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 Opponents = Literal["none", "quick", "all"]
 Style = FusionStyle | MixtureStyle

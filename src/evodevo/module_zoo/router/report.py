@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.tasks.base import Batch as Arrays
 from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.inputs import Batch as Arrays
 from evodevo.training.precision import Precision
 
 MOST_VALUES = 40

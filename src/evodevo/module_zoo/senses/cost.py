@@ -22,7 +22,7 @@ from evodevo.operators.layers.transformer import TransformerLayer
 
 
 class NamedInput(InputSizes, Protocol):
-    """What of ``tasks.base.InputSpec`` is needed."""
+    """What of ``tasks.inputs.InputSpec`` is needed."""
 
     @property
     def name(self) -> str: ...

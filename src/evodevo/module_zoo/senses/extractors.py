@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from evodevo.module_zoo.spec import ExtractorStructure
 from evodevo.networks.inputs import POSITION_STD, InputLayer, check_shape, lone_token, need_token, stand_in
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 
 
 class Extractor(Protocol):
@@ -29,7 +29,7 @@ class Extractor(Protocol):
         """Features (B, L, d_m) and their mask.
 
         Args:
-            batch: see ``tasks.base.Batch``; the input may be missing.
+            batch: see ``tasks.inputs.Batch``; the input may be missing.
             rows: B.
 
         Raises:

@@ -21,7 +21,7 @@ from evodevo.module_zoo.senses.moments import Statistics
 from evodevo.module_zoo.senses.spec import EVERYTHING, Read, sides
 from evodevo.module_zoo.spec import ExtractorStructure, StatisticsStructure
 from evodevo.networks.inputs import POSITION_STD, batch_rows
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 
 
 class SensesStructure(Protocol):

@@ -23,7 +23,7 @@ from evodevo.multitask.hyperparameters import (
     Version,
     multipath_hyperparameters,
 )
-from evodevo.multitask.paths.families import FAMILIES, PathFamily, structure_of
+from evodevo.multitask.paths.kinds import KINDS, SinglepathKind, structure_of
 from evodevo.multitask.paths.multipath_spec import (
     MultipathStructure,
     multipath_flops,
@@ -67,7 +67,7 @@ class MultipathAgents(AgentClass):
     Args:
         name: of the class.
         single: name of that other class.
-        family: row of ``FAMILIES``: the kind of its paths.
+        family: row of ``KINDS``: the kind of its paths.
     """
 
     stage = 1
@@ -77,9 +77,9 @@ class MultipathAgents(AgentClass):
         self.name, self.single, self._kind = name, single, family
 
     @property
-    def family(self) -> PathFamily:
+    def family(self) -> SinglepathKind:
         """Of the paths that it builds on."""
-        return FAMILIES.get(self._kind)
+        return KINDS.get(self._kind).single()
 
     def reads(self, agent: AgentRow) -> bool:
         """Agents of the singlepath class, its roots, and imports of networks: the latter two may be supports."""
@@ -213,7 +213,7 @@ class MultipathAgents(AgentClass):
 
 
 def _flops(path: Path, classes: int) -> float:
-    family = FAMILIES.get(path.kind)
+    family = KINDS.get(path.kind).single()
     return family.flops(family.structure_of(path).changed(classes=classes))
 
 

@@ -17,7 +17,7 @@ from evodevo.multitask.agent import IMPORT, AgentClass, Child, Draw, Part, Situa
 from evodevo.multitask.agents.multipath import MultipathAgents
 from evodevo.multitask.agents.singlepath import Singlepath, price_of
 from evodevo.multitask.hyperparameters import DATA
-from evodevo.multitask.paths.network.family import NETWORK
+from evodevo.multitask.paths.network.kind import NETWORK
 from evodevo.multitask.paths.network.spec import KIND, NetworkStructure
 from evodevo.multitask.settings import AgentSettings
 from evodevo.settings import Settings, merge, validate

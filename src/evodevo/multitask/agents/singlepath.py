@@ -15,13 +15,12 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.agent import AgentClass, Child, Draw, Known, Part, Situation, View
 from evodevo.multitask.genome import Value
-from evodevo.multitask.hyperparameters import ADAPTER_WIDTH, NUM_LAYERS, Hyperparameter, Hyperparameters, Version
-from evodevo.multitask.paths.blocks_spec import ADAPTER
-from evodevo.multitask.paths.families import FAMILIES, PathFamily, PathStructure, structure_of
+from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
+from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, structure_of
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
-from evodevo.multitask.search.parents import Selection, Stranger, select_parents
+from evodevo.multitask.search.parents import Selection, select_parents
 from evodevo.multitask.search.population import Member
 from evodevo.multitask.search.score import Cost, bar, cost
 from evodevo.multitask.search.versions import Rules, singlepath_rules
@@ -55,16 +54,16 @@ class Singlepath(AgentClass):
         name: of the class.
         preset: row of the family's presets: structure of a root.
         size: what is tuned, as the family calls it.
-        family: row of ``spaces.path_families.FAMILIES``: the kind of its paths.
+        family: row of ``paths.kinds.KINDS``: the kind of its paths.
     """
 
     def __init__(self, name: str, preset: str, size: str, family: str = "vision_path") -> None:
         self.name, self._preset, self._size, self._kind = name, preset, size, family
 
     @property
-    def family(self) -> PathFamily:
+    def family(self) -> SinglepathKind:
         """Of its paths."""
-        return FAMILIES.get(self._kind)
+        return KINDS.get(self._kind).single()
 
     def reads(self, agent: AgentRow) -> bool:
         """Agents of the same class; its roots are of it, too."""
@@ -77,7 +76,7 @@ class Singlepath(AgentClass):
         return f"{agent.name} needs a root of class {self.name}, and the system has none; add one first."
 
     def published(self, version: Version) -> Rules:
-        """See ``AgentClass``; before µ4Net they depend on the size."""
+        """See ``AgentClass``."""
         return singlepath_rules(version, self._size)
 
     def check(self, settings: AgentSettings) -> None:
@@ -101,9 +100,7 @@ class Singlepath(AgentClass):
         if situation.settings.root:
             return [self._root(situation, options, space)]
         strangers = [
-            Stranger(one.id, tried=situation.tried[one.id] > 0, offspring=situation.tried[one.id])
-            for name, one in reversed(list(situation.view.offers.items()))
-            if name != situation.agent.name
+            one.id for name, one in reversed(list(situation.view.offers.items())) if name != situation.agent.name
         ]
         generators = [draw(place, "parent") for place in range(count)]
         chosen, _ = select_parents(situation.population, strangers, generators, situation.cycle.parents)
@@ -123,8 +120,8 @@ class Singlepath(AgentClass):
         others, family = situation.view.others(agent), self.family
         base = structure_of(parent.path)
 
-        def needs(values: Mapping[str, Value], adapters: frozenset[int]) -> list[Place]:
-            return places(child_structure(family, base, values, adapters, situation.settings.classes, space))
+        def needs(values: Mapping[str, Value]) -> list[Place]:
+            return places(child_structure(family, base, values, situation.settings.classes))
 
         plan = plan_child(
             parent.path,
@@ -137,10 +134,9 @@ class Singlepath(AgentClass):
             rng=rng,
             ancestors=[filled(one) for one in situation.ancestors(parent.id)],
             shared=shared,
-            mutates=selection.mutates,
         )
         classes = situation.settings.classes
-        structure = child_structure(family, base, plan.hparams, frozenset(plan.adapters), classes, space)
+        structure = child_structure(family, base, plan.hparams, classes)
         parts = parts_of(plan, family.parameters(structure))
         price = price_of(parts, family.flops(structure), situation)
         score = {one.id: one.score for one in situation.population}.get(parent.id)
@@ -151,7 +147,7 @@ class Singlepath(AgentClass):
             plan.mu,
             parts,
             parent.id,
-            selection.own and (selection.how == "population" or situation.cycle.parents.counted == "own"),
+            selection.how == "population",
             bar(score, counts=selection.own),
             price.flops,
             price.factor,
@@ -215,18 +211,13 @@ class Singlepath(AgentClass):
 
 
 def child_structure(
-    family: PathFamily,
+    family: SinglepathKind,
     base: PathStructure,
     values: Mapping[str, Value],
-    adapters: frozenset[int],
     classes: int,
-    space: Hyperparameters,
 ) -> PathStructure:
-    """The structure of a child: its parent's, with what its own values, adapters and task say."""
-    width, tuned = int(values.get(ADAPTER_WIDTH, 32)), ADAPTER_WIDTH in space.by_key
-    roles = [f"{ADAPTER}{number}" for number in sorted(adapters)]
-    inner = {role: width if tuned else base.adapters.get(role, width) for role in roles}
-    return base.changed(**_said(family, values), classes=classes, adapters=inner)
+    """The structure of a child: its parent's, with what its own values and task say."""
+    return base.changed(**_said(family, values), classes=classes)
 
 
 def places(structure: PathStructure) -> list[Place]:
@@ -253,7 +244,7 @@ def price_of(parts: Sequence[Part], flops: float, situation: Situation) -> Cost:
     return cost(accounted, flops, situation.cycle.score, situation.root)
 
 
-def _said(family: PathFamily, values: Mapping[str, Value]) -> dict[str, Value]:
+def _said(family: SinglepathKind, values: Mapping[str, Value]) -> dict[str, Value]:
     return {field: values[key] for key, field in family.fields.items() if key in values}
 
 

@@ -17,6 +17,7 @@ from evodevo.multitask.comparison.course import Course, InterruptedRecipe, Recip
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings, MultitaskRecipeSettings
 from evodevo.multitask.runner import Listener
+from evodevo.multitask.stored import OF_CYCLE, OF_TRAINING, as_recorded_before
 from evodevo.registry import enable_packages
 from evodevo.runs.drive import create_executor
 from evodevo.runs.resolve import resolve
@@ -92,6 +93,8 @@ def run_recipe(
 def label(name: str, size: str, settings: MultitaskRecipeSettings) -> str:
     """How the names of a recipe's systems begin: other settings, other systems; workers are no part of them."""
     decisive = settings.model_dump(mode="json", exclude={"execution"})
+    decisive["study"]["cycle"] = as_recorded_before(decisive["study"]["cycle"], OF_CYCLE)
+    decisive["evaluation"]["training"] = as_recorded_before(decisive["evaluation"]["training"], OF_TRAINING)
     return f"{name}.{size}.{canonical.digest(decisive)[:8]}"
 
 

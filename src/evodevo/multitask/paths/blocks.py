@@ -15,7 +15,6 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.h_model.nested import NestedHModel
 from evodevo.multitask.paths.blocks_spec import (
-    ADAPTER,
     BLOCK,
     CLASS_TOKEN,
     HEAD,
@@ -55,8 +54,6 @@ def build_part(structure: BlockStructure, role: str, *, identity: bool = False) 
         if isinstance(block, PathBlock):
             return AttentionBlock(block, structure, identity=identity)
         return LayerBlock(block, structure, identity=identity)
-    if role.startswith(ADAPTER):
-        return ResidualAdapter(structure.adapters[role], structure)
     if role == NORM:
         return nn.LayerNorm(structure.width, structure.norm_epsilon)
     simple = {CLASS_TOKEN: ClassToken, POSITIONS: Positions, HEAD: Head}
@@ -158,23 +155,6 @@ class LayerBlock(nn.Module):
         """(B, n, h) -> the same; the tokens (B, n) at which the mask is false have no influence on others."""
         y: Tensor = self.layer(x, mask=mask).y
         return torch.lerp(x, y.to(x.dtype), self.gate.to(x.dtype))
-
-
-class ResidualAdapter(nn.Module):
-    """x + W_2 phi(W_1 norm(x)) with W_2 at zero: nothing changes at first (versions 1 to 3)."""
-
-    def __init__(self, inner: int, structure: BlockStructure) -> None:
-        super().__init__()
-        self.activation = ACTIVATIONS[structure.activation]
-        self.norm = nn.LayerNorm(structure.width, structure.norm_epsilon)
-        self.inner = _dense(structure.width, inner)
-        self.outer = _dense(inner, structure.width)
-        nn.init.zeros_(self.outer.weight)
-
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, n, h) -> the same; no token hears another."""
-        hidden = affine(self.norm(x), self.inner)
-        return x + affine(self.activation(hidden), self.outer)
 
 
 class Head(nn.Module):

@@ -21,8 +21,8 @@ from evodevo.settings import RowOf, Settings, validate
 
 PathActivation = Literal["gelu_tanh", "gelu", "relu", "silu"]
 EMBEDDING, CLASS_TOKEN, POSITIONS, NORM, HEAD = "embedding", "cls", "posembed_input", "encoder_norm", "head"
-BLOCK, ADAPTER = "encoderblock_", "residual_adapter_"
-_NUMBERED = re.compile(rf"(?:{BLOCK}|{ADAPTER})(?:0|[1-9][0-9]{{0,3}})", re.ASCII)
+BLOCK = "encoderblock_"
+_NUMBERED = re.compile(rf"{BLOCK}(?:0|[1-9][0-9]{{0,3}})", re.ASCII)
 
 
 class PathBlock(Settings):
@@ -55,8 +55,8 @@ class BlockStructure(Settings):
         classes: that the head tells apart; 0 is headless, and the answer is the class token.
         blocks: role ("encoderblock_2") -> another block, or any layer of the library. One that is above ``layers``
             waits there for the day when the layer comes back.
-        adapters: role ("residual_adapter_2", before block 2) -> inner width.
-        activation: of the feed-forward networks and adapters.
+        adapters: none; µNet's agents had them, and the hash of a path is over this key, too.
+        activation: of the feed-forward networks.
         norm_epsilon: of every norm.
     """
 
@@ -66,7 +66,7 @@ class BlockStructure(Settings):
     layers: int = Field(ge=0, le=1024)
     classes: int = Field(default=0, ge=0, le=1 << 24)
     blocks: dict[str, AnyBlock] = Field(default_factory=dict)
-    adapters: dict[str, Annotated[int, Field(ge=1, le=65536)]] = Field(default_factory=dict)
+    adapters: dict[str, int] = Field(default_factory=dict, max_length=0)
     activation: PathActivation = "gelu_tanh"
     norm_epsilon: float = Field(default=1e-6, gt=0, le=1e-2)
 
@@ -74,10 +74,9 @@ class BlockStructure(Settings):
     def _blocks_fit(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"{self.heads} attention heads do not divide the width {self.width}")
-        for name, prefix in (("blocks", BLOCK), ("adapters", ADAPTER)):
-            for role in getattr(self, name):
-                if not (role.startswith(prefix) and _NUMBERED.fullmatch(role)):
-                    raise ValueError(f"{name} has the key {role!r}; keys are {prefix}0, {prefix}1, ...")
+        for role in self.blocks:
+            if not _NUMBERED.fullmatch(role):
+                raise ValueError(f"blocks has the key {role!r}; keys are {BLOCK}0, {BLOCK}1, ...")
         return self
 
     @property
@@ -97,9 +96,7 @@ class BlockStructure(Settings):
     @property
     def roles(self) -> tuple[str, ...]:
         """Of the components, in the order in which a sample passes them."""
-        inside: list[str] = []
-        for number in range(self.layers):
-            inside += [f"{ADAPTER}{number}"] * (f"{ADAPTER}{number}" in self.adapters) + [f"{BLOCK}{number}"]
+        inside = [f"{BLOCK}{number}" for number in range(self.layers)]
         return (EMBEDDING, CLASS_TOKEN, POSITIONS, *inside, NORM, *([HEAD] if self.classes else []))
 
     def block(self, role: str) -> PathBlock | LayerSpec:
@@ -135,8 +132,6 @@ class BlockStructure(Settings):
             return own | {"classes": self.classes}
         if role == NORM:
             return own | {"epsilon": self.norm_epsilon}
-        if role.startswith(ADAPTER):
-            return own | self._inside() | {"inner": self.adapters[role]}
         if role.startswith(BLOCK):
             block = self.block(role)
             return (

@@ -10,7 +10,6 @@ from __future__ import annotations
 from math import prod
 
 from evodevo.multitask.paths.blocks_spec import (
-    ADAPTER,
     BLOCK,
     CLASS_TOKEN,
     EMBEDDING,
@@ -34,13 +33,11 @@ def parameters_by_role(structure: BlockStructure, embedding: int) -> dict[str, i
 
 
 def work_behind_embedding(structure: BlockStructure) -> Work:
-    """Work of all blocks, adapters and the head, for one sample of as many tokens as the path reads."""
+    """Work of all blocks and the head, for one sample of as many tokens as the path reads."""
     width, tokens = structure.width, structure.tokens
     parts = [Work(2 * width * structure.classes)]
     for role in structure.roles:
-        if role.startswith(ADAPTER):
-            parts.append(Work(4 * tokens * width * structure.adapters[role]))
-        elif role.startswith(BLOCK):
+        if role.startswith(BLOCK):
             block = structure.block(role)
             parts.append(
                 _block_work(block, width, tokens)
@@ -80,9 +77,6 @@ def _parameters(structure: BlockStructure, role: str) -> int:
         if isinstance(block, PathBlock):
             return sum(prod(shape) for shape in block_shapes(block, width).values())
         return layer_parameters(block, width, causal=False) + width  # and the gate, one number a channel
-    if role.startswith(ADAPTER):
-        inner = structure.adapters[role]
-        return 2 * width + (width + 1) * inner + (inner + 1) * width
     return {
         CLASS_TOKEN: width,
         POSITIONS: structure.tokens * width,

@@ -1,172 +1,205 @@
-"""Kinds of paths at work: how each is put together from components, and what it makes of a task's samples.
+"""Kinds of paths: how each is described, what it costs, what its agents tune, and how it is put together.
 
-A kind is a row of ``KINDS``: request, pool and task -> ``BuiltPath``. What it builds may be any module that answers
-logits; how it reads samples is its own matter, so that tasks of any modality may have paths.
-
-Legend: B samples.
+A kind is a row of ``KINDS`` under the ``kind`` of its paths, one class in one file without torch. Agents plan children
+with it (roles, shapes, parameters, work) and ask it which samples a path can read, so that any kind may learn any task
+that it can read (docs/spec/munet.md#tasks). The modules are beside it, and are imported by ``build``, ``freeze`` and
+``make_root``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
-
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from evodevo.errors import UsageError
-from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.weights import count_parameters
-from evodevo.multitask.training.augmentation import augmented
-from evodevo.multitask.training.values import DataValues
+from evodevo.multitask.hyperparameters import Hyperparameters, Version
 from evodevo.registry import Registry, table
-from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
-from evodevo.training.precision import Precision
 
-Places = NDArray[np.int64]
-Reader = Callable[[Places, int | None], Any]
-"""Places of samples, and the training step where chance may change them -> what the model reads."""
+if TYPE_CHECKING:
+    from torch import nn
+
+    from evodevo.multitask.evaluate_settings import PathRequest
+    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
+    from evodevo.storage.blobs import BlobPool
+    from evodevo.tasks.base import SampleTask
+    from evodevo.training.precision import Precision
 
 
-class BuiltPath(ABC):
-    """A path with its weights, on its device.
+class PathStructure(Protocol):
+    """A path of one kind as plain data, without its weights.
 
     Attributes:
-        model: what a ``Reader`` gives -> logits (B, C).
-        components: role -> component, of its own ones.
-        factors: role -> factor of its learning rate.
-        flops: of one sample.
+        classes: that its head tells apart; 0 is headless.
+        width: numbers of its representation.
+        roles: of its components, in the order in which a sample passes them.
+        input_spec: what it makes of a task's bytes; part of what a path is known by.
     """
 
-    model: nn.Module
-    components: Mapping[str, nn.Module]
-    factors: Mapping[str, float] = {}
-    flops: float
+    @property
+    def classes(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def roles(self) -> tuple[str, ...]: ...
+    @property
+    def input_spec(self) -> dict[str, Any]: ...
+    def signature(self, role: str) -> dict[str, Any]:
+        """All that decides whether a component fits in a role."""
+        ...
+
+    def changed(self, **values: Any) -> Self:
+        """The structure with other values, checked."""
+        ...
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """Plain data."""
+        ...
+
+
+class PathKind(ABC):
+    """One kind of paths. It keeps no state.
+
+    Attributes:
+        kind: name of its row, and ``Path.kind`` of its paths.
+        joins: whether its paths consist of other paths.
+    """
+
+    kind: str
+    joins: ClassVar[bool] = False
 
     @abstractmethod
-    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        """How samples of a split reach the model.
+    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
+        """The path of a request with its weights, on its device.
 
-        Args:
-            task: whose samples.
-            split: of it.
-            values: what chance may change, where a step is given.
-            seed: of chance.
+        Raises:
+            UsageError: a path that cannot answer the task.
+            NotFoundError, StoreDamagedError: a component is gone or damaged.
+            DataError: a component of another structure.
         """
 
-    @property
-    def parameters(self) -> int:
-        """Of all that a sample passes, its own or not."""
-        return count_parameters(self.model)
+    def can_read(self, path: Path, modalities: Collection[str]) -> bool:
+        """Whether a path may be a parent or a support where samples have these modalities; never if it joins others."""
+        return False
 
+    def single(self) -> SinglepathKind:
+        """This kind, as one whose paths may be parents and parts of others.
 
-class Samples:
-    """Samples of a batch for all the paths of a model: fetched once, and changed by chance once.
-
-    Source: docs/spec/munet.md#sub-path-inputs.
-
-    Args:
-        task: whose samples.
-        split: of it.
-        places: which.
-        values: what chance may change, where there is a step.
-        seed: of chance.
-        step: of training; None leaves the samples as they are.
-    """
-
-    def __init__(
-        self, task: SampleTask, split: Split, places: Places, values: DataValues, seed: int, step: int | None
-    ) -> None:
-        self._task, self._split, self._places = task, split, places
-        self._values, self._seed, self._step = values, seed, step
-
-    @property
-    def inputs(self) -> tuple[InputSpec, ...]:
-        """What a sample of the task holds."""
-        return self._task.inputs
-
-    @cached_property
-    def batch(self) -> Batch:
-        """All inputs, as the task hands them out."""
-        return self._task.fetch(self._split, self._places)
-
-    @cached_property
-    def images(self) -> list[Tensor]:
-        """Numbers in [0, 255] of shape (n, channels, height, width), changed by chance at their own size.
-
-        One batch of all, or where crops differ in size, one of each image.
+        Raises:
+            UsageError: it is none.
         """
-        raw = image_of(self._task, self.batch)
-        if self._step is None or self._values.identity:
-            return [torch.from_numpy(np.ascontiguousarray(raw)).permute(0, 3, 1, 2).float()]
-        return augmented(raw, self._values, self._seed, self._step)
+        raise UsageError(f"a path of kind {self.kind!r} joins other paths; it is neither a parent nor a part of one.")
 
 
-@dataclass(frozen=True)
-class FrozenPart:
-    """A published path inside another model.
+class SinglepathKind(PathKind):
+    """A kind whose paths are made of components alone, so that they may be parents, supports and roots.
 
     Attributes:
-        path: answers logits (B, C), or headless its representation (B, h); it reads the entry ``path.reads``.
-        read: samples -> that entry; on the CPU.
-        structure, preparation: all that decides what it makes of a sample, besides its weights: JSON.
-        width: h.
-        flops: of one sample.
+        presets: name -> a headless structure, with which a root may begin.
+        fields: hyperparameter -> field of the structure that it decides.
+        augments: whether chance may change its samples while it learns (hyperparameters ``ds_…``).
     """
 
-    path: FrozenPath
-    read: Callable[[Samples], Any]
-    structure: Mapping[str, Any]
-    preparation: Mapping[str, Any]
-    width: int
-    flops: float
+    augments: bool = False
+    presets: Mapping[str, PathStructure]
+    fields: Mapping[str, str]
+
+    def single(self) -> SinglepathKind:
+        return self
+
+    def can_read(self, path: Path, modalities: Collection[str]) -> bool:
+        """What several modalities share a sample does not hinder: a path takes what is its own."""
+        return self.reads(self.structure_of(path), modalities)
+
+    @abstractmethod
+    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
+        """A published path inside another model, where it only answers.
+
+        Args:
+            path: the genome.
+            digests: role -> digest of its component.
+            pool: where they are.
+            head: whether it comes with its head, and so answers its task.
+        """
+
+    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
+        """The components, by role, of a root that is not trained: at random, or from a checkpoint.
+
+        Raises:
+            UsageError: it cannot come about so.
+        """
+        raise UsageError(f"a path of kind {self.kind!r} is no root that is made here: {request.root} was asked for.")
+
+    @abstractmethod
+    def structure_of(self, path: Path) -> PathStructure:
+        """The structure of a path: what is stored, with what its hyperparameters and its task say of it.
+
+        Raises:
+            UsageError: it is of another kind, or makes no sense.
+        """
+
+    @abstractmethod
+    def structure(self, values: Mapping[str, Any], what: str) -> PathStructure:
+        """Plain data as a structure.
+
+        Raises:
+            UsageError: they make no sense; the message begins with ``what``.
+        """
+
+    @abstractmethod
+    def parameters(self, structure: Any) -> dict[str, int]:
+        """Role -> parameters of its component."""
+
+    @abstractmethod
+    def flops(self, structure: Any) -> float:
+        """Of one sample, forward."""
+
+    @abstractmethod
+    def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
+        """What its agents tune."""
+
+    @abstractmethod
+    def needs(self, structure: Any) -> frozenset[str]:
+        """Modalities that a sample must have for a path to read it."""
+
+    def reads(self, structure: Any, modalities: Collection[str]) -> bool:
+        """Whether a path can read samples that have these modalities."""
+        return self.needs(structure) <= set(modalities)
+
+    def check_root(self, structure: Any, how: str) -> None:
+        """Refuse a root that cannot come about so ("random_init", "pretrain", "checkpoint").
+
+        Raises:
+            UsageError: it says why.
+        """
+        return
+
+    def checkpoint(self, folder: str) -> PathStructure:
+        """The structure of a root from a checkpoint of others.
+
+        Raises:
+            UsageError: none can be read.
+        """
+        raise UsageError(f"a path of kind {self.kind!r} takes no checkpoint; {folder} was given.")
 
 
-Freezer = Callable[[Path, Mapping[str, str], BlobPool, bool], FrozenPart]
-"""A published path, role -> digest of its components, the pool, whether with its head."""
-FROZEN: Registry[Freezer] = table("kind of path inside another", "evodevo.frozen_paths")
-FROZEN.add("vision_path", "evodevo.multitask.paths.vision.evaluate:freeze_vision_path")
-FROZEN.add("text_path", "evodevo.multitask.paths.text.evaluate:freeze_text_path")
-FROZEN.add("network_path", "evodevo.multitask.paths.network.evaluate:freeze_network_path")
-
-RootMaker = Callable[[PathRequest, BlobPool], Mapping[str, nn.Module]]
-"""The components of a root that is not trained, by role: at random, or from a checkpoint."""
-ROOTS: Registry[RootMaker] = table("kind of root", "evodevo.path_roots")
-ROOTS.add("vision_path", "evodevo.multitask.paths.vision.evaluate:make_vision_root")
-ROOTS.add("text_path", "evodevo.multitask.paths.text.evaluate:make_text_root")
-
-Builder = Callable[[PathRequest, BlobPool, SampleTask, Precision], BuiltPath]
-KINDS: Registry[Builder] = table("kind of path", "evodevo.path_kinds")
-KINDS.add("vision_path", "evodevo.multitask.paths.vision.evaluate:build_vision_path")
-KINDS.add("text_path", "evodevo.multitask.paths.text.evaluate:build_text_path")
-KINDS.add("network_path", "evodevo.multitask.paths.network.evaluate:build_network_path")
-KINDS.add("multipath", "evodevo.multitask.paths.multipath.evaluate:build_multipath")
+KINDS: Registry[PathKind] = table("kind of path", "evodevo.path_kinds")
+KINDS.add("vision_path", "evodevo.multitask.paths.vision.kind:VISION")
+KINDS.add("text_path", "evodevo.multitask.paths.text.kind:TEXT")
+KINDS.add("network_path", "evodevo.multitask.paths.network.kind:NETWORK")
+KINDS.add("multipath", "evodevo.multitask.paths.multipath.kind:MULTIPATH")
 
 
-def on_device(found: Any, device: torch.device) -> Any:
-    """Tensors, or tables of them, on a device."""
-    if isinstance(found, Mapping):
-        return {name: on_device(one, device) for name, one in found.items()}
-    return found.to(device)
-
-
-def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:
-    """The images (B, height, width, channels) in a batch of a task.
+def structure_of(path: Path) -> PathStructure:
+    """The structure of a path that is made of components alone.
 
     Raises:
-        UsageError: its samples hold no image, or more than one.
+        UsageError: no such kind, a path that joins others, or it makes no sense.
     """
-    names = [spec.name for spec in task.inputs if spec.modality == "image"]
-    if len(names) != 1:
-        told = ", ".join(f"{spec.name} ({spec.modality})" for spec in task.inputs)
-        raise UsageError(f"a vision path reads one image per sample; the samples of this task hold {told}.")
-    found: NDArray[np.uint8] = batch[names[0]]
-    return found
+    return KINDS.get(path.kind).single().structure_of(path)
+
+
+def can_read(path: Path, modalities: Collection[str]) -> bool:
+    """Whether a path can look at samples of these modalities: as a parent, or as a support."""
+    return path.kind in KINDS and KINDS.get(path.kind).can_read(path, modalities)

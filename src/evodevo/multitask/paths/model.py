@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.multitask.paths.blocks import build_part
 from evodevo.multitask.paths.blocks_spec import (
-    ADAPTER,
     BLOCK,
     CLASS_TOKEN,
     EMBEDDING,
@@ -90,7 +89,7 @@ class BlockPath(nn.Module, Generic[S]):
         _check(structure, components, self.sizes(structure))
         self.structure = structure
         self.parts = nn.ModuleDict({role: components[role] for role in structure.roles})
-        self._between = [role for role in structure.roles if role.startswith((ADAPTER, BLOCK))]
+        self._between = [role for role in structure.roles if role.startswith(BLOCK)]
 
     @staticmethod
     @abstractmethod

@@ -79,13 +79,11 @@ def why(row: IndividualRow, result: EvaluationRow | None) -> str:
     if said == FAILED:
         return f"failed: {result.reason}"
     bar, score = row.details["bar"], result.scores.get(SCORE)
-    reaches = row.details.get("keep") == "reaches"
     if score is None or score.value is None:
         return "kept: it answers no task" if said == KEPT else "discarded: it has no accuracy"
     if said == DISCARDED:
-        verb = "reach" if reaches else "exceed"
-        return f"discarded: its score {score.value:.6g} does not {verb} {bar:.6g}, that of its parent"
+        return f"discarded: its score {score.value:.6g} does not exceed {bar:.6g}, that of its parent"
     if bar is None:
         whose = "its parent is not its agent's own" if row.details["parent"] else "it has no parent"
         return f"kept with score {score.value:.6g}: {whose}, so there is no bar"
-    return f"kept: its score {score.value:.6g} {'reaches' if reaches else 'exceeds'} {bar:.6g}, that of its parent"
+    return f"kept: its score {score.value:.6g} exceeds {bar:.6g}, that of its parent"

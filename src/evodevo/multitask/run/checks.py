@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evodevo.errors import UsageError, quoted_list, unknown_name
 from evodevo.multitask.agent import AGENTS, IMPORT
-from evodevo.multitask.paths.families import PathFamily
+from evodevo.multitask.paths.kinds import SinglepathKind
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import ROOT_TASK, System, checked_name
@@ -56,7 +56,7 @@ def check_root(system: System, kind: str) -> None:
 
 def check_modalities(kind: str, task: str, agent: AgentSettings) -> None:
     """Refuse samples that no path of a class can read, as far as the class says of what family its paths are."""
-    family: PathFamily | None = getattr(AGENTS.get(kind), "family", None)
+    family: SinglepathKind | None = getattr(AGENTS.get(kind), "family", None)
     if family is None or not family.presets:  # where all paths begin with imports there are no presets
         return
     if not any(family.needs(one) <= {*agent.modalities} for one in family.presets.values()):

@@ -6,9 +6,7 @@ Legend: B samples, C classes, S pixels of an image's side.
 from __future__ import annotations
 
 import copy
-import hashlib
 
-import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
@@ -47,24 +45,6 @@ class DensePath(nn.Module):
             return whole
         joint: Tensor = self.network({name: read_images(one, images) for name, one in self.reads.items()})
         return joint
-
-
-def share_equal(module: nn.Module) -> int:
-    """Let parameters of equal numbers be one, so that what several paths share is written once.
-
-    Returns:
-        How many numbers are left.
-    """
-    first: dict[tuple[object, ...], nn.Parameter] = {}
-    for owner in module.modules():
-        for name, parameter in list(owner._parameters.items()):
-            if parameter is None:
-                continue
-            data = parameter.detach().cpu().contiguous()
-            numbers = hashlib.sha256(data.reshape(-1).view(torch.uint8).numpy().tobytes()).digest()
-            key = (tuple(data.shape), data.dtype, parameter.requires_grad, numbers)
-            owner._parameters[name] = first.setdefault(key, parameter)
-    return sum(one.numel() for one in {id(one): one for one in module.parameters()}.values())
 
 
 def _entries(network: nn.Module) -> dict[str, VisionStructure]:

@@ -66,9 +66,10 @@ def subject_of(answerer: SystemAnswerer) -> Subject:
     """What is exported of the path that an answerer asks; it runs all supports, on the CPU.
 
     Raises:
-        UsageError: its samples are no images.
+        UsageError: its samples are no images, or it is no path that is exported yet.
     """
     from evodevo.export.base import ImageInput, Subject
+    from evodevo.multitask.run.dense_export import DensePath
 
     spec = answerer.samples.only
     if spec is None or spec.modality != "image":
@@ -85,7 +86,7 @@ def subject_of(answerer: SystemAnswerer) -> Subject:
     if not answerer.named:
         notes.append("Classes are called by their numbers: nobody recorded their names, and the data are gone.")
     return Subject(
-        network=answerer.built.model,
+        network=DensePath(answerer.built.model),
         image=ImageInput(spec.height, spec.width, spec.channels),
         classes=answerer.classes,
         answer=lambda images: answerer.logits({spec.name: images}),
@@ -120,7 +121,7 @@ def provenance(system: System, known: Known, flops: float) -> Provenance:
 def _components(paths: list[Known]) -> Iterator[Component]:
     """Of the paths, the main one first and the joint last; a support goes without its head, which is not asked."""
     from evodevo.export.base import Component
-    from evodevo.multitask.paths.families import structure_of
+    from evodevo.multitask.paths.kinds import structure_of
 
     for place, one in enumerate(paths):
         roles = {part.role for part in one.components}

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from evodevo.errors import NotFoundError, UsageError, quoted_list
 from evodevo.multitask.agent import Known
 from evodevo.multitask.run.samples import OwnSamples, Sample, SampleReader, own_input
-from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.registry import enable_packages
 from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.systems.base import SystemRow
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 
 AT_ONCE = 64
 NEGLIGIBLE = 1e-3
@@ -106,7 +106,7 @@ class SystemAnswerer:
         self.system, self.known = system, known
         agent = system.agent(known.path.agent)
         self.task, self.agent = agent.task, agent.name
-        settings = validate(AgentSettings, agent.settings, what=f"settings of {agent.name}")
+        settings = agent_settings(agent)
         self.precision = decide(device)
         self.built = _build(system, known, self.precision)
         self._skip(skip_below)
@@ -182,7 +182,7 @@ class SystemAnswerer:
 
     def _own_input(self) -> InputSpec | None:
         """What the path, or the main path in it, reads."""
-        from evodevo.multitask.paths.families import structure_of
+        from evodevo.multitask.paths.kinds import structure_of
 
         path = self.known.path
         if path.paths:
@@ -268,7 +268,7 @@ def _none(system: System) -> str:
 
 
 def _build(system: System, known: Known, precision: Any) -> Any:
-    """The path with its weights, in evaluation; ``evaluation.path_kinds.BuiltPath``."""
+    """The path with its weights, in evaluation; ``paths.built.BuiltPath``."""
     from evodevo.multitask.evaluate_settings import PathRequest
     from evodevo.multitask.paths.kinds import KINDS
     from evodevo.storage.blobs import FolderPool
@@ -277,7 +277,7 @@ def _build(system: System, known: Known, precision: Any) -> Any:
     if folder is None:
         raise UsageError("a store in memory keeps no weights; paths are asked in a store on disk.")
     request = validate(PathRequest, path_request(system, known, folder), what="request")
-    built = KINDS.get(known.path.kind)(request, FolderPool(folder), OwnSamples((), {}), precision)
+    built = KINDS.get(known.path.kind).build(request, FolderPool(folder), OwnSamples((), {}), precision)
     built.model.eval()
     return built
 

@@ -22,9 +22,8 @@ from evodevo.multitask.run.create import open_system
 from evodevo.multitask.run.settings import MULTI, twin_settings
 from evodevo.multitask.runner import Listener
 from evodevo.multitask.schedule import is_root, past
-from evodevo.multitask.settings import AgentSettings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import Schedule, System
-from evodevo.settings import validate
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
 from evodevo.tasks.text.token_cache import default_folder
@@ -238,7 +237,7 @@ def _add_twins(system: System, singles: Sequence[AgentRow]) -> None:
     for one in singles:
         kind = f"{MULTI}{one.kind}"
         if kind in AGENTS and (kind, one.task) not in names:
-            settings = validate(AgentSettings, one.settings, what=f"settings of {one.name}")
+            settings = agent_settings(one)
             system.add_agent(kind, one.task, twin_settings(kind, settings, system.settings))
 
 

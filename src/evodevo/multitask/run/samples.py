@@ -21,8 +21,9 @@ from evodevo.errors import DataError, NotFoundError, UsageError, quoted_list
 from evodevo.multitask.settings import AgentSettings
 from evodevo.settings import Settings, validate
 from evodevo.tasks import own_samples
-from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
+from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.images.pixels import SUFFIXES, uniform
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.multitask.task import MultitaskSettings, MultitaskTask
 from evodevo.tasks.text.tokenizers import ByteTokenizer
 

@@ -15,6 +15,7 @@ from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.rules import whole_settings
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.settings import merge, validate
@@ -77,7 +78,7 @@ def recorded_task(system: System, task: str) -> AgentSettings | None:
     """What the agents of a task recorded of it; None where it has none."""
     for one in system.agents(tasks=[task]):
         if not is_root(one) and not system.is_withdrawn(one):
-            return of_task(validate(AgentSettings, one.settings, what=f"settings of {one.name}"))
+            return of_task(agent_settings(one))
     return None
 
 

@@ -14,13 +14,13 @@ import numpy as np
 from pydantic import Field
 
 from evodevo.multitask.genome import Path, Value
-from evodevo.multitask.hyperparameters import ADAPTER_WIDTH, DATA, MU, NUM_LAYERS, Hyperparameters
+from evodevo.multitask.hyperparameters import DATA, MU, Hyperparameters
 from evodevo.multitask.search.components import ComponentPlan, ComponentSettings, Place, plan_components
 from evodevo.multitask.search.mutation import Decision, Move, MutationSettings, Mutator, entry
 from evodevo.settings import Settings
 
-Needs = Callable[[Mapping[str, Value], frozenset[int]], Sequence[Place]]
-"""Places of a path with these values and with residual adapters before these blocks, in order."""
+Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
+"""Places of a path with these values, in order."""
 
 
 class ChildSettings(Settings):
@@ -62,7 +62,6 @@ class ChildPlan:
         own: whether that is a path of the same agent, so that its score is the child's bar.
         hparams: every value.
         mu: the learned rates.
-        adapters: numbers of the blocks that have a residual adapter before them, ascending.
         components: a plan for each place, in the order in which a sample passes them.
         decisions: all that was decided, in order.
         moves: of values, in order.
@@ -72,7 +71,6 @@ class ChildPlan:
     own: bool
     hparams: dict[str, Value]
     mu: dict[str, float]
-    adapters: tuple[int, ...]
     components: tuple[ComponentPlan, ...]
     decisions: tuple[Decision, ...]
     moves: tuple[Move, ...]
@@ -151,7 +149,6 @@ def plan_child(
     rng: np.random.Generator,
     ancestors: Sequence[Sequence[Place]] = (),
     shared: SharedData | None = None,
-    mutates: bool = True,
 ) -> ChildPlan:
     """Plan a child.
 
@@ -166,30 +163,26 @@ def plan_child(
         rng: of this child.
         ancestors: of the parent, nearest first, as far as their weights are there.
         shared: data values of the generation; None = the child has its own.
-        mutates: False inherits everything as it is (the first child of a stranger in µNet).
 
     Raises:
         UsageError: a value or rate of the parent that is in no list.
     """
     mutator = Mutator(_rates(space, parent.mu), space.rates, rng, settings.mutation)
-    values = mutate_values(space, parent.hparams, mutator, shared) if mutates else space.complete(parent.hparams)
-    adapters = _adapters(places, values, mutator, able=ADAPTER_WIDTH in space.by_key and mutates)
+    values = mutate_values(space, parent.hparams, mutator, shared)
     components = plan_components(
-        needs(values, frozenset(adapters)),
+        needs(values),
         places,
         own=own,
         locked=locked,
         mutator=mutator,
         settings=settings.components,
         ancestors=ancestors,
-        mutates=mutates,
     )
     return ChildPlan(
         parent.id,
         own,
         values,
         mutator.mu,
-        tuple(sorted(adapters)),
         components,
         tuple(mutator.decisions),
         tuple(mutator.moves),
@@ -199,12 +192,3 @@ def plan_child(
 def _rates(space: Hyperparameters, mu: Mapping[str, float]) -> dict[str, float]:
     # Rates went through storage: each is written as its list writes it.
     return space.default_mu() | {key: float(space.rates.values[space.rates.index(rate)]) for key, rate in mu.items()}
-
-
-def _adapters(places: Sequence[Place], values: Mapping[str, Value], mutator: Mutator, *, able: bool) -> set[int]:
-    prefix, layers = "residual_adapter_", int(values.get(NUM_LAYERS, 0))
-    there = {int(place.role.removeprefix(prefix)) for place in places if place.role.startswith(prefix)}
-    there = {number for number in there if number < layers}
-    if able:
-        there |= {number for number in range(layers) if number not in there and mutator.says(f"add:{prefix}{number}")}
-    return there

@@ -35,10 +35,9 @@ class ComponentSettings(Settings):
         description="position embedding of another resolution: the nearest ancestor's that fits, else the eldest's "
         "resized (paper's code); or the parent's resized (V4b)",
     )
-    blocks: Literal["insert", "ancestor", "new"] = Field(
+    blocks: Literal["insert", "new"] = Field(
         default="insert",
-        description="an added layer: one that changes no answer at first; or the nearest "
-        "ancestor's that fits, else a random one (paper's code); or a random one",
+        description="an added layer: one that changes no answer at first; or a random one (V4b)",
     )
 
 
@@ -91,7 +90,6 @@ def plan_components(
     settings: ComponentSettings,
     ancestors: Sequence[Sequence[Place]] = (),
     fresh: frozenset[str] = frozenset(),
-    mutates: bool = True,
 ) -> tuple[ComponentPlan, ...]:
     """Fill each place of a child.
 
@@ -104,7 +102,6 @@ def plan_components(
         settings: where the rest comes from.
         ancestors: of the parent, nearest first, as far as their weights are there.
         fresh: roles that begin anew whatever the parent has (a connector to another support).
-        mutates: False references all that it can without asking the mutator.
     """
     having = {place.role: place for place in parent}
     plans = []
@@ -118,7 +115,7 @@ def plan_components(
             plans.append(ComponentPlan(need.role, "new", None, "the parent answers for another agent"))
         elif not locked(has.id):
             plans.append(ComponentPlan(need.role, "clone", has.id, "no other agent uses it, so it may be trained"))
-        elif mutates and mutator.says(f"clone:{need.role}"):
+        elif mutator.says(f"clone:{need.role}"):
             forced = mutator.decisions[-1].why == "forced"
             plans.append(ComponentPlan(need.role, "clone", has.id, "always copied" if forced else "copied by mutation"))
         else:
@@ -138,7 +135,7 @@ def _missing(
     block = fnmatchcase(need.role, BLOCKS)
     if block and settings.blocks == "insert":
         return ComponentPlan(need.role, "insert", None, "an added layer that changes no answer at first")
-    looks = settings.grids == "ancestor" if grid else not block or settings.blocks == "ancestor"
+    looks = settings.grids == "ancestor" if grid else not block
     lineage = [place for path in ancestors for place in path if place.role == need.role and place.id is not None]
     if looks:
         fitting = next((place for place in lineage if place.signature == need.signature), None)

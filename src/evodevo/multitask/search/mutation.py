@@ -21,9 +21,9 @@ from evodevo.settings import Settings
 
 
 class MutationSettings(Settings):
-    """Which actions may be taken, and how their rates are learned.
+    """Which actions may be taken.
 
-    Patterns are names of actions with ``*`` for any text: ``hp:<key>``, ``clone:<role>``, ``add:<role>``.
+    Patterns are names of actions with ``*`` for any text: ``hp:<key>``, ``clone:<role>``.
     """
 
     forced: tuple[str, ...] = Field(
@@ -31,14 +31,6 @@ class MutationSettings(Settings):
     )
     forbidden: tuple[str, ...] = Field(
         default=(), description="actions never taken, unless forced; a layer that must be copied is copied all the same"
-    )
-    store: Literal["moved", "always"] = Field(
-        default="moved",
-        description="when an action gets a rate of its own: once its rate was drawn to move (r2 of the code), or at "
-        "its first decision, which freezes it at the global rate of that moment (all earlier code)",
-    )
-    table: Literal["per_action", "global"] = Field(
-        default="per_action", description="a rate for each action (the paper), or the global one for all (µ2Net)"
     )
 
 
@@ -53,8 +45,7 @@ class Decision:
         probability: with which it was to be taken.
         draw: in [0, 1); taken where it is below the probability. None where nothing was drawn.
         rate: the global rate ``_mu_`` at that moment: how often the action's own rate moves.
-        rate_draw: in [0, 1); the action's own rate moved where it is below the global one. None as above, and without
-            a table.
+        rate_draw: in [0, 1); the action's own rate moved where it is below the global one. None as above.
         before: the action's own rate before; None where it followed the global one.
         after: its own rate afterwards; None where it still follows the global one.
     """
@@ -108,15 +99,12 @@ def decide(
     if matches(action, settings.forbidden):
         return Decision(action, applied=False, why="forbidden", probability=0.0)
     rate = mu[MU]
-    if settings.table == "global":
-        draw = float(rng.random())
-        return Decision(action, draw < rate, "drawn", rate, draw, rate)
     before = mu.get(entry(action))
     probability = rate if before is None else before
     rate_draw = float(rng.random())
     if rate_draw < rate:
         probability = float(incremental(rates, probability, rng))
-    keeps = before is not None or rate_draw < rate or settings.store == "always"
+    keeps = before is not None or rate_draw < rate  # an action has a rate of its own once that was drawn to move
     draw = float(rng.random())
     return Decision(
         action, draw < probability, "drawn", probability, draw, rate, rate_draw, before, probability if keeps else None

@@ -19,7 +19,7 @@ from evodevo.multitask.search.population import Member, Population, ordered, wit
 from evodevo.multitask.search.sampler import draw
 from evodevo.settings import Settings
 
-Fallback = Literal["uniform", "untried", "rotating", "none"]
+Fallback = Literal["uniform", "none"]
 
 
 class ParentSettings(Settings):
@@ -27,30 +27,9 @@ class ParentSettings(Settings):
 
     fallback: Fallback = Field(
         default="uniform",
-        description="where no own path is accepted: any path in sight; 'untried' (µNet) first tries each path of "
-        "others once without mutation; 'rotating' (µ2Net) accepts those of others by their offspring too; 'none' "
-        "leaves the choice to the caller (a multipath agent draws a new structure)",
+        description="where no own path is accepted: any path in sight; 'none' leaves the choice to the caller (a "
+        "multipath agent draws a new structure)",
     )
-    counted: Literal["accepted", "own"] = Field(
-        default="accepted",
-        description="what counts as offspring of an own path: children for which the rule accepted it (µ4Net), or "
-        "those too for which the fallback drew it (earlier)",
-    )
-
-
-@dataclass(frozen=True)
-class Stranger:
-    """A path of another agent, or a root.
-
-    Attributes:
-        id: unique in the system.
-        tried: whether it was a parent of the choosing agent once.
-        offspring: how often; only "rotating" looks at it.
-    """
-
-    id: str
-    tried: bool = False
-    offspring: int = 0
 
 
 @dataclass(frozen=True)
@@ -75,24 +54,19 @@ class Selection:
         parent: its id; None where the caller draws a new structure.
         how: "population", or what the fallback did.
         own: whether the parent is a path of the agent itself, so that its score is a bar.
-        considered: own paths in the order in which they were considered, best first, then strangers of "rotating".
+        considered: own paths in the order in which they were considered, best first.
         fallback_probability: how likely it was that no own path would be accepted.
         pool: how many paths a uniform draw chose from; 0 where there was none.
         probability: of this parent in that draw; None where there was none.
     """
 
     parent: str | None
-    how: Literal["population", "uniform", "untried", "rotating", "none"]
+    how: Literal["population", "uniform", "none"]
     own: bool
     considered: tuple[Consideration, ...]
     fallback_probability: float
     pool: int = 0
     probability: float | None = None
-
-    @property
-    def mutates(self) -> bool:
-        """False for the first child of a stranger in µNet: only its head is trained."""
-        return self.how != "untried"
 
 
 def fallback_probability(population: Sequence[Member]) -> float:
@@ -102,7 +76,7 @@ def fallback_probability(population: Sequence[Member]) -> float:
 
 def select_parent(
     population: Sequence[Member],
-    strangers: Sequence[Stranger],
+    strangers: Sequence[str],
     rng: np.random.Generator,
     settings: ParentSettings,
     *,
@@ -112,7 +86,7 @@ def select_parent(
 
     Args:
         population: own paths, in any order.
-        strangers: what else is in sight, newest first (the order of "untried").
+        strangers: ids of what else is in sight, newest first: paths of other agents, and roots.
         rng: draws one number for each path considered, and one for a choice from the pool.
         settings: of the choice.
         weights: of paths in the uniform draw, by id, positive; None = all alike. An informed agent gives some.
@@ -128,17 +102,7 @@ def select_parent(
             return Selection(one.id, "population", True, tuple(considered), chance)
     if settings.fallback == "none":
         return Selection(None, "none", False, tuple(considered), chance)
-    if settings.fallback == "untried":
-        fresh = next((one for one in strangers if not one.tried), None)
-        if fresh is not None:
-            return Selection(fresh.id, "untried", False, tuple(considered), chance)
-    if settings.fallback == "rotating" and strangers:
-        first = int(rng.integers(len(strangers)))
-        for other in (*strangers[first:], *strangers[:first]):
-            considered.append(Consideration(other.id, 0.5**other.offspring, float(rng.random())))
-            if considered[-1].accepted:
-                return Selection(other.id, "rotating", False, tuple(considered), chance)
-    pool = [one.id for one in ordered(population)] + [one.id for one in strangers]
+    pool = [*(one.id for one in ordered(population)), *strangers]
     if not pool:
         raise UsageError("there is no path to begin with: a system needs a root before its first agent.")
     place, probability = draw(pool, weights, rng)
@@ -148,7 +112,7 @@ def select_parent(
 
 def select_parents(
     population: Sequence[Member],
-    strangers: Sequence[Stranger],
+    strangers: Sequence[str],
     generators: Sequence[np.random.Generator],
     settings: ParentSettings,
     *,
@@ -157,7 +121,7 @@ def select_parents(
     """Choose the parents of a generation, one after another: each choice makes the next of the same parent rarer.
 
     Args:
-        population, strangers, settings, weights: as for one child; who was tried for one is tried for its siblings.
+        population, strangers, settings, weights: as for one child.
         generators: one for each child.
 
     Returns:
@@ -167,16 +131,10 @@ def select_parents(
         UsageError: nobody to choose from.
     """
     choices: list[Selection] = []
-    members, others = tuple(population), list(strangers)
+    members = tuple(population)
     for rng in generators:
-        choice = select_parent(members, others, rng, settings, weights=weights)
+        choice = select_parent(members, strangers, rng, settings, weights=weights)
         choices.append(choice)
-        if choice.parent is None:
-            continue
-        if choice.own and (choice.how == "population" or settings.counted == "own"):
+        if choice.parent is not None and choice.how == "population":
             members = with_offspring(members, choice.parent)
-        others = [
-            Stranger(one.id, tried=True, offspring=one.offspring + 1) if one.id == choice.parent else one
-            for one in others
-        ]
     return tuple(choices), members

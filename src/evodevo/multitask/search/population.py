@@ -25,7 +25,6 @@ class PopulationSettings(Settings):
         default="top",
         description="the best, or (V4b) the best and then each with probability 0.5^offspring, best first",
     )
-    ties: Literal["oldest", "recent"] = Field(default="oldest", description="which of equally good paths is the best")
 
 
 @dataclass(frozen=True)
@@ -60,15 +59,14 @@ class Member:
 Population = tuple[Member, ...]
 
 
-def ordered(population: Iterable[Member], ties: Literal["oldest", "recent"] = "oldest") -> Population:
-    """Best first; equals by age."""
-    sign = 1 if ties == "oldest" else -1
-    return tuple(sorted(population, key=lambda one: (-one.score, sign * one.number)))
+def ordered(population: Iterable[Member]) -> Population:
+    """Best first; of equals the oldest first."""
+    return tuple(sorted(population, key=lambda one: (-one.score, one.number)))
 
 
-def best(population: Iterable[Member], ties: Literal["oldest", "recent"] = "oldest") -> Member | None:
+def best(population: Iterable[Member]) -> Member | None:
     """The best member; None where nobody lives."""
-    return next(iter(ordered(population, ties)), None)
+    return next(iter(ordered(population)), None)
 
 
 def with_generation(
@@ -85,7 +83,7 @@ def with_generation(
     Raises:
         UsageError: a path is in it twice.
     """
-    everyone = ordered([*population, *improved], settings.ties)
+    everyone = ordered([*population, *improved])
     if len({one.id for one in everyone}) != len(everyone):
         raise UsageError("a path is told once; one of this generation is in the population already.")
     cap = len(everyone) if settings.cap is None else settings.cap
@@ -93,17 +91,12 @@ def with_generation(
         return everyone
     if settings.prune == "top":
         return everyone[:cap]
-    return ordered(_survivors(list(everyone), cap, rng), settings.ties)
+    return ordered(_survivors(list(everyone), cap, rng))
 
 
 def with_offspring(population: Sequence[Member], parent: str) -> Population:
     """The population after one of it was chosen as a parent."""
     return tuple(replace(one, offspring=one.offspring + (one.id == parent)) for one in population)
-
-
-def at_cycle_end(population: Sequence[Member], settings: PopulationSettings) -> Population:
-    """Only the best stays; it is what the agent publishes."""
-    return ordered(population, settings.ties)[:1]
 
 
 def _survivors(rest: list[Member], cap: int, rng: np.random.Generator) -> list[Member]:

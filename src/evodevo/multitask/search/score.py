@@ -9,15 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from pydantic import Field
 
 from evodevo.errors import UsageError
 from evodevo.settings import Settings
-
-Rule = Literal["above", "reaches"]
-"""Whether weights are kept that exceed the bar, or that reach it, too."""
 
 
 class ScoreSettings(Settings):
@@ -89,7 +85,7 @@ def bar(parent_score: float | None, *, counts: bool) -> float | None:
     return parent_score if counts else None
 
 
-def quality_bar(bar: float | None, factor: float, *, rule: Rule = "above") -> float | None:
+def quality_bar(bar: float | None, factor: float) -> float | None:
     """The bar as a worker sees it: ``quality > quality_bar`` exactly where ``quality · factor > bar``.
 
     ``bar / factor`` alone would not do: accuracies tie all the time, and one rounding would call a tie an improvement.
@@ -97,17 +93,10 @@ def quality_bar(bar: float | None, factor: float, *, rule: Rule = "above") -> fl
     Args:
         bar: of scores.
         factor: of the child.
-        rule: "reaches": ``quality >= quality_bar`` exactly where ``quality · factor >= bar``.
     """
     if bar is None:
         return None
     quality = bar / factor
-    if rule == "reaches":
-        while quality * factor < bar:
-            quality = math.nextafter(quality, math.inf)
-        while math.nextafter(quality, -math.inf) * factor >= bar:
-            quality = math.nextafter(quality, -math.inf)
-        return quality
     while quality * factor > bar:
         quality = math.nextafter(quality, -math.inf)
     while math.nextafter(quality, math.inf) * factor <= bar:
@@ -115,19 +104,17 @@ def quality_bar(bar: float | None, factor: float, *, rule: Rule = "above") -> fl
     return quality
 
 
-def kept_evaluation(evals: Sequence[float | None], quality_bar: float | None, *, rule: Rule = "above") -> int | None:
-    """Which of a child's evaluations gives the weights that are kept; None discards the child.
+def kept_evaluation(evals: Sequence[float | None], quality_bar: float | None) -> int | None:
+    """Which of a child's evaluations gives the weights that are kept: the best, and of equals the first (µ4Net).
 
     Args:
         evals: validation accuracies in the order of training; None or NaN are never kept.
-        quality_bar: None lets any pass.
-        rule: "above": it exceeds the bar and all before it, so the first of equals is kept (µ4Net); "reaches": it
-            reaches them, so the last is (µ2Net, µ3Net).
+        quality_bar: has to be exceeded, else the child is discarded (None); no bar lets any pass.
     """
     kept = None
     for place, value in enumerate(evals):
         if value is None or math.isnan(value):
             continue
-        if quality_bar is None or value > quality_bar or (rule == "reaches" and value == quality_bar):
+        if quality_bar is None or value > quality_bar:
             kept, quality_bar = place, value
     return kept

@@ -87,7 +87,7 @@ def train_path(
         plan: how many of them, how often.
         settings: of the agent.
         values: of the child.
-        bar: accuracy that has to be exceeded for weights to be kept (``keep`` "reaches": reached); None lets any pass.
+        bar: accuracy that has to be exceeded for weights to be kept; None lets any pass.
         precision: where, and in what.
         factors: role -> factor of its learning rate.
         tell: is told of steps and of all steps after each look.
@@ -121,7 +121,7 @@ def train_path(
                 break
             losses.append(math.fsum(interval) / len(interval))
         found = accuracy(model, (data.validation(number) for number in range(plan.validation_batches)), precision)
-        if bar is None or found > bar or (settings.keep == "reaches" and found == bar):
+        if bar is None or found > bar:
             kept, bar, weights = look, found, {role: _copied(part) for role, part in components.items()}
         evals.append(found)
         tell(made, steps)

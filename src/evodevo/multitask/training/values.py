@@ -31,9 +31,6 @@ class PathTrainingSettings(Settings):
     momentum_format: Literal["float32", "bfloat16"] = Field(
         default="float32", description="of the momentum; bfloat16 is the published one"
     )
-    keep: Literal["above", "reaches"] = Field(
-        default="above", description="weights are kept that exceed the bar and all before, or that reach them"
-    )
     representations: bool = Field(
         default=True, description="keep on disk what frozen paths make of samples that nothing changes by chance"
     )

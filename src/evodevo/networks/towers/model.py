@@ -22,7 +22,7 @@ from evodevo.networks.towers.spec import Tower, TowerSizes, tower_sizes
 from evodevo.operators.pretrained.files import check_digest
 from evodevo.operators.pretrained.layers import load_model
 from evodevo.operators.pretrained.spec import model_folder
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 
 _CLASSES: Mapping[Tower, tuple[str, tuple[tuple[str, bool], ...]]] = {
     "bert": ("BertModel", (("add_pooling_layer", False),)),

@@ -21,12 +21,13 @@ from evodevo import canonical
 from evodevo.randomness import generator
 from evodevo.settings import Settings
 from evodevo.tasks import sample_baselines
-from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.base import NO_TARGET, SPLITS, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.image_text import files as image_text_files
 from evodevo.tasks.image_text import scene_samples
 from evodevo.tasks.image_text.files import FileSettings
 from evodevo.tasks.image_text.samples import TEXTS, Form, from_entry, to_entry
 from evodevo.tasks.image_text.scene_samples import SceneSettings
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
 from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 

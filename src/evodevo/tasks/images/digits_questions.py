@@ -25,9 +25,10 @@ from evodevo import canonical
 from evodevo.randomness import generator
 from evodevo.settings import Settings
 from evodevo.tasks import sample_baselines
-from evodevo.tasks.base import ALL_SPLITS, MATCHED, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.base import ALL_SPLITS, MATCHED, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.images import digit_questions, drawn_images
 from evodevo.tasks.images.digit_questions import ANSWERS, DIGITS, QUESTIONS, SUMS
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.table.group_splits import Shares, divide
 from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 

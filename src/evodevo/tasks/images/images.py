@@ -17,20 +17,11 @@ from evodevo import canonical
 from evodevo.errors import DataError, quoted_list, unknown_name
 from evodevo.settings import Settings
 from evodevo.tasks import sample_baselines
-from evodevo.tasks.base import (
-    ALL_SPLITS,
-    NO_TARGET,
-    SPLITS,
-    Batch,
-    InputSpec,
-    OutputSpec,
-    SampleTask,
-    Split,
-    check_key,
-)
+from evodevo.tasks.base import ALL_SPLITS, NO_TARGET, SPLITS, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.images.drawn_images import Builtin
 from evodevo.tasks.images.pixels import Colour
 from evodevo.tasks.images.preparation import Domain, identity, prepare
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
 
 

@@ -20,8 +20,9 @@ from pydantic import Field
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.settings import Settings, validate
-from evodevo.tasks.base import SPLITS, TASKS, Batch, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.base import SPLITS, TASKS, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.images.pixels import SUFFIXES
+from evodevo.tasks.inputs import Batch
 from evodevo.tasks.multitask.answers import Answers, Question, answers
 from evodevo.tasks.multitask.preparation import NO_INPUT, prepare
 from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder

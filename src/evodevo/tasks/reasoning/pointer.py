@@ -19,8 +19,9 @@ from pydantic import Field, model_validator
 from evodevo import canonical
 from evodevo.randomness import generator
 from evodevo.settings import Settings
-from evodevo.tasks.base import SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.base import SPLITS, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.generated import RULE, SplitSizes, belongs, mix
+from evodevo.tasks.inputs import Batch, InputSpec
 
 _VERSION = 1
 _DRAWN_AT_ONCE = 1 << 15

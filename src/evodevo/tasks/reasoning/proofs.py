@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from evodevo import canonical
 from evodevo.settings import Settings
-from evodevo.tasks.base import NO_TARGET, SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.base import NO_TARGET, SPLITS, OutputSpec, SampleTask, Split, check_key
 from evodevo.tasks.generated import RULE
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.reasoning import theory_text
 from evodevo.tasks.reasoning.proof_questions import NOT_ASKED
 from evodevo.tasks.reasoning.proof_samples import ProofsSettings, draw

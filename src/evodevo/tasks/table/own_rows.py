@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, unknown_name
 from evodevo.tasks import own_samples
-from evodevo.tasks.base import Batch, InputSpec
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.table import cells as table_cells
 from evodevo.tasks.table import tables
 from evodevo.tasks.table.images import cropped

@@ -20,7 +20,8 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.settings import Settings
 from evodevo.tasks import sample_baselines
-from evodevo.tasks.base import NO_TARGET, Batch, InputSpec, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.base import NO_TARGET, OutputSpec, SampleTask, Split, check_key
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.table import own_rows as table_own_rows
 from evodevo.tasks.table import text as table_text
 from evodevo.tasks.table.own_rows import Reading

@@ -20,8 +20,9 @@ from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.settings import Settings
 from evodevo.tasks import splits
-from evodevo.tasks.base import SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
+from evodevo.tasks.base import SPLITS, OutputSpec, SampleTask, Split
 from evodevo.tasks.baselines import fit_bigram
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.text import language_sources, tokenizers
 from evodevo.tasks.text.scripts import script

@@ -19,7 +19,8 @@ from pydantic import Field, model_validator
 from evodevo import canonical
 from evodevo.errors import DataError, quoted_list
 from evodevo.settings import Settings
-from evodevo.tasks.base import SPLITS, Batch, InputSpec, OutputSpec, SampleTask, Split
+from evodevo.tasks.base import SPLITS, OutputSpec, SampleTask, Split
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.sample_splits import assign, fingerprint
 from evodevo.tasks.text import labelled_text, tokenizers
 from evodevo.tasks.text.labelled_text import LabelledTexts

@@ -16,11 +16,12 @@ from evodevo.errors import UsageError
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Version
-from evodevo.multitask.paths.families import FAMILIES, structure_of
+from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_flops, multipath_parameters
 from evodevo.multitask.rules import whole_settings
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.settings import AgentSettings, SystemSettings
+from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.settings import validate
 from evodevo.storage import Store
@@ -153,7 +154,7 @@ class AgentTests:
                 flops = multipath_flops(structure, path.classes, widths) + _flops(inside[0])
                 flops += sum(_flops(sub, headless=True) for sub in inside[1:])
             else:
-                assert parts == FAMILIES.get(path.kind).parameters(structure_of(path))
+                assert parts == KINDS.get(path.kind).single().parameters(structure_of(path))
                 flops = _flops(path)
             assert details["flops"] == pytest.approx(flops)
 
@@ -180,7 +181,7 @@ class AgentTests:
                 continue
             system = System.create(Store.memory(), "bare", settings=SystemSettings(version=version))
             row = system.add_agent(self.kind, "a", AgentSettings(classes=3, modalities=ALL))
-            settings = validate(AgentSettings, row.settings, what="settings")
+            settings = agent_settings(row)
             assert settings.cycle is not None
             assert settings.options.get("version", "paper") == version
             assert whole_settings(kind, SystemSettings(), settings) == settings, "nothing is left open"
@@ -208,6 +209,6 @@ class AgentTests:
 
 
 def _flops(path: Path, *, headless: bool = False) -> float:
-    family = FAMILIES.get(path.kind)
+    family = KINDS.get(path.kind).single()
     structure = structure_of(path)
     return family.flops(structure.changed(classes=0) if headless else structure)

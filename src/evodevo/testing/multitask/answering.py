@@ -24,7 +24,7 @@ from evodevo.multitask.system import System
 from evodevo.randomness import integer_seed
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.training.precision import decide
 
 NAME, LETTERS = "gallery", "letters"
@@ -95,7 +95,7 @@ def _drawn(payload: bytes, report: Report) -> bytes:
     """An evaluator: what it is to train gets weights from a generator, and its agent's accuracy from a table."""
     request = read_request(payload)
     pool = FolderPool(Path(request.blobs))
-    built = KINDS.get(request.path.kind)(request, pool, OwnSamples((), {}), decide("cpu"))
+    built = KINDS.get(request.path.kind).build(request, pool, OwnSamples((), {}), decide("cpu"))
     made = {role: _weights(request, role, built.components[role]) for role in request.trained}
     quality = QUALITY.get(request.path.agent, 0.5)
     return canonical.dumps(

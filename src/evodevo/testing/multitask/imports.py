@@ -12,7 +12,8 @@ from evodevo.multitask.settings import AgentSettings
 from evodevo.networks.spec import HModelNetwork, NetworkEnvelope, NetworkSpec
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 H_MODEL = HModelNetwork(
     structure=HModelStructure(

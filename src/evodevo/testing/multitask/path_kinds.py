@@ -1,6 +1,6 @@
 """The laws of a kind of path at work; a test inherits them and says what is asked of a worker.
 
-A kind is a row of ``evaluation.path_kinds.KINDS``. Whatever it builds, only what the request lets learn is new
+A kind is a row of ``paths.kinds.KINDS``. Whatever it builds, only what the request lets learn is new
 afterwards, everything follows from the request, and what is stated is what is counted.
 """
 
@@ -20,8 +20,8 @@ from evodevo.errors import UsageError
 from evodevo.multitask.evaluate import evaluate_path, measure_path, open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.families import FAMILIES, structure_of
-from evodevo.multitask.paths.kinds import FROZEN, KINDS, Samples
+from evodevo.multitask.paths.built import Samples
+from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
@@ -92,8 +92,8 @@ class PathKindTests(ABC):
         assert answer["parameters"] == built.parameters >= sum(counted.values())
         assert answer["flops"] == built.flops > 0
         path = validate(Path, request["path"], what="a path")
-        if self.kind in FAMILIES:
-            family = FAMILIES.get(self.kind)
+        if not KINDS.get(self.kind).joins:
+            family = KINDS.get(self.kind).single()
             structure = structure_of(path)
             stated = family.parameters(structure)
             assert counted == {role: stated[role] for role in counted}
@@ -115,9 +115,8 @@ class PathKindTests(ABC):
         request, answer = asked
         pool = FolderPool(Folder(request["blobs"]))
         before = set(pool.digests())
-        for bar, keep in ((answer["quality"], "above"), (np.nextafter(answer["quality"], 2.0), "reaches")):
-            found = _ask({**request, "bar": float(bar), "training": {**request["training"], "keep": keep}})
-            assert (found["reason"], found["improved"], found["components"]) == (None, False, {})
+        found = _ask({**request, "bar": answer["quality"]})
+        assert (found["reason"], found["improved"], found["components"]) == (None, False, {})
         assert set(pool.digests()) == before
 
     def test_a_damaged_or_missing_component_is_named(self, asked: tuple[Request, dict[str, Any]]) -> None:
@@ -145,8 +144,8 @@ class PathKindTests(ABC):
             _ask(request)
 
     def test_inside_another_model_it_represents_as_it_does_alone(self, asked: tuple[Request, dict[str, Any]]) -> None:
-        """Where the kind has a row in ``FROZEN``: with its head and without, at any company."""
-        if self.kind not in FROZEN:
+        """With its head and without, at any company; a kind that joins others is part of none."""
+        if KINDS.get(self.kind).joins:
             return
         request, answer = asked
         kept = validate(PathRequest, _kept(request, answer), what="a request")
@@ -154,7 +153,7 @@ class PathKindTests(ABC):
         pool = FolderPool(Folder(kept.blobs))
         _, task, _ = open_path(kept)
         samples = Samples(task, "test", np.arange(40), DataValues(), 0, None)
-        whole, bare = (FROZEN.get(self.kind)(kept.path, digests, pool, head) for head in (True, False))
+        whole, bare = (KINDS.get(self.kind).single().freeze(kept.path, digests, pool, head) for head in (True, False))
         with torch.no_grad():
             said, represented = (one.path({str(one.path.reads): one.read(samples)}) for one in (whole, bare))
         torch.testing.assert_close(said, _logits(kept.model_dump(mode="json")), rtol=1e-5, atol=1e-6)

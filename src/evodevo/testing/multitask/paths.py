@@ -10,7 +10,7 @@ from evodevo import canonical
 from evodevo.execution.base import Event, Executor, Result
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.families import FAMILIES, structure_of
+from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
 from evodevo.multitask.search.score import kept_evaluation
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
@@ -50,8 +50,7 @@ class Trainer:
             if one["train"]
         }
         evals = [] if "root" in job else [round(self.accuracy(path, job["seed"], step), 3) for step in range(3)]
-        rule = job["training"].get("keep", "above")
-        improved = "root" in job or kept_evaluation(evals, job["bar"], rule=rule) is not None
+        improved = "root" in job or kept_evaluation(evals, job["bar"]) is not None
         return canonical.dumps(
             {
                 "reason": None,
@@ -66,7 +65,7 @@ class Trainer:
 
 def _sizes(path: Path, job: dict[str, Any]) -> dict[str, int]:
     if path.kind != "multipath":
-        return FAMILIES.get(path.kind).parameters(structure_of(path))
+        return KINDS.get(path.kind).single().parameters(structure_of(path))
     inside = [validate(Path, one["path"], what="path") for one in job["supports"]]
     assert [one.agent for one in inside] == [one.agent for one in path.paths], "sub-paths come in order, the main first"
     structure = validate(MultipathStructure, path.structure, what="structure")

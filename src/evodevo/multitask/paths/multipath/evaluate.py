@@ -9,7 +9,8 @@ from torch import nn
 
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.evaluate_settings import PathRequest
-from evodevo.multitask.paths.kinds import FROZEN, BuiltPath, FrozenPart, Places, Reader, Samples, on_device
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
+from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
 from evodevo.multitask.paths.multipath.model import Multipath, build_component
 from evodevo.multitask.paths.multipath.reader import open_reader
@@ -85,7 +86,7 @@ def build_multipath(request: PathRequest, pool: BlobPool, task: SampleTask, prec
     if not request.supports or request.supports[0].path.classes != request.path.classes:
         raise UsageError(f"the main path of {request.path.id} does not answer its {request.path.classes} classes.")
     parts = [
-        FROZEN.get(sub.path.kind)(sub.path, sub.components, pool, number == 0)
+        KINDS.get(sub.path.kind).single().freeze(sub.path, sub.components, pool, number == 0)
         for number, sub in enumerate(request.supports)
     ]
     widths = [part.width for part in parts[1:]]

@@ -11,9 +11,9 @@ from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
 from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.kinds import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
-from evodevo.multitask.paths.network.family import NETWORK
+from evodevo.multitask.paths.network.cost import path_flops
 from evodevo.multitask.paths.network.input import read_samples
 from evodevo.multitask.paths.network.model import NetworkPath
 from evodevo.multitask.paths.network.spec import NetworkStructure, structure_of
@@ -35,7 +35,7 @@ class BuiltNetworkPath(BuiltPath):
     def __init__(self, model: NetworkPath, precision: Precision) -> None:
         self.model: NetworkPath = model.to(precision.device)
         self.components = model.components()
-        self.flops = NETWORK.flops(model.structure)
+        self.flops = path_flops(model.structure)
         self._precision = precision
 
     @property
@@ -70,7 +70,7 @@ def build_network_path(
 
 
 def freeze_network_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-    """A published path, whole or without norm and head; see ``path_kinds.Freezer``."""
+    """A published path, whole or without norm and head; see ``SinglepathKind.freeze``."""
     structure = structure_of(path)
     if not head:
         structure = structure.changed(classes=0)
@@ -84,7 +84,7 @@ def freeze_network_path(path: Path, digests: Mapping[str, str], pool: BlobPool, 
         structure.model_dump(mode="json"),
         specification,
         structure.width,
-        NETWORK.flops(structure),
+        path_flops(structure),
     )
 
 

@@ -28,7 +28,7 @@ from evodevo.networks.spec import NetworkEnvelope
 from evodevo.search.problem import DAMAGED, DISK_FULL
 from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool, FolderPool
-from evodevo.tasks.base import InputSpec
+from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.modalities import modality_of
 from evodevo.tasks.text.tokenizers import ByteTokenizer, Tokenizer, from_bytes
 from evodevo.training import checkpoints

@@ -36,7 +36,7 @@ def read_samples(
     Args:
         inputs: of the network.
         given: inputs of the task. Each of the network's takes that of its modality; of several, that of its name.
-        batch: the samples as the task hands them out (``tasks.base.Batch``).
+        batch: the samples as the task hands them out (``tasks.inputs.Batch``).
         images: the samples' images: numbers in [0, 255] of shape (n, channels, height, width), one batch or several.
 
     Returns:

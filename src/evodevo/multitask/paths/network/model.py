@@ -27,7 +27,8 @@ from evodevo.networks.spec import NetworkEnvelope
 from evodevo.operators.dense import affine
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
-from evodevo.tasks.base import InputSpec, OutputSpec
+from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 ANSWERS: Mapping[str, tuple[str, ...]] = {
     "h_model": ("outputs",),

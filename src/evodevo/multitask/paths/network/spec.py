@@ -30,7 +30,7 @@ class NetworkInput(Settings):
     Attributes:
         name: as the network calls it.
         modality: of it.
-        length, vocabulary, height, width, channels, size: see ``tasks.base.InputSpec``.
+        length, vocabulary, height, width, channels, size: see ``tasks.inputs.InputSpec``.
         tokenizer: of tokens: "bytes", or the digest of the tokenizer whose ids these are.
         use: ``optional`` is what the network has a learned token for where it is missing; ``unread`` is never read.
     """

@@ -12,9 +12,9 @@ from evodevo.errors import UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
 from evodevo.multitask.paths.components import component_of
 from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.kinds import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
 from evodevo.multitask.paths.text.cost import path_work
 from evodevo.multitask.paths.text.input import read_texts, texts_of, tokenizer_of
 from evodevo.multitask.paths.text.model import (
@@ -28,7 +28,8 @@ from evodevo.multitask.paths.text.spec import BYTES, TextStructure, structure_of
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.storage.blobs import BlobPool
-from evodevo.tasks.base import Batch, InputSpec, SampleTask, Split
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text.tokenizers import Tokenizer, train_bpe
 from evodevo.training.precision import Precision
 
@@ -87,7 +88,7 @@ def build_text_path(request: PathRequest, pool: BlobPool, task: SampleTask, prec
 
 
 def freeze_text_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-    """A published path, whole or without its head; see ``path_kinds.Freezer``."""
+    """A published path, whole or without its head; see ``SinglepathKind.freeze``."""
     structure = structure_of(path)
     if not head:
         structure = structure.changed(classes=0)
@@ -109,7 +110,7 @@ def freeze_text_path(path: Path, digests: Mapping[str, str], pool: BlobPool, hea
 
 
 def make_text_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Module]:
-    """The components of a root; see ``path_kinds.RootMaker``.
+    """The components of a root; see ``SinglepathKind.make_root``.
 
     Raises:
         UsageError: not at random.

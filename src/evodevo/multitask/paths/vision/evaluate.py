@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, Places, Reader, Samples
 from evodevo.multitask.paths.components import component_of
 from evodevo.multitask.paths.frozen import FrozenPath
-from evodevo.multitask.paths.kinds import BuiltPath, FrozenPart, Places, Reader, Samples
 from evodevo.multitask.paths.vision.cost import path_flops
 from evodevo.multitask.paths.vision.expansion import resize_positions
 from evodevo.multitask.paths.vision.input import prepare_images
@@ -82,7 +82,7 @@ def read_samples(structure: VisionStructure, samples: Samples) -> Tensor:
 
 
 def freeze_vision_path(path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
-    """A published path, whole or without its head; see ``path_kinds.Freezer``."""
+    """A published path, whole or without its head; see ``SinglepathKind.freeze``."""
     structure = structure_of(path)
     if not head:
         structure = structure.changed(classes=0)
@@ -103,7 +103,7 @@ def freeze_vision_path(path: Path, digests: Mapping[str, str], pool: BlobPool, h
 
 
 def make_vision_root(request: PathRequest, pool: BlobPool) -> dict[str, nn.Module]:
-    """The components of a root; see ``path_kinds.RootMaker``.
+    """The components of a root; see ``SinglepathKind.make_root``.
 
     Raises:
         UsageError: neither at random nor from a checkpoint.

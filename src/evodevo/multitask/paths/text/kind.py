@@ -1,9 +1,9 @@
-"""Text paths as a family: see ``spaces.path_families``."""
+"""Text paths as a kind of path: see ``paths.kinds``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
@@ -15,21 +15,45 @@ from evodevo.multitask.hyperparameters import (
     Version,
     singlepath_hyperparameters,
 )
-from evodevo.multitask.paths.families import PathFamily
+from evodevo.multitask.paths.kinds import SinglepathKind
 from evodevo.multitask.paths.text.cost import path_work, role_parameters
 from evodevo.multitask.paths.text.spec import HYPERPARAMETERS, LENGTH, PRESETS, READS, TextStructure, structure_of
 from evodevo.settings import validate
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from evodevo.multitask.evaluate_settings import PathRequest
+    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
+    from evodevo.storage.blobs import BlobPool
+    from evodevo.tasks.base import SampleTask
+    from evodevo.training.precision import Precision
 
 _RANGES: Mapping[str, tuple[int, tuple[int, ...]]] = {"tiny": (3, (16, 32, 64, 128)), "small": (6, (64, 128, 256, 512))}
 """Size -> blocks at most, and how many tokens may be read."""
 
 
-class TextPaths(PathFamily):
-    """See ``PathFamily``."""
+class TextPaths(SinglepathKind):
+    """See ``SinglepathKind``."""
 
     kind = "text_path"
     presets = PRESETS
     fields = HYPERPARAMETERS
+
+    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
+        from evodevo.multitask.paths.text.evaluate import build_text_path
+
+        return build_text_path(request, pool, task, precision)
+
+    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
+        from evodevo.multitask.paths.text.evaluate import freeze_text_path
+
+        return freeze_text_path(path, digests, pool, head)
+
+    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
+        from evodevo.multitask.paths.text.evaluate import make_text_root
+
+        return make_text_root(request, pool)
 
     def structure_of(self, path: Path) -> TextStructure:
         return structure_of(path)
@@ -75,7 +99,7 @@ def text_hyperparameters(size: str, version: Version = "paper") -> Hyperparamete
     return (
         Hyperparameters(rows=tuple(row for row in common.rows if not row.key.startswith(DATA)))
         .with_row(Hyperparameter(key=NUM_LAYERS, values=tuple(range(most + 1)), default=preset.layers))
-        .with_row(Hyperparameter(key=LENGTH, values=lengths, default=preset.length, tuned=version != "v2"))
+        .with_row(Hyperparameter(key=LENGTH, values=lengths, default=preset.length))
     )
 
 

@@ -1,34 +1,48 @@
-"""Networks of the library as a family of paths: see ``spaces.path_families``."""
+"""Networks of the library as a kind of path: see ``paths.kinds``."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import (
-    ADAPTER_WIDTH,
     IMAGE_SIZE,
     NUM_LAYERS,
     Hyperparameters,
     Version,
     singlepath_hyperparameters,
 )
-from evodevo.multitask.paths.families import PathFamily, PathStructure
+from evodevo.multitask.paths.kinds import PathStructure, SinglepathKind
+from evodevo.multitask.paths.network.cost import path_flops
 from evodevo.multitask.paths.network.spec import HEAD, KIND, NORM, NetworkStructure, structure_of
-from evodevo.networks.cost import network_cost
-from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
 
+if TYPE_CHECKING:
+    from evodevo.multitask.evaluate_settings import PathRequest
+    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
+    from evodevo.storage.blobs import BlobPool
+    from evodevo.tasks.base import SampleTask
+    from evodevo.training.precision import Precision
 
-class NetworkPaths(PathFamily):
-    """See ``PathFamily``. There are no presets: a root is a network that was trained elsewhere."""
+
+class NetworkPaths(SinglepathKind):
+    """See ``SinglepathKind``. There are no presets: a root is a network that was trained elsewhere."""
 
     kind = KIND
     augments = True
     presets: Mapping[str, PathStructure] = {}
     fields: Mapping[str, str] = {}
+
+    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
+        from evodevo.multitask.paths.network.evaluate import build_network_path
+
+        return build_network_path(request, pool, task, precision)
+
+    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
+        from evodevo.multitask.paths.network.evaluate import freeze_network_path
+
+        return freeze_network_path(path, digests, pool, head)
 
     def structure_of(self, path: Path) -> NetworkStructure:
         return structure_of(path)
@@ -44,11 +58,11 @@ class NetworkPaths(PathFamily):
 
     def flops(self, structure: NetworkStructure) -> float:
         """What the cost model says of the network without its own answers, at the full length of its inputs."""
-        return float(_network_flops(structure) + 2 * structure.width * structure.classes)
+        return path_flops(structure)
 
     def hyperparameters(self, size: str, version: Version) -> Hyperparameters:
         """The optimizer's and the data's: how deep such a network is, and at which size it looks, is settled."""
-        settled = (NUM_LAYERS, IMAGE_SIZE, ADAPTER_WIDTH)
+        settled = (NUM_LAYERS, IMAGE_SIZE)
         space = singlepath_hyperparameters(size, version)
         return Hyperparameters(rows=tuple(row for row in space.rows if row.key not in settled))
 
@@ -58,16 +72,6 @@ class NetworkPaths(PathFamily):
     def reads(self, structure: NetworkStructure, modalities: Collection[str]) -> bool:
         """What it needs, and of what it can do without at least one."""
         return super().reads(structure, modalities) and any(one.asks in modalities for one in structure.read)
-
-
-def _network_flops(structure: NetworkStructure) -> int:
-    if structure.source == "backbone":
-        settings = validate(BackboneSettings, structure.model["space"], what="the space of an imported backbone")
-        space = BackboneSpace(settings)
-        length = structure.inputs[0].length
-        return space.cost(space.from_json(structure.genome), length=length, convention="actual").executed_flops
-    network = validate(NetworkEnvelope, structure.genome, what="an imported network").network
-    return network_cost(network, inputs=structure.inputs).executed_flops
 
 
 NETWORK = NetworkPaths()

@@ -1,26 +1,50 @@
-"""Vision paths as a family: see ``spaces.path_families``."""
+"""Vision paths as a kind of path: see ``paths.kinds``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Hyperparameters, Version, singlepath_hyperparameters
-from evodevo.multitask.paths.families import PathFamily
+from evodevo.multitask.paths.kinds import SinglepathKind
 from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
 from evodevo.multitask.paths.vision.cost import path_flops, role_parameters
 from evodevo.multitask.paths.vision.spec import HYPERPARAMETERS, PRESETS, VisionStructure, structure_of
 from evodevo.settings import validate
 
+if TYPE_CHECKING:
+    from torch import nn
 
-class VisionPaths(PathFamily):
-    """See ``PathFamily``."""
+    from evodevo.multitask.evaluate_settings import PathRequest
+    from evodevo.multitask.paths.built import BuiltPath, FrozenPart
+    from evodevo.storage.blobs import BlobPool
+    from evodevo.tasks.base import SampleTask
+    from evodevo.training.precision import Precision
+
+
+class VisionPaths(SinglepathKind):
+    """See ``SinglepathKind``."""
 
     augments = True
     kind = "vision_path"
     presets = PRESETS
     fields = HYPERPARAMETERS
+
+    def build(self, request: PathRequest, pool: BlobPool, task: SampleTask, precision: Precision) -> BuiltPath:
+        from evodevo.multitask.paths.vision.evaluate import build_vision_path
+
+        return build_vision_path(request, pool, task, precision)
+
+    def freeze(self, path: Path, digests: Mapping[str, str], pool: BlobPool, head: bool) -> FrozenPart:
+        from evodevo.multitask.paths.vision.evaluate import freeze_vision_path
+
+        return freeze_vision_path(path, digests, pool, head)
+
+    def make_root(self, request: PathRequest, pool: BlobPool) -> Mapping[str, nn.Module]:
+        from evodevo.multitask.paths.vision.evaluate import make_vision_root
+
+        return make_vision_root(request, pool)
 
     def structure_of(self, path: Path) -> VisionStructure:
         return structure_of(path)

@@ -1,0 +1,147 @@
+"""Paths with their weights: what ``PathKind.build`` and ``freeze`` give, and the samples of a batch that they read.
+
+A path may be any module that answers logits; how it reads samples is its own matter, so that tasks of any modality may
+have paths.
+
+Legend: B samples.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from evodevo.errors import UsageError
+from evodevo.multitask.paths.frozen import FrozenPath
+from evodevo.multitask.paths.weights import count_parameters
+from evodevo.multitask.training.augmentation import augmented
+from evodevo.multitask.training.values import DataValues
+from evodevo.tasks.base import SampleTask, Split
+from evodevo.tasks.inputs import Batch, InputSpec
+
+Places = NDArray[np.int64]
+Reader = Callable[[Places, int | None], Any]
+"""Places of samples, and the training step where chance may change them -> what the model reads."""
+
+
+class BuiltPath(ABC):
+    """A path with its weights, on its device.
+
+    Attributes:
+        model: what a ``Reader`` gives -> logits (B, C).
+        components: role -> component, of its own ones.
+        factors: role -> factor of its learning rate.
+        flops: of one sample.
+    """
+
+    model: nn.Module
+    components: Mapping[str, nn.Module]
+    factors: Mapping[str, float] = {}
+    flops: float
+
+    @abstractmethod
+    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
+        """How samples of a split reach the model.
+
+        Args:
+            task: whose samples.
+            split: of it.
+            values: what chance may change, where a step is given.
+            seed: of chance.
+        """
+
+    @property
+    def parameters(self) -> int:
+        """Of all that a sample passes, its own or not."""
+        return count_parameters(self.model)
+
+
+class Samples:
+    """Samples of a batch for all the paths of a model: fetched once, and changed by chance once.
+
+    Source: docs/spec/munet.md#sub-path-inputs.
+
+    Args:
+        task: whose samples.
+        split: of it.
+        places: which.
+        values: what chance may change, where there is a step.
+        seed: of chance.
+        step: of training; None leaves the samples as they are.
+    """
+
+    def __init__(
+        self, task: SampleTask, split: Split, places: Places, values: DataValues, seed: int, step: int | None
+    ) -> None:
+        self._task, self._split, self._places = task, split, places
+        self._values, self._seed, self._step = values, seed, step
+
+    @property
+    def inputs(self) -> tuple[InputSpec, ...]:
+        """What a sample of the task holds."""
+        return self._task.inputs
+
+    @cached_property
+    def batch(self) -> Batch:
+        """All inputs, as the task hands them out."""
+        return self._task.fetch(self._split, self._places)
+
+    @cached_property
+    def images(self) -> list[Tensor]:
+        """Numbers in [0, 255] of shape (n, channels, height, width), changed by chance at their own size.
+
+        One batch of all, or where crops differ in size, one of each image.
+        """
+        raw = image_of(self._task, self.batch)
+        if self._step is None or self._values.identity:
+            return [torch.from_numpy(np.ascontiguousarray(raw)).permute(0, 3, 1, 2).float()]
+        return augmented(raw, self._values, self._seed, self._step)
+
+
+@dataclass(frozen=True)
+class FrozenPart:
+    """A published path inside another model.
+
+    Attributes:
+        path: answers logits (B, C), or headless its representation (B, h); it reads the entry ``path.reads``.
+        read: samples -> that entry; on the CPU.
+        structure, preparation: all that decides what it makes of a sample, besides its weights: JSON.
+        width: h.
+        flops: of one sample.
+    """
+
+    path: FrozenPath
+    read: Callable[[Samples], Any]
+    structure: Mapping[str, Any]
+    preparation: Mapping[str, Any]
+    width: int
+    flops: float
+
+
+def on_device(found: Any, device: torch.device) -> Any:
+    """Tensors, or tables of them, on a device."""
+    if isinstance(found, Mapping):
+        return {name: on_device(one, device) for name, one in found.items()}
+    return found.to(device)
+
+
+def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:
+    """The images (B, height, width, channels) in a batch of a task.
+
+    Raises:
+        UsageError: its samples hold no image, or more than one.
+    """
+    names = [spec.name for spec in task.inputs if spec.modality == "image"]
+    if len(names) != 1:
+        told = ", ".join(f"{spec.name} ({spec.modality})" for spec in task.inputs)
+        raise UsageError(f"a vision path reads one image per sample; the samples of this task hold {told}.")
+    found: NDArray[np.uint8] = batch[names[0]]
+    return found
