@@ -30,7 +30,8 @@ from evodevo.networks.spec import (
     NetworkEnvelope,
     NetworkSpec,
 )
-from evodevo.networks.towers.files import frozen_towers, settled, settled_network, weights_digest
+from evodevo.networks.towers.files import frozen_towers, settled, settled_network
+from evodevo.operators.pretrained.files import weights_digest
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool

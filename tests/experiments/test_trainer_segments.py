@@ -23,7 +23,7 @@ from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.spec import ModuleZooNetwork
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem

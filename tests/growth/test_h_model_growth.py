@@ -19,9 +19,12 @@ from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.training.surgery import operate
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import PAPER, archetype, start_zoo
-from evodevo.operators.layers.spec import GenotypeLayer, Layer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.base import Layer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch
 from evodevo.training.precision import decide

@@ -15,11 +15,11 @@ from evodevo.growth.resources import Task
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.unrolling import outer_gradient
 from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkSpec
-from evodevo.operators.layers.spec import GenotypeLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.training.precision import decide
 

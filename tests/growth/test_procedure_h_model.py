@@ -24,10 +24,11 @@ from evodevo.growth.strategists.base import Decision, Strategist, create
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.networks.spec import HModelNetwork, StackNetwork, parameter_matched
-from evodevo.operators.layers.spec import GenotypeLayer, TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool

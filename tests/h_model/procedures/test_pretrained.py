@@ -31,7 +31,8 @@ from evodevo.networks.spec import (
     StackStructure,
 )
 from evodevo.networks.stack import LayerStack
-from evodevo.operators.layers.spec import PretrainedLayer, TransformerLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.operators.pretrained.embeddings import embedding_tables
 from evodevo.operators.pretrained.layers import load_encoder, pretrained_block
 from evodevo.search.problem import Outcome

@@ -12,25 +12,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.errors import GenomeError, UsageError
-from evodevo.module_zoo.modules.build import GraphModule, build_module, build_node, part_name
-from evodevo.module_zoo.modules.spec import (
-    HYBRID,
-    AttentionNode,
-    ConcatNode,
-    ConvolutionNode,
-    FeedForwardNode,
-    GateNode,
-    LayerNode,
-    LSTMNode,
-    ModuleGenotype,
-    ModuleGraph,
-    NormNode,
-    ProjectionNode,
-    SqueezeExciteNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.build import GraphModule, build_module, part_name
+from evodevo.module_zoo.modules.nodes.attention import AttentionNode
+from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
+from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
+from evodevo.module_zoo.modules.nodes.norm import NormNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.nodes.squeeze_excite import SqueezeExciteNode
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, crossover, mutate, random_zoo, sample, table_3_zoo
-from evodevo.operators.layers.spec import LIVLayer
+from evodevo.operators.layers.liv import LIVLayer
 from evodevo.randomness import generator
 from evodevo.testing.zoo_modules import ModuleTests, assert_runs, holes, inputs_of, module_of
 
@@ -266,7 +261,7 @@ def test_modules_that_cannot_be_are_refused() -> None:
     with pytest.raises(UsageError, match="4,296,146,952 parameters"):
         build_module(ModuleGenotype(archetype=HYBRID, width=8, graph=big))
     with pytest.raises(UsageError, match="has no parameters"):
-        build_node(SumNode(id="sum"), 8)
+        SumNode(id="sum").build(8)
     with pytest.raises(UsageError, match="whole sequences"):
         build_module(archetype("mlp", 8)).initial_state(1, 1, torch.float32, torch.device("cpu"))
 

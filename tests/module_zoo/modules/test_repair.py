@@ -14,27 +14,25 @@ from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.modules.build import MAX_PARAMETERS, build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
 from evodevo.module_zoo.modules.graph import check_graph, graph_hash, order, widths
+from evodevo.module_zoo.modules.nodes.attention import AttentionNode
+from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
+from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
+from evodevo.module_zoo.modules.nodes.norm import NormNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.nodes.squeeze_excite import SqueezeExciteNode
 from evodevo.module_zoo.modules.repair import repair_graph
-from evodevo.module_zoo.modules.spec import (
-    HYBRID,
-    MAX_NODES,
-    AttentionNode,
-    ConcatNode,
-    ConvolutionNode,
-    FeedForwardNode,
-    GateNode,
-    LayerNode,
-    LSTMNode,
-    ModuleGenotype,
-    ModuleGraph,
-    NormNode,
-    ProjectionNode,
-    SqueezeExciteNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.spec import HYBRID, MAX_NODES, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.vector import genotype_vector
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, check_genotype, mutate, repair, sample
-from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
 from evodevo.settings import validate
 
