@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from evodevo.cli.application import run
+
+settings.register_profile("thorough", max_examples=10_000)
 
 # A shell that starts tests in the background lets them, and so all processes that they start, ignore Ctrl-C; tests of
 # Ctrl-C need a machine on which it works.

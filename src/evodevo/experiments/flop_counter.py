@@ -25,7 +25,7 @@ from evodevo.networks.base import Batch, Network
 _BACKWARD = 2  # a backward pass has about two products for each of the forward
 
 
-class _Products(TorchDispatchMode):
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Adds up the FLOPs of products by PyTorch's formulas.
 
     ``FlopCounterMode`` gives the same number, and takes several times as long: it also tells modules apart, and looks
@@ -33,7 +33,7 @@ class _Products(TorchDispatchMode):
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.mv: _matrix_vector})
         self.formulas: dict[Any, Any] = counter.flop_registry
         self.flops = 0

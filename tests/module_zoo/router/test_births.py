@@ -23,9 +23,12 @@ OLD = len(IDS) - 1
 
 
 def cases() -> Iterator[ZooRouterStructure]:
+    """Each gate behind the synergy with parameters; all else, which makes the scores of gates, with two gates."""
     for gate in get_args(Gate):
-        for synergy in ("off", "similar", "complement", "bilinear"):
-            yield ZooRouterStructure(gate=gate, synergy=synergy, synergy_self=synergy == "similar")
+        yield ZooRouterStructure(gate=gate, synergy="bilinear")
+    for synergy in ("off", "similar", "complement"):
+        yield ZooRouterStructure(synergy=synergy, synergy_self=synergy == "similar")
+    for gate in ("softmax", "entmax15"):
         for kind in ("mlp_gate", "architecture"):
             yield ZooRouterStructure(kind=kind, gate=gate)
         for mode in ("straight_through", "gumbel"):

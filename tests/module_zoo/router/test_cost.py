@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.utils.flop_counter import FlopCounterMode
 
+from evodevo.experiments.flop_counter import counting
 from evodevo.module_zoo.router.cost import router_parameters, router_work
 from evodevo.module_zoo.router.others import GenotypeKeys, Predictor, build_router
 from evodevo.module_zoo.spec import ZooRouterStructure
@@ -62,9 +62,9 @@ def test_stated_products_are_executed(structure: ZooRouterStructure, count: int)
     # oneDNN's products are not seen by the counter; on the meta device PyTorch's own are taken.
     with torch.device("meta"), torch.no_grad():
         whole = Whole(structure, count).eval()
-        with FlopCounterMode(display=False) as counter:
+        with counting(whole) as counter:
             whole(torch.zeros(1, WIDTH), torch.zeros(1, count, WIDTH))
-    assert router_work(structure, WIDTH, count, VECTOR).products == counter.get_total_flops()
+    assert router_work(structure, WIDTH, count, VECTOR).products == counter.flops
 
 
 def test_the_papers_router() -> None:
