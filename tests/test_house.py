@@ -57,6 +57,7 @@ TABLE_FILES = frozenset(
         "experiments/procedures.py",
         "export/base.py",
         "growth/strategists/base.py",
+        "module_zoo/modules/nodes/base.py",
         "multitask/agent.py",
         "multitask/paths/families.py",
         "multitask/paths/kinds.py",

@@ -14,7 +14,8 @@ from evodevo.errors import UsageError
 from evodevo.experiments import trainer as bench
 from evodevo.experiments.evaluate import evaluate_network, load_network
 from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.procedures import PROCEDURES, Trained
+from evodevo.experiments.procedures import PROCEDURES, TrainedBy
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench, _shape
 from evodevo.growth.training.module_distillation import distil_module
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
@@ -115,10 +116,10 @@ def telling(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, result)
 
 
-PROCEDURES.add("testing.telling", telling)
-PROCEDURES.add("testing.growing_zoo", growing_zoo)
-PROCEDURES.add("testing.in_segments", in_segments)
-PROCEDURES.add("testing.growing", growing)
+PROCEDURES.add("testing.telling", TrainedBy(telling))
+PROCEDURES.add("testing.growing_zoo", TrainedBy(growing_zoo))
+PROCEDURES.add("testing.in_segments", TrainedBy(in_segments))
+PROCEDURES.add("testing.growing", TrainedBy(growing))
 
 
 def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
@@ -132,11 +133,14 @@ def weights(pool: Path, outcome: Outcome) -> dict[str, list[float]]:
     return {name: tensor.flatten().tolist() for name, tensor in network.state_dict().items()}
 
 
-@pytest.mark.parametrize("select", [None, {"metric": "accuracy", "patience": 2, "min_share": 0.5}, {"metric": "loss"}])
-@pytest.mark.parametrize("options", [{"borders": [1, 5, 6]}, {"shares": [0.1, 0.55]}])
-def test_segments_without_edits_are_one_stage(
-    tmp_path: Path, options: dict[str, Any], select: dict[str, Any] | None
-) -> None:
+@pytest.mark.parametrize(
+    ("options", "select"),
+    [
+        ({"borders": [1, 5, 6]}, {"metric": "accuracy", "patience": 2, "min_share": 0.5}),
+        ({"shares": [0.1, 0.55]}, {"metric": "loss"}),
+    ],
+)
+def test_segments_without_edits_are_one_stage(tmp_path: Path, options: dict[str, Any], select: dict[str, Any]) -> None:
     given = problem({"training": TRAINING, "select": select, "curve_points": 6}, tmp_path)
     whole = evaluate(given, h_model())
     parts = evaluate(given, h_model(procedure="testing.in_segments", options=options))
@@ -150,6 +154,7 @@ def test_segments_without_edits_are_one_stage(
     assert stages == whole.extra["selection"]
 
 
+@pytest.mark.slow
 def test_segments_with_edits_survive_being_killed_anywhere(tmp_path: Path) -> None:
     given = problem({"training": TRAINING, "curve_points": 6}, tmp_path)
     arm = h_model(procedure="testing.growing")
@@ -195,12 +200,13 @@ def test_time_between_segments_counts_against_the_budget_but_is_no_training(tmp_
         assert bench.used_seconds == result.seconds
         return Trained(network, result)
 
-    PROCEDURES.add("testing.sleeping", sleeping)
+    PROCEDURES.add("testing.sleeping", TrainedBy(sleeping))
     evaluate(problem({"training": TRAINING}, tmp_path), h_model(procedure="testing.sleeping"))
     assert seconds["used"] >= 0.5
     assert seconds["used"] - seconds["trained"] >= 0.5
 
 
+@pytest.mark.slow
 def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
     given = problem({"training": TRAINING, "select": {"metric": "loss"}}, tmp_path)
     structure = ZooStructure(width=16, modules=start_zoo(16), router=ZooRouterStructure(heads=2))
@@ -219,6 +225,7 @@ def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
         assert resumed.extra["selection"] == whole.extra["selection"]
 
 
+@pytest.mark.slow
 def test_work_between_segments_counts_against_a_budget_in_flops(tmp_path: Path) -> None:
     a_step = evaluate(problem({"training": {"budget": {"steps": 1}}}), h_model()).extra["training_flops"]
     training = {"budget": {"steps": None, "flops": 10 * a_step}, "checkpoint_every": 3}
@@ -240,6 +247,7 @@ def test_work_between_segments_counts_against_a_budget_in_flops(tmp_path: Path) 
         assert [one["event"] for one in again if "event" in one] == [found[place]["event"] for place in told]
 
 
+@pytest.mark.slow
 def test_flops_are_counted_where_a_network_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
     really = bench.look_at_step
@@ -280,7 +288,7 @@ def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:
             bench.train(network)
         raise UsageError("as expected")
 
-    PROCEDURES.add("testing.careless", careless)
+    PROCEDURES.add("testing.careless", TrainedBy(careless))
     given = problem({"training": TRAINING}, tmp_path)
     with pytest.raises(UsageError, match="as expected"):
         evaluate(given, h_model(procedure="testing.careless"))

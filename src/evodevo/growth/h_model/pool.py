@@ -12,7 +12,8 @@ from evodevo.errors import UsageError
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
-from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, LayerNode, ModuleGenotype, ModuleGraph, ZooModule
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.operators.cost import Cost
@@ -132,6 +133,6 @@ def layer_of(module: ZooModule) -> LayerSpec:
     genotype = module.genotype
     if genotype.archetype == OPAQUE:
         (node,) = genotype.graph.nodes
-        assert isinstance(node, LayerNode), "made by module_of"
-        return node.layer
+        assert node.held_layer is not None, "made by module_of"
+        return node.held_layer
     return GenotypeLayer(module=module)

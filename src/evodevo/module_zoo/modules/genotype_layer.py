@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from evodevo.errors import UsageError
 from evodevo.module_zoo.draw import family
-from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work, looks_at_others
+from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
 from evodevo.module_zoo.modules.graph import check_graph
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import words
@@ -47,7 +47,7 @@ class GenotypeLayer(LayerSpec):
                 f"{genotype.width}, and adapters are put around it."
             )
         check_graph(genotype.graph, genotype.width)
-        others = [node.id for node in genotype.graph.nodes if looks_at_others(node)] if causal else []
+        others = [node.id for node in genotype.graph.nodes if not node.position_wise] if causal else []
         if others:
             raise UsageError(
                 f"the module {name!r} looks at later positions by its node {others[0]!r}; a causal model can only have "
@@ -106,4 +106,4 @@ class GenotypeLayer(LayerSpec):
     def nesting(self) -> int:
         """Of the deepest layer among the nodes."""
         nodes = self.module.genotype.graph.nodes
-        return max((node.layer.nesting for node in nodes if node.type == "layer"), default=0)
+        return max((node.held_layer.nesting for node in nodes if node.held_layer is not None), default=0)

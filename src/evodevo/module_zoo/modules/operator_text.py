@@ -17,8 +17,7 @@ from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.space import HModelSpace
 from evodevo.h_model.space_settings import CLASSIC, HModelSpaceSettings
 from evodevo.h_model.spec import HModelStructure
-from evodevo.module_zoo.modules.attributes import CATEGORY_CHANCE, STEP_CHANCE, Kind
-from evodevo.module_zoo.modules.spec import Attribute
+from evodevo.module_zoo.modules.attributes import CATEGORY_CHANCE, STEP_CHANCE, Attribute, Kind
 from evodevo.networks.canvas import fitting_heads
 from evodevo.operators.classes import OPERATORS
 from evodevo.operators.layers.base import LayerSpec
