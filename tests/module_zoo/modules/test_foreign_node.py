@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pytest
 import torch
+from evodevo.module_zoo.modules.splice import splice
 from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
@@ -28,7 +29,6 @@ from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matc
 from evodevo.module_zoo.modules.nodes.joins import SumNode
 from evodevo.module_zoo.modules.repair import repair_graph
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
-from evodevo.module_zoo.modules.splice import splice
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_vector
 from evodevo.module_zoo.modules.zoo import archetype, mutate, random_zoo, start_zoo, with_lineage, words
 from evodevo.module_zoo.space import ZooSpace, ZooSpaceSettings
