@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import pytest
 import torch
-from evodevo.module_zoo.modules.splice import splice
 from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
@@ -18,6 +17,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.birth import Parent, inherit, rebuild, same_nodes, state_digest
+from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.draw import family, module_drawing
 from evodevo.module_zoo.modules.attributes import Factor, Kind
 from evodevo.module_zoo.modules.build import build_module
