@@ -17,6 +17,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.birth import Parent, inherit, rebuild, same_nodes, state_digest
+from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.draw import family, module_drawing
 from evodevo.module_zoo.modules.attributes import Factor, Kind
 from evodevo.module_zoo.modules.build import build_module
@@ -28,7 +29,6 @@ from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matc
 from evodevo.module_zoo.modules.nodes.joins import SumNode
 from evodevo.module_zoo.modules.repair import repair_graph
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
-from evodevo.module_zoo.modules.splice import splice
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_vector
 from evodevo.module_zoo.modules.zoo import archetype, mutate, random_zoo, start_zoo, with_lineage, words
 from evodevo.module_zoo.space import ZooSpace, ZooSpaceSettings
