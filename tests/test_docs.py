@@ -142,15 +142,18 @@ for folder in sys.argv[1:]:
 """
 
 
+WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
+
+
 @pytest.mark.slow
-def test_the_python_of_each_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pages", [WITH_PYTHON[::2], WITH_PYTHON[1::2]], ids=lambda pages: ", ".join(map(name, pages)))
+def test_the_python_of_each_page_runs_from_top_to_bottom(pages: list[Path], tmp_path: Path) -> None:
     folders = []
-    for page in PAGES:
-        if blocks(page, "python"):
-            folder = tmp_path / page.stem
-            folder.mkdir()
-            (folder / "page.py").write_text("\n\n".join(blocks(page, "python")))
-            folders.append(folder)
+    for page in pages:
+        folder = tmp_path / page.stem
+        folder.mkdir()
+        (folder / "page.py").write_text("\n\n".join(blocks(page, "python")))
+        folders.append(folder)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", RUN_PAGES, *folders], env=environment, capture_output=True, text=True
@@ -285,6 +288,7 @@ def of_posts(folder: Path, command: str) -> Brief:
         return Brief(folder, found.id, one, one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "words", "whole"), cases())
 def test_the_commands_of_a_page_run(
     page: Path,

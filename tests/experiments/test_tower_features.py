@@ -130,6 +130,7 @@ def raw_task(problem: NetworkProblem) -> SampleTask:
     return open_task("table", settings, problem._cache_folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["module_zoo", "module_ensemble", "baseline"])
 def test_a_training_on_features_is_the_training_with_live_towers(
     kind: str, towers: dict[str, Path], data: Path
@@ -240,6 +241,7 @@ def test_a_tower_that_learns_is_kept(towers: dict[str, Path], data: Path) -> Non
     assert any(".core." in name for name in network.state_dict())
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_goes_on_from_its_checkpoint(towers: dict[str, Path], data: Path) -> None:
     problem = given(data, {"training": {"checkpoint_every": 3, "report_every": 1}, "probes": []})
     arm, told = Arm(name="arm", network=zoo(towers), learning_rate=1e-2), list[dict[str, Any]]()

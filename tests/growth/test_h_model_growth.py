@@ -248,6 +248,7 @@ def test_rates_and_factors_follow_the_layer() -> None:
     assert one.model.learning_rates() == {}
 
 
+@pytest.mark.slow
 def test_the_others_learn_before_a_layer_goes() -> None:
     one = grown()
     one.model.float()

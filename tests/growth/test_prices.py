@@ -83,6 +83,7 @@ def test_of_a_probe(network: NetworkSpec, ablation: Any) -> None:
     assert 0.95 <= SAMPLES * price.probe / counter.flops <= 1.2
 
 
+@pytest.mark.slow
 @NETWORKS
 @pytest.mark.parametrize("steps", [2, 12])
 def test_of_distillation(network: NetworkSpec, steps: int) -> None:
@@ -93,6 +94,7 @@ def test_of_distillation(network: NetworkSpec, steps: int) -> None:
     assert 0.95 <= SAMPLES * price.lessons(steps, done.steps) / counter.flops <= (1.6 if dense(network) else MOST)
 
 
+@pytest.mark.slow
 @NETWORKS
 @pytest.mark.parametrize("steps", [2])
 def test_of_a_meta_gradient(network: NetworkSpec, steps: int) -> None:

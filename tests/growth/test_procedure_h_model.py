@@ -144,10 +144,9 @@ def test_it_grows_and_its_log_rebuilds_newborns(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("strategist", ["heuristic", "ppo", "meta_gradient"])
-def test_it_survives_being_killed_anywhere(tmp_path: Path, strategist: str) -> None:
+def test_a_growing_h_model_survives_being_killed_anywhere(tmp_path: Path) -> None:
     given = problem({"training": TRAINING, "select": {"metric": "loss"}}, tmp_path)
-    one = arm(strategist=strategist)
+    one = arm(strategist="heuristic")
     found: list[dict[str, Any]] = []
     whole = evaluate(given, one, report=lambda message: found.append(message) if "checkpoint" in message else None)
     for message in found[1::3]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class NestedLayer(LayerSpec):
     """An H-Model as a layer of another one: one latent input, one output, no heads.
 
+    Source: docs/spec/h_model.md#nested-models.
+
     Attributes:
         structure: of the inner one.
     """

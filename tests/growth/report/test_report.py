@@ -41,6 +41,8 @@ from evodevo.runs.recipe import RECIPES, Recipe
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import settings
 
+pytestmark = pytest.mark.slow  # of one grown zoo and one grown H-Model, which take most of the time
+
 ZOO = ZooStructure(
     width=16,
     extractor=ExtractorStructure(blocks=0),

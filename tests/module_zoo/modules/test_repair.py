@@ -93,8 +93,8 @@ def test_absurd_graphs_are_refused_and_mended(graph: ModuleGraph, width: int) ->
 
 @pytest.mark.slow
 @given(graph=GRAPHS, width=st.integers(1, 20), built=st.integers(0, 19))
-@settings(max_examples=10_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_10000_absurd_graphs(graph: ModuleGraph, width: int, built: int) -> None:
+@settings(max_examples=max(1_000, settings().max_examples), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_mended_graph_is_a_module_that_builds_and_mutates(graph: ModuleGraph, width: int, built: int) -> None:
     mended = ModuleGenotype(archetype=HYBRID, width=width, graph=assert_mended(graph, width))
     assert repair(mended) is mended
     count, work = genotype_parameters(mended), genotype_work(mended, 3)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 class PretrainedLayer(LayerSpec):
-    """One encoder layer of a pretrained Hugging Face model.
+    """One encoder layer of a pretrained Hugging Face model (H-Model 6.7).
+
+    Source: docs/spec/h_model.md#pretrained-layers.
 
     Attributes:
         path: a folder with config.json and model.safetensors, or a name in the local Hugging Face cache.
