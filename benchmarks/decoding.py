@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from evodevo.backbone.generation import generate
-from evodevo.backbone.settings import SamplingSettings
 from evodevo.operators.build import build_operator
 from evodevo.operators.classes import OPERATORS
 from evodevo.operators.spec import Dimensions
+from evodevo.runs.sampling import SamplingSettings
 from measuring import Report, Spread, arguments, ratio, take_turns
 from training_step import count, llama, ours
 

@@ -560,8 +560,8 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
     }
     documented |= {"agents", "path_kinds", "strategists", "tasks", "zoo_nodes"}
     # Chosen by settings, not by users' files.
-    internal = {"evaluators", "executors", "network_costs", "network_words", "networks", "procedure_checks", "slices"}
-    internal |= {"frozen_paths", "path_families", "path_roots", "procedure_task_checks"}
+    internal = {"evaluators", "executors", "network_costs", "network_words", "networks", "page_parts", "slices"}
+    internal |= {"frozen_paths", "path_families", "path_roots"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
 
 

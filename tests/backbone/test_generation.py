@@ -8,11 +8,12 @@ from torch import Tensor
 
 from evodevo.backbone.generation import filtered_probabilities, generate
 from evodevo.backbone.model import Backbone
-from evodevo.backbone.settings import LanguageModelSettings, SamplingSettings
+from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import UsageError
 from evodevo.networks.build import build_backbone
 from evodevo.operators.spec import Dimensions
+from evodevo.runs.sampling import SamplingSettings
 
 VOCABULARY = 40
 GREEDY = SamplingSettings(temperature=0.0)

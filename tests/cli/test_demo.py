@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.runs.recipe import RECIPES, EvolveSettings, Recipe, Size, resolve
+from evodevo.runs.recipe import RECIPES, Recipe, Size
+from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
 
 if TYPE_CHECKING:

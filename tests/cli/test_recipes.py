@@ -9,7 +9,8 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.runs.recipe import RECIPES, resolve
+from evodevo.runs.recipe import RECIPES
+from evodevo.runs.resolve import resolve
 
 
 def test_every_recipe_is_listed(capsys: pytest.CaptureFixture[str]) -> None:

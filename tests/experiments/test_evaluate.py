@@ -16,8 +16,9 @@ from evodevo.errors import DataError, UnsafeFileError, UsageError
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.evaluate import evaluate_network, load_network, measure_pace
 from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.procedures import PROCEDURES, Trained
+from evodevo.experiments.procedures import PROCEDURES, TrainedBy
 from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import CURVE, Bench
 from evodevo.h_model.model import HModel
 from evodevo.h_model.trace.file import FORMAT, trace_from_bytes, trace_to_bytes
@@ -44,7 +45,7 @@ def in_two_stages(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, bench.train(network, training=faster), extra={"looked": looked})
 
 
-PROCEDURES.add("testing.two_stages", in_two_stages)
+PROCEDURES.add("testing.two_stages", TrainedBy(in_two_stages))
 
 
 def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:

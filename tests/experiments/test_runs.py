@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from evodevo.backbone.report.gather import report
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
 from evodevo.experiments.comparison import Row, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings, PaperTable
-from evodevo.experiments.report.data import report_data
+from evodevo.experiments.report.tables import curves, groups, sweeps
 from evodevo.experiments.trials import ArmPlan, ArmSpace
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import resume
 from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.report.gather import report
 from evodevo.runs.train import experiment, train
 from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation
@@ -182,17 +182,18 @@ def test_what_cannot_be_leaves_no_store(overrides: dict[str, Any], words: str, t
 
 
 def test_the_report_shows_everything_and_no_markup_of_others(run: Run) -> None:
-    data = report_data(run)
+    table = compare_arms(run)
     page = report(run)
     for words in ("tiny", "It is tiny.", "somewhere", "It was another time.", "Tr(I+H+O)", "alpha 2", "evodevo trace ",
                   "in points more than H-Model", "answer log_loss", "peak memory"):  # fmt: skip
         assert words in page
     assert "<b>1</b>" not in page
-    assert [chart.over for chart in data.curves] == ["steps", "flops", "seconds", "steps"]
-    assert [chart.over for chart in data.sweeps] == ["alpha"]
-    assert list(data.groups) == ["hops"]
-    assert len(data.trainings) == 16
-    assert sum("evodevo trace" in one.look for one in data.trainings) == 12
+    assert [chart.over for chart in curves(table)] == ["steps", "flops", "seconds", "steps"]
+    assert [chart.over for chart in sweeps(table)] == ["alpha"]
+    assert list(groups(table)) == ["hops"]
+    listed = page.partition('id="trainings"')[2].partition("</section>")[0]
+    assert sum(one.id in listed for one in run.individuals()) == 16
+    assert listed.count("evodevo trace") == 12
 
 
 @pytest.mark.slow

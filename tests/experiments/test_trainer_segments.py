@@ -14,7 +14,8 @@ from evodevo.errors import UsageError
 from evodevo.experiments import trainer as bench
 from evodevo.experiments.evaluate import evaluate_network, load_network
 from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.procedures import PROCEDURES, Trained
+from evodevo.experiments.procedures import PROCEDURES, TrainedBy
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench, _shape
 from evodevo.growth.training.module_distillation import distil_module
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
@@ -115,10 +116,10 @@ def telling(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, result)
 
 
-PROCEDURES.add("testing.telling", telling)
-PROCEDURES.add("testing.growing_zoo", growing_zoo)
-PROCEDURES.add("testing.in_segments", in_segments)
-PROCEDURES.add("testing.growing", growing)
+PROCEDURES.add("testing.telling", TrainedBy(telling))
+PROCEDURES.add("testing.growing_zoo", TrainedBy(growing_zoo))
+PROCEDURES.add("testing.in_segments", TrainedBy(in_segments))
+PROCEDURES.add("testing.growing", TrainedBy(growing))
 
 
 def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, report: Any = None) -> Outcome:
@@ -199,7 +200,7 @@ def test_time_between_segments_counts_against_the_budget_but_is_no_training(tmp_
         assert bench.used_seconds == result.seconds
         return Trained(network, result)
 
-    PROCEDURES.add("testing.sleeping", sleeping)
+    PROCEDURES.add("testing.sleeping", TrainedBy(sleeping))
     evaluate(problem({"training": TRAINING}, tmp_path), h_model(procedure="testing.sleeping"))
     assert seconds["used"] >= 0.5
     assert seconds["used"] - seconds["trained"] >= 0.5
@@ -287,7 +288,7 @@ def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:
             bench.train(network)
         raise UsageError("as expected")
 
-    PROCEDURES.add("testing.careless", careless)
+    PROCEDURES.add("testing.careless", TrainedBy(careless))
     given = problem({"training": TRAINING}, tmp_path)
     with pytest.raises(UsageError, match="as expected"):
         evaluate(given, h_model(procedure="testing.careless"))

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from evodevo.backbone.generation import generate
-from evodevo.backbone.settings import SamplingSettings
 from evodevo.errors import UsageError
 from evodevo.h_model.generation import Writer
 from evodevo.networks.base import Network
@@ -19,6 +18,7 @@ from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.lstm import LSTMLayer
 from evodevo.operators.layers.transformer import TransformerLayer
+from evodevo.runs.sampling import SamplingSettings
 from evodevo.tasks.base import OutputSpec
 from evodevo.testing.networks import CLASS, NEXT, TEXT, small_model
 

@@ -10,9 +10,9 @@ import pytest
 from evodevo.errors import NotFoundError
 from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.report.data import report_data
+from evodevo.experiments.report.tables import arms_table
 from evodevo.h_model.runs import EXPERIMENT
-from evodevo.runs.recipe import resolve
+from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
 from evodevo.settings import merge
 
@@ -60,10 +60,11 @@ def test_arms_share_donors_and_tables_show_what_was_memorised(tmp_path: Path) ->
         assert len(made) == 2
         assert all(row.train is not None and 0 <= row.train.mean <= 1 for row in table.rows)
         assert table.baselines["test"].keys() == {"majority", "tf-idf"}
-        data = report_data(run)
-        assert "train %" in data.arms.columns
-        assert all(len(row) == len(data.arms.columns) for row in data.arms.rows)
-        assert "Table 3" in data.printed[0].source
+        arms = arms_table(table)
+        assert "train %" in arms.columns
+        assert all(len(row) == len(arms.columns) for row in arms.rows)
+        assert "Printed in" in (page := run.slice.report(run))
+        assert "Table 3" in page
 
 
 def test_paths_are_found_from_any_folder_and_wrong_ones_leave_no_store(

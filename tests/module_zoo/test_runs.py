@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from evodevo.backbone.report.gather import report
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
+from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.report.data import report_data
 from evodevo.experiments.trials import ArmPlan
+from evodevo.growth.report.zoos import router_shares, zoo_pictures
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.module_zoo.draw import (
     baseline_words,
@@ -36,6 +36,7 @@ from evodevo.networks.spec import BaselineNetwork, HModelNetwork, ModuleZooNetwo
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import evolve
 from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.report.gather import report
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
 
@@ -139,18 +140,19 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 def test_the_report_shows_zoos(compared: Run) -> None:
-    data = report_data(compared)
-    assert data.shares is not None
-    assert list(data.shares.columns[4:]) == [module.id for module in ZOO.modules]
-    ((name, *numbers),) = data.shares.rows
+    table = compare_arms(compared)
+    shares, pictures = router_shares(table), zoo_pictures(table)
+    assert shares is not None
+    assert list(shares.columns[4:]) == [module.id for module in ZOO.modules]
+    ((name, *numbers),) = shares.rows
     assert name == "zoo"
     assert float(numbers[2]) == 2, "a predictor with K = 1 runs two"
     assert sum(map(float, numbers[3:])) == pytest.approx(100, abs=0.2)
-    assert list(data.pictures) == ["zoo"]
-    drawn = [texts(picture.svg) for picture in data.pictures["zoo"]]
+    assert list(pictures) == ["zoo"]
+    drawn = [texts(picture.svg) for picture in pictures["zoo"]]
     assert "modules, side by side" in drawn[0]
     assert any("mean router weight by" in text for text in drawn)
-    assert [p.folded for p in data.pictures["zoo"] if p.folded] == [f"The graph of {one.id}" for one in ZOO.modules]
+    assert [p.folded for p in pictures["zoo"] if p.folded] == [f"The graph of {one.id}" for one in ZOO.modules]
     page = report(compared)
     assert 'id="zoos"' in page
     assert "The graph of" in page

@@ -25,9 +25,9 @@ from evodevo.module_zoo.runs import MODULE_ZOO
 from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
 from evodevo.operators.pretrained.files import weights_digest
 from evodevo.runs.archive import Archive
+from evodevo.runs.evolve import with_absolute_paths
 from evodevo.runs.predict import Predictor
-from evodevo.runs.recipe import resolve
-from evodevo.runs.slices import with_absolute_paths
+from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")

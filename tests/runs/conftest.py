@@ -12,7 +12,7 @@ import pytest
 
 from evodevo.backbone.space import BackboneSpace
 from evodevo.runs.archive import Archive, Run
-from evodevo.runs.recipe import resolve
+from evodevo.runs.resolve import resolve
 from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation
 from evodevo.search.study import BASELINE

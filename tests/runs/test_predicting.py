@@ -15,8 +15,9 @@ from PIL import Image
 
 from evodevo.cli.application import run as command
 from evodevo.errors import DataError, ExitCode, NotFoundError, UsageError
+from evodevo.runs.answers import Answered, Prediction
 from evodevo.runs.archive import Archive, Run
-from evodevo.runs.predict import Answered, Prediction, Predictor, best_trained
+from evodevo.runs.predict import Predictor, best_trained
 from evodevo.runs.train import experiment
 
 COLOURS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
@@ -135,8 +136,10 @@ def test_what_cannot_be_asked(archive: Archive, zoo: Run, folder: Path, small: A
             predictor.sample(values)
     with pytest.raises(DataError, match=r"sevn\.png"):
         predictor.sample({"image": "sevn.png"})
-    with Archive(small.store) as backbones, pytest.raises(UsageError, match="evodevo generate"):
-        Predictor(backbones.run("last").front()[0])
+    with Archive(small.store) as backbones:
+        best = backbones.run("last").front()[0]
+        with pytest.raises(UsageError, match="evodevo generate"):
+            best.run.slice.predictor(best)
 
 
 def test_a_network_without_a_token_for_missing_inputs_says_so(archive: Archive, folder: Path) -> None:

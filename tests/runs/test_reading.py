@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from evodevo.backbone.problem import BackboneProblem
-from evodevo.backbone.settings import SamplingSettings
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.runs.archive import Archive, Run
+from evodevo.runs.sampling import SamplingSettings
 from evodevo.storage import Store
 from evodevo.training import held_out
 

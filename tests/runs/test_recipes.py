@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from evodevo import canonical
+from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import UsageError
 from evodevo.experiments.recipe import ExperimentSettings
@@ -15,7 +16,8 @@ from evodevo.h_model.recipes.arms import opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.objectives.base import parse_objectives
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import RECIPES, EvolveSettings, resolve
+from evodevo.runs.recipe import RECIPES
+from evodevo.runs.resolve import resolve
 from evodevo.settings import validate
 
 BACKBONES = [name for name in RECIPES.names() if name.startswith("backbone.")]

@@ -12,7 +12,7 @@ import torch
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
 from evodevo.runs.archive import Archive
-from evodevo.runs.recipe import resolve
+from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
 
 BRIEF: dict[str, Any] = {

@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evodevo import canonical
-from evodevo.backbone.settings import LanguageModelSettings, SamplingSettings
+from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import EvodevoError, GenomeError, UsageError
 from evodevo.h_model.space import HModelSpace
 from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.module_zoo.space import any_zoo
 from evodevo.operators.spec import Dimensions
+from evodevo.runs.sampling import SamplingSettings
 from evodevo.search.space import Space
 from evodevo.settings import Settings, assign, merge, validate
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from evodevo.backbone.diagrams.genome import Arc, LivMark
 from evodevo.backbone.genome import LIVPlan, connections
-from evodevo.backbone.report.evolution_data import Backbone
 from evodevo.operators.genome_text import print_segments
 from evodevo.operators.spec import OperatorSpec
 
@@ -17,6 +18,18 @@ SYMBOLS = {
     "toeplitz": {"value": "V", "write": "B", "read": "C", "filter": "h"},
     "diagonal": {"gate": "gate", "up": "up"},
 }
+
+
+@dataclass(frozen=True)
+class BackboneDrawing:
+    """One genome, ready to draw. ``words`` are sentences on it, each a paragraph; ``text`` is its written form."""
+
+    livs: Sequence[LivMark]
+    feature_arcs: Sequence[Arc] = ()
+    featurizer_arcs: Sequence[Arc] = ()
+    residual_arcs: Sequence[Arc] = ()
+    text: str = ""
+    words: Sequence[str] = ()
 
 
 def marks(plans: tuple[LIVPlan, ...], genome: tuple[tuple[int, ...], ...]) -> list[LivMark]:
@@ -55,9 +68,9 @@ def label(spec: OperatorSpec, groups: frozenset[str]) -> str:
     return "".join(symbols[role] for role in spec.groups if role in groups)
 
 
-def drawn(plans: tuple[LIVPlan, ...], genome: tuple[tuple[int, ...], ...]) -> Backbone:
+def drawn(plans: tuple[LIVPlan, ...], genome: tuple[tuple[int, ...], ...]) -> BackboneDrawing:
     """A genome ready for a report."""
-    return Backbone(
+    return BackboneDrawing(
         livs=marks(plans, genome),
         feature_arcs=arcs(plans, "feature"),
         featurizer_arcs=arcs(plans, "featurizer"),

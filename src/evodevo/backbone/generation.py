@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from evodevo.backbone.settings import SamplingSettings
 from evodevo.errors import UsageError
+from evodevo.runs.sampling import SamplingSettings
 
 
 class LanguageModel(Protocol):

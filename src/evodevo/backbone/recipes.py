@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from evodevo.backbone.evaluation_settings import EvaluationSettings
+from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSettings
 from evodevo.operators.spec import Dimensions
-from evodevo.runs.recipe import EvolveSettings, Recipe, Size
+from evodevo.runs.recipe import Recipe, Size
 from evodevo.search.study import StudySettings
 from evodevo.tasks.text.language import LanguageSettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings

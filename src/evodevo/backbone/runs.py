@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from evodevo.backbone.genome import LIVPlan
 from evodevo.backbone.problem import BackboneProblem
+from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
-from evodevo.runs.recipe import EvolveSettings
-from evodevo.runs.slices import Slice, absolute
+from evodevo.runs.archive import Individual, Run, Slice, absolute
+from evodevo.runs.sampling import SamplingSettings
 from evodevo.search.space import Space
-
-if TYPE_CHECKING:
-    from evodevo.backbone.settings import SamplingSettings
-    from evodevo.runs.archive import Individual, Run
 
 
 class BackboneSlice(Slice):
@@ -78,6 +76,11 @@ class BackboneSlice(Slice):
         assert isinstance(space, BackboneSpace), "the slice's own"
         return text_strip(marks(space.plan(genome), genome), ascii_only=ascii_only)
 
+    def plan(self, individual: Individual) -> tuple[LIVPlan, ...]:
+        space = individual.run.space
+        assert isinstance(space, BackboneSpace), "the slice's own"
+        return space.plan(individual.genome)
+
     def words(self, individual: Individual) -> list[str]:
         from evodevo.backbone.draw import words
 
@@ -98,9 +101,10 @@ class BackboneSlice(Slice):
         )
 
     def report(self, run: Run) -> str:
-        from evodevo.backbone.report.gather import evolution
+        from evodevo.backbone.report import BackboneParts
+        from evodevo.runs.report.gather import evolution
 
-        return evolution(run)
+        return evolution(run, BackboneParts())
 
 
 BACKBONE = BackboneSlice()

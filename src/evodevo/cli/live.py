@@ -276,7 +276,7 @@ def born(member: Member) -> str:
 
 def genome(study: Study, member: Member) -> str:
     """One glyph per LIV of a backbone; of other spaces the short form."""
-    from evodevo.runs.slices import SLICES
+    from evodevo.runs.archive import SLICES
 
     if study.space.name not in SLICES:
         return output.one_line(study.space.title(member.genome), 48)

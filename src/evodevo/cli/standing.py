@@ -109,7 +109,7 @@ class Standing:
         """Evaluations in all, as far as can be known: the final front is not."""
         if self.study is None:
             return 0
-        from evodevo.experiments.given import Given
+        from evodevo.runs.given import Given
 
         settings, algorithm = self.study.settings, self.study.algorithm
         baselines = sum(self._is_baseline(one) for one in self.study.members)

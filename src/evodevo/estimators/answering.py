@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evodevo.experiments.metrics import sigmoid, softmax
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.tasks.base import Batch, OutputSpec
+from evodevo.training.metrics import sigmoid, softmax
 from evodevo.training.precision import Precision, decide
 
 AT_ONCE = 256

@@ -18,7 +18,6 @@ from torch import Tensor
 from evodevo.errors import UsageError
 from evodevo.estimators.answering import kind_of, logits
 from evodevo.estimators.targets import ANSWER
-from evodevo.experiments.metrics import judge
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
@@ -29,6 +28,7 @@ from evodevo.tasks.base import Batch, InputSpec, OutputSpec, Split
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.tasks.table.group_splits import Shares, divide
 from evodevo.training.loop import Progress, TrainingResult, train
+from evodevo.training.metrics import judge
 from evodevo.training.precision import Precision, decide
 from evodevo.training.settings import TrainingSettings
 

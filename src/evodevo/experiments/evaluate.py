@@ -16,9 +16,10 @@ from evodevo.experiments.diagnostics import look_inside
 from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.measure import Measured, measure, places
 from evodevo.experiments.peak_memory import forget_peak, peak_bytes
-from evodevo.experiments.procedures import PROCEDURES, Trained
+from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import NetworkEvaluationSettings, Probe, procedure_options, task_settings
 from evodevo.experiments.tower_features import precompute
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench, specification_of
 from evodevo.experiments.trials import Arm
 from evodevo.h_model.model import HModel
@@ -191,14 +192,14 @@ class _Evaluation:
         procedure, options = PROCEDURES.get(self.arm.procedure), procedure_options(self.settings, self.arm)
         bench = self.bench(self.data["resume"])
         try:
-            return bench, procedure(bench, options)
+            return bench, procedure.train(bench, options)
         except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
             if self.data["resume"] is None:
                 raise
             # A checkpoint that is damaged or gone costs its work, not the evaluation.
             self.report({"restarted": str(error)})
         bench = self.bench(None)
-        return bench, procedure(bench, options)
+        return bench, procedure.train(bench, options)
 
     def _measure(
         self,

@@ -12,7 +12,7 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.base import Executor, Job, Result
 from evodevo.experiments.problem import PACE, NetworkProblem
-from evodevo.experiments.procedures import CHECKS
+from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import training_settings
 from evodevo.experiments.trials import Arm, ArmSpace
 from evodevo.training.settings import TrainingSettings
@@ -171,12 +171,12 @@ def _check_procedure(arm: Arm, problem: NetworkProblem, training: TrainingSettin
     Raises:
         UsageError: too few.
     """
-    if arm.procedure not in CHECKS or not steps:
+    if not steps:
         return
     budget = training.budget.model_copy(update={"steps": steps, "seconds": None, "flops": None, "tokens": None})
     about = arm.model_copy(update={"training": {**arm.training, "budget": budget.model_dump(mode="json")}})
     try:
-        CHECKS.get(arm.procedure)(problem.settings, about)
+        PROCEDURES.get(arm.procedure).check(problem.settings, about)
     except UsageError as error:
         raise UsageError(f"{arm.name}: the budget holds about {steps:,} steps here. {error}") from None
 

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evodevo.experiments.calibration import Reliability
 from evodevo.experiments.flop_counter import counting
-from evodevo.experiments.metrics import Judgement, judge
 from evodevo.networks.base import Network
 from evodevo.networks.outputs import answer_losses
 from evodevo.randomness import generator
 from evodevo.tasks.base import NO_TARGET, Batch, OutputSpec, SampleTask, Split
+from evodevo.training.calibration import Reliability
+from evodevo.training.metrics import Judgement, judge
 from evodevo.training.precision import Precision
 
 

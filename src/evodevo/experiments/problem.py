@@ -8,7 +8,7 @@ from typing import Any
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.experiments.procedures import CHECKS, PROCEDURES, TASK_CHECKS
+from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import NetworkEvaluationSettings, task_settings, training_settings
 from evodevo.experiments.trials import Arm
 from evodevo.objectives.base import parse_objectives
@@ -55,13 +55,10 @@ class NetworkProblem(Problem):
         self._tasks: dict[str, SampleTask] = {}
         self.task = self.open_task({})
         for arm in arms:
-            PROCEDURES.get(arm.procedure)
-            if arm.procedure in CHECKS:
-                CHECKS.get(arm.procedure)(settings, arm)
+            procedure = PROCEDURES.get(arm.procedure)
+            procedure.check(settings, arm)
             training_settings(settings, arm)
-            task = self.open_task(arm.task)
-            if arm.procedure in TASK_CHECKS:
-                TASK_CHECKS.get(arm.procedure)(settings, arm, task)
+            procedure.check_task(settings, arm, self.open_task(arm.task))
         for probe in settings.probes:
             self.open_task(probe.task)
         self.fidelity = self._fidelity()

@@ -1,14 +1,15 @@
 """How a network comes to be trained: once from scratch, or by a longer history.
 
-A procedure is a function of a bench and of the arm's options::
+A procedure trains by a function of a bench and of the arm's options::
 
     def train(bench: Bench, options: Mapping[str, Any]) -> Trained:
         network = bench.build()
         return Trained(network, bench.train(network))
 
-To add one: write such a function (torch may be imported at its top, it is loaded in workers only), check its options
-with a settings class of its own, and add a row here by name (and one in ``CHECKS``, so that wrong options are refused
-before anything is trained). Then an ``ArmPlan`` of a recipe may name it. Rules:
+To add one: write such a function in a file of its own (torch may be imported at its top), and beside it, without torch,
+a row: a subclass of ``Procedure`` whose ``train`` imports the function and whose ``check`` refuses wrong options before
+anything is trained. Declare the row in the ``slice`` module of the room. Then an ``ArmPlan`` of a recipe may name it.
+Rules:
 
 - Every stage of training goes through ``bench.train``, in the same order at every call; it checkpoints, resumes,
   reports, and records the validation curve. After an interruption the procedure is called again from its beginning:
@@ -26,49 +27,79 @@ before anything is trained). Then an ``ArmPlan`` of a recipe may name it. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from evodevo.registry import Registry, table
 
 if TYPE_CHECKING:
     from evodevo.experiments.settings import NetworkEvaluationSettings
+    from evodevo.experiments.trained import Trained
     from evodevo.experiments.trainer import Bench
     from evodevo.experiments.trials import Arm
-    from evodevo.networks.base import Network
+    from evodevo.networks.spec import NetworkSpec
+    from evodevo.runs.archive import Individual
     from evodevo.tasks.base import SampleTask
-    from evodevo.training.loop import TrainingResult
 
 PROCEDURES: Registry[Procedure] = table("procedure", "evodevo.procedures")
-PROCEDURES.add("train", "evodevo.experiments.trainer:train_once")
-
-CHECKS: Registry[Check] = table("check of a procedure", "evodevo.procedure_checks")
-"""Procedure -> what looks at an arm before anything is trained, without torch; it raises a UsageError or none."""
-
-TASK_CHECKS: Registry[TaskCheck] = table("check of a procedure and its task", "evodevo.procedure_task_checks")
-"""Likewise, for what depends on inputs and outputs."""
+PROCEDURES.add("train", "evodevo.experiments.procedures:TRAIN")
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What a procedure answers.
+class Procedure(ABC):
+    """One row. Only ``train`` loads torch."""
 
-    Attributes:
-        network: trained; measured by whoever called.
-        result: of the last stage; a state other than "finished" is a failure of the arm.
-        extra: facts, JSON.
-        series: name -> points.
-        blobs: role -> bytes to keep.
+    @abstractmethod
+    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+        """Train the network of an arm, in a worker; see the rules above."""
+
+    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:  # noqa: B027 - optional
+        """What must hold of an arm before anything is trained.
+
+        Raises:
+            UsageError: wrong options, a budget that is too small, or a network that cannot be trained so.
+        """
+
+    def check_task(  # noqa: B027 - optional
+        self, settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask
+    ) -> None:
+        """Likewise, where it depends on inputs and outputs of the task.
+
+        Raises:
+            UsageError: the task does not fit the options.
+        """
+
+    def network(self, individual: Individual) -> NetworkSpec:
+        """The network of a training as it is kept."""
+        network: NetworkSpec = individual.genome.network
+        return network
+
+    def words(self, individual: Individual) -> list[str]:
+        """What happened in a training, in sentences, where there is more to tell than scores."""
+        return []
+
+
+class TrainedBy(Procedure):
+    """A procedure without checks.
+
+    Args:
+        function: (bench, options) -> what it leaves.
     """
 
-    network: Network
-    result: TrainingResult
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    def __init__(self, function: Callable[[Bench, Mapping[str, Any]], Trained]) -> None:
+        self.function = function
+
+    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+        return self.function(bench, options)
 
 
-Procedure = Callable[["Bench", Mapping[str, Any]], Trained]
-Check = Callable[["NetworkEvaluationSettings", "Arm"], None]
-TaskCheck = Callable[["NetworkEvaluationSettings", "Arm", "SampleTask"], None]
+class TrainOnce(Procedure):
+    """Trained from scratch, in one stage."""
+
+    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+        from evodevo.experiments.trainer import train_once
+
+        return train_once(bench, options)
+
+
+TRAIN = TrainOnce()

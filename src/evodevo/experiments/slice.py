@@ -3,6 +3,12 @@
 from evodevo.registry import declare
 
 declare(
+    "evodevo.slices",
+    {
+        "experiment": "evodevo.experiments.runs:EXPERIMENT",
+    },
+)
+declare(
     "evodevo.evaluators",
     {
         "network": "evodevo.experiments.evaluate:evaluate_network",

@@ -22,8 +22,8 @@ from evodevo.experiments.checkpoint_selection import BestWeights
 from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.loss_terms import LossTerms
 from evodevo.experiments.measure import Measured, measure, places
-from evodevo.experiments.procedures import Trained
 from evodevo.experiments.settings import NetworkEvaluationSettings, task_settings, training_settings
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer_state import Ended, Memory, Standing, read_memory, result_at, result_of
 from evodevo.experiments.trials import Arm
 from evodevo.growth.training.surgery import Origins, carry_state

@@ -26,10 +26,10 @@ from evodevo.growth.spec import BirthSettings, GrowthSettings
 from evodevo.growth.strategists.state import BIRTHS
 from evodevo.growth.zoo.bank import ModuleBank, start_from
 from evodevo.growth.zoo.birth import Origin, Parent, inherit, rebuild, same_nodes
+from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.modules.attributes import SIGMA
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
-from evodevo.module_zoo.modules.splice import splice
 from evodevo.module_zoo.modules.zoo import mutate, sample, with_lineage
 from evodevo.operators.base import Operator
 from evodevo.randomness import generator, integer_seed

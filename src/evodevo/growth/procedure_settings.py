@@ -19,14 +19,14 @@ from evodevo.training.settings import TrainingSettings
 
 
 def check_grow(settings: NetworkEvaluationSettings, arm: Arm) -> None:
-    """See ``procedures.CHECKS``."""
+    """Refuse options, modules and budgets with which nothing can grow; raises UsageError."""
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     check_zoo(pool_to_grow(arm), growth)
     check_events(training_settings(settings, arm), growth)
 
 
 def check_caps(settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) -> None:
-    """See ``procedures.TASK_CHECKS``: the whole network, before it grows; seconds are measured when the run begins.
+    """Hold the whole network against its caps, before it grows; seconds are measured when the run begins.
 
     Raises:
         UsageError: it is over a cap already.

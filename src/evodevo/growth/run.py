@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Arm
-from evodevo.module_zoo.recipes.growing import strategist_of, with_edit_memory
+from evodevo.growth.recipes.growing import strategist_of, with_edit_memory
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.drive import GROW
 from evodevo.runs.evolve import begin
-from evodevo.runs.recipe import resolve
+from evodevo.runs.resolve import resolve
 from evodevo.search.study import Listener, Study
 from evodevo.settings import merge
 

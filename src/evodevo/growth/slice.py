@@ -3,20 +3,25 @@
 from evodevo.registry import declare
 
 declare(
+    "evodevo.recipes",
+    {
+        "h_model.growing": "evodevo.growth.recipes.h_model:GROWING",
+        "module_zoo.classifier": "evodevo.growth.recipes.classifier:CLASSIFIER",
+        "module_zoo.paper": "evodevo.growth.recipes.paper:PAPER",
+        "module_zoo.growth_proof": "evodevo.growth.recipes.proof:GROWTH_PROOF",
+    },
+)
+declare(
     "evodevo.procedures",
     {
-        "grow": "evodevo.growth.procedure:train_grow",
+        "grow": "evodevo.growth.rows:GROW",
     },
 )
 declare(
-    "evodevo.procedure_checks",
+    "evodevo.page_parts",
     {
-        "grow": "evodevo.growth.procedure_settings:check_grow",
-    },
-)
-declare(
-    "evodevo.procedure_task_checks",
-    {
-        "grow": "evodevo.growth.procedure_settings:check_caps",
+        "ablation": "evodevo.growth.ablation.report:ABLATION",
+        "growth": "evodevo.growth.report.sections:GROWTH",
+        "zoos": "evodevo.growth.report.zoos:ZOOS",
     },
 )

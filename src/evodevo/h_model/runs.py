@@ -1,131 +1,19 @@
-"""Runs over networks of separate samples: searches of H-Models, and experiments that compare given trainings."""
+"""Runs that search over the structure of H-Models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evodevo.experiments.given import plan_again
 from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.trials import Arm, ArmSpace
-from evodevo.growth.report.reading import grown_network, growth_of
-from evodevo.growth.report.words import growth_words
+from evodevo.experiments.runs import NetworkSlice
+from evodevo.experiments.trials import Arm
 from evodevo.h_model.recipes.search import HModelSearchSettings
 from evodevo.h_model.space import HModelSpace
-from evodevo.networks.draw import arm_words, h_model_drawing, network_words
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
-from evodevo.networks.towers.files import settled_network
-from evodevo.runs.slices import Slice, absolute
-
-if TYPE_CHECKING:
-    from evodevo.backbone.settings import SamplingSettings
-    from evodevo.runs.archive import Individual, Run
-
-PATHS = ("data", "tokenizer", "architecture", "validation", "test", "images", "test_images")
-"""Settings of tasks that may hold a path; what exists under that name is one."""
-
-
-class NetworkSlice(Slice):
-    """What both have in common."""
-
-    preload = ("torch", "networks")
-    judged = "network"
-
-    def paths(self, settings: Any) -> dict[str, Any]:
-        changes = {}
-        for name in PATHS:
-            given = settings.evaluation.task_settings.get(name)
-            if isinstance(given, str) and Path(given).expanduser().exists():
-                changes[name] = absolute(given)
-        evaluation: dict[str, Any] = {"task_settings": changes} if changes else {}
-        donors = settings.evaluation.options.get("pretrained", {}).get("paths")
-        if isinstance(donors, (list, tuple)):
-            # A name in the Hugging Face cache stays what it is.
-            found = [
-                absolute(one) if isinstance(one, str) and Path(one).expanduser().is_dir() else one for one in donors
-            ]
-            evaluation["options"] = {"pretrained": {"paths": found}}
-        return {"evaluation": evaluation} if evaluation else {}
-
-    def tokens_per_step(self, values: Mapping[str, Any]) -> int:
-        return int(values["evaluation"]["training"]["batch_size"])
-
-    def load(self, individual: Individual) -> Any:
-        from evodevo.experiments.evaluate import load_network
-
-        return load_network(individual.run.archive.store.blobs, individual.weights())[0]
-
-    def generate(
-        self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
-    ) -> str:
-        """Causal networks that predict tokens write; the task they were trained on knows the words."""
-        import torch
-
-        from evodevo.backbone.generation import generate
-        from evodevo.experiments.evaluate import load_network, reopen_task
-        from evodevo.h_model.generation import Writer
-
-        network, about = load_network(individual.run.archive.store.blobs, individual.weights())
-        writer, name = Writer(network), network.input_specs[0].name
-        task = reopen_task(about)
-        ids = torch.from_numpy(task.encode(name, prompt)).long().unsqueeze(0)
-        return task.decode(name, generate(writer, ids, count, sampling=sampling, seed=seed)[0].numpy())
-
-
-class ExperimentSlice(NetworkSlice):
-    """Experiments: the individuals are trainings."""
-
-    name = "experiment"
-    settings_class = ExperimentSettings
-
-    def paths(self, settings: ExperimentSettings) -> dict[str, Any]:
-        """Those of towers, too, whose digests are filled in or checked."""
-        arms = settings.experiment.arms
-        settled = [arm.model_copy(update={"network": settled_network(arm.network)}) for arm in arms]
-        if all(one.network == arm.network for one, arm in zip(settled, arms, strict=True)):
-            return super().paths(settings)
-        found = {"experiment": {"arms": [one.model_dump(mode="json") for one in settled]}}
-        return {**super().paths(settings), **found}
-
-    def space(self, settings: ExperimentSettings) -> ArmSpace:
-        return ArmSpace()
-
-    def problem(
-        self, settings: ExperimentSettings, blobs: Path | None = None, cache_folder: Path | None = None
-    ) -> NetworkProblem:
-        arms = settings.experiment.trainings()
-        return NetworkProblem(_itself, settings.evaluation, blobs, cache_folder, arms)
-
-    def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
-        """The training is an experiment of its own, with one arm; its seeds are that experiment's."""
-        plan = plan_again(individual.id, individual.genome)
-        values = super().retraining(settings, individual, budget, 1)
-        again = plan.model_dump(mode="json")
-        if any(limit is not None for limit in budget.values()):
-            again["training"].pop("budget", None)
-        values["experiment"] |= {"arms": [again], "seeds": seeds, "reference": None}
-        return values
-
-    def words(self, individual: Individual) -> list[str]:
-        growth = growth_of(individual)
-        return [*arm_words(individual.genome), *([] if growth is None else growth_words(growth))]
-
-    def drawing(self, individual: Individual) -> str:
-        network = grown_network(individual)
-        if isinstance(network, ModuleZooNetwork):
-            from evodevo.module_zoo.draw import drawing_of
-
-            return drawing_of(network.structure, individual, individual.title)
-        if not isinstance(network, HModelNetwork):
-            return super().drawing(individual)
-        return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)
-
-    def report(self, run: Run) -> str:
-        from evodevo.experiments.report.data import report
-
-        return report(run)
+from evodevo.networks.draw import h_model_drawing, network_words
+from evodevo.networks.spec import HModelNetwork
+from evodevo.runs.archive import Individual, Run
+from evodevo.runs.sampling import SamplingSettings
 
 
 class HModelSlice(NetworkSlice):
@@ -148,6 +36,22 @@ class HModelSlice(NetworkSlice):
 
         return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
 
+    def generate(
+        self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
+    ) -> str:
+        """Causal networks that predict tokens write; the task they were trained on knows the words."""
+        import torch
+
+        from evodevo.backbone.generation import generate
+        from evodevo.experiments.evaluate import load_network, reopen_task
+        from evodevo.h_model.generation import Writer
+
+        network, about = load_network(individual.run.archive.store.blobs, individual.weights())
+        writer, name = Writer(network), network.input_specs[0].name
+        task = reopen_task(about)
+        ids = torch.from_numpy(task.encode(name, prompt)).long().unsqueeze(0)
+        return task.decode(name, generate(writer, ids, count, sampling=sampling, seed=seed)[0].numpy())
+
     def words(self, individual: Individual) -> list[str]:
         space = individual.run.space
         assert isinstance(space, HModelSpace), "the slice's own"
@@ -158,15 +62,13 @@ class HModelSlice(NetworkSlice):
         assert isinstance(space, HModelSpace), "the slice's own"
         return h_model_drawing(space.structure(individual.genome), title=individual.id, subtitle=individual.text)
 
+    def network_drawing(self, network: HModelNetwork, individual: Individual) -> str:
+        return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)
+
     def report(self, run: Run) -> str:
-        from evodevo.backbone.report.gather import evolution
+        from evodevo.runs.report.gather import evolution
 
         return evolution(run)
 
 
-def _itself(arm: Arm) -> Arm:
-    return arm
-
-
-EXPERIMENT = ExperimentSlice()
 H_MODEL = HModelSlice()

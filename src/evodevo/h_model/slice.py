@@ -6,7 +6,6 @@ declare(
     "evodevo.slices",
     {
         "h_model": "evodevo.h_model.runs:H_MODEL",
-        "experiment": "evodevo.h_model.runs:EXPERIMENT",
     },
 )
 declare(
@@ -15,7 +14,6 @@ declare(
         "h_model.alpha": "evodevo.h_model.recipes.alpha:ALPHA",
         "h_model.depth": "evodevo.h_model.recipes.depth:DEPTH",
         "h_model.extend": "evodevo.h_model.recipes.extend:EXTEND",
-        "h_model.growing": "evodevo.h_model.recipes.growing:GROWING",
         "h_model.image_text": "evodevo.h_model.recipes.image_text:IMAGE_TEXT",
         "h_model.languages": "evodevo.h_model.recipes.languages:LANGUAGES",
         "h_model.mixed": "evodevo.h_model.recipes.mixed:MIXED",
@@ -40,13 +38,7 @@ declare(
 declare(
     "evodevo.procedures",
     {
-        "pretrained": "evodevo.h_model.procedures.pretrained_procedure:train_pretrained",
-        "extend": "evodevo.h_model.procedures.extend_procedure:extend",
-    },
-)
-declare(
-    "evodevo.procedure_checks",
-    {
-        "pretrained": "evodevo.h_model.procedures.pretrained_settings:check_pretrained",
+        "pretrained": "evodevo.h_model.procedures.rows:PRETRAINED",
+        "extend": "evodevo.h_model.procedures.rows:EXTEND",
     },
 )

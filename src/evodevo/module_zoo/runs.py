@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.runs import NetworkSlice
 from evodevo.experiments.trials import Arm
-from evodevo.h_model.runs import NetworkSlice
 from evodevo.module_zoo.draw import drawing_of, zoo_words
 from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
 from evodevo.module_zoo.space import ModuleZooSpace
 from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.networks.towers.files import settled
-
-if TYPE_CHECKING:
-    from evodevo.runs.archive import Individual, Run
+from evodevo.runs.archive import Individual, Run
 
 
 class ModuleZooSlice(NetworkSlice):
@@ -55,8 +53,11 @@ class ModuleZooSlice(NetworkSlice):
         assert isinstance(space, ModuleZooSpace), "the slice's own"
         return drawing_of(space.structure(individual.genome), individual, individual.title)
 
+    def network_drawing(self, network: ModuleZooNetwork, individual: Individual) -> str:
+        return drawing_of(network.structure, individual, individual.title)
+
     def report(self, run: Run) -> str:
-        from evodevo.backbone.report.gather import evolution
+        from evodevo.runs.report.gather import evolution
 
         return evolution(run)
 

@@ -11,9 +11,6 @@ declare(
 declare(
     "evodevo.recipes",
     {
-        "module_zoo.classifier": "evodevo.module_zoo.recipes.classifier:CLASSIFIER",
-        "module_zoo.paper": "evodevo.module_zoo.recipes.paper:PAPER",
-        "module_zoo.growth_proof": "evodevo.module_zoo.recipes.proof:GROWTH_PROOF",
         "module_zoo.small": "evodevo.module_zoo.recipes.search:SMALL",
     },
 )
@@ -50,18 +47,9 @@ declare(
 declare(
     "evodevo.procedures",
     {
-        "best_single": "evodevo.module_zoo.procedures.best_single:train_best_single",
-        "random_pools": "evodevo.module_zoo.procedures.random_pools:train_random_pools",
-        "darts": "evodevo.module_zoo.procedures.darts:train_darts",
-        "enas": "evodevo.module_zoo.procedures.enas:train_enas",
-    },
-)
-declare(
-    "evodevo.procedure_checks",
-    {
-        "best_single": "evodevo.module_zoo.procedures.search_settings:check_best_single",
-        "random_pools": "evodevo.module_zoo.procedures.search_settings:check_random_pools",
-        "darts": "evodevo.module_zoo.procedures.search_settings:check_darts",
-        "enas": "evodevo.module_zoo.procedures.search_settings:check_enas",
+        "best_single": "evodevo.module_zoo.procedures.rows:BEST_SINGLE",
+        "random_pools": "evodevo.module_zoo.procedures.rows:RANDOM_POOLS",
+        "darts": "evodevo.module_zoo.procedures.rows:DARTS",
+        "enas": "evodevo.module_zoo.procedures.rows:ENAS",
     },
 )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
 from evodevo.report.palette import STYLE as DIAGRAM_STYLE
-from evodevo.report.svg import SVG_NAMESPACE, clean
+from evodevo.report.svg import SVG_NAMESPACE, clean, one_line
 
 Content = Element | str | None
 
@@ -190,3 +190,8 @@ def page(title: str, *body: Element, style: str = "", script: str = "") -> str:
 def _hash(text: str) -> str:
     """How a content security policy names a style sheet or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def cut(text: object, limit: int = 120) -> str:
+    """``text`` on one line, at most ``limit`` characters long."""
+    return one_line(text, limit)

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.report.model import Picture, Words
-from evodevo.report.html import details, figure, table
-from evodevo.report.view import cut
+from evodevo.report.html import cut, details, figure, table
 
 MOST_ROWS = 600
+
+
+@dataclass(frozen=True)
+class Words:
+    """A table of texts: the first column names the rows.
+
+    Args:
+        texts: columns beside the first that hold words; the others hold numbers, which are set flush right.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+    texts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One drawing, as SVG.
+
+    Args:
+        caption: below it.
+        folded: its summary where a reader opens it when wanted; always open where empty.
+    """
+
+    svg: str
+    caption: str = ""
+    folded: str = ""
 
 
 def words_table(words: Words) -> Element:

@@ -1,36 +1,41 @@
-"""What a store holds, as objects: runs, individuals, their scores, their models. Nothing here writes."""
+"""What a store holds, as objects: runs, individuals, their scores, their models. Nothing here writes.
+
+What a run's settings and genomes mean is known to its slice, a row of ``SLICES``: a run belongs to the slice that its
+recipe's name begins with; a run that compares given trainings is an experiment, whatever it compares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evodevo.backbone.genome import LIVPlan
-from evodevo.backbone.settings import SamplingSettings
-from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.objectives.base import parse_objectives
+from evodevo.execution.base import Executor
+from evodevo.objectives.base import Judged, parse_objectives
 from evodevo.randomness import integer_seed
-from evodevo.registry import enable_packages
-from evodevo.runs.slices import EXPERIMENT, Slice, slice_of
+from evodevo.registry import Registry, enable_packages, table
+from evodevo.runs.answers import Prediction, Predicts, continues_texts
+from evodevo.runs.pick import Pick, Summary, pick
+from evodevo.runs.recipe import RunSettings
+from evodevo.runs.sampling import SamplingSettings
+from evodevo.search.base import Algorithm
 from evodevo.search.front import front_places
-from evodevo.search.problem import Goal, Outcome
+from evodevo.search.problem import Goal, Outcome, Problem
 from evodevo.search.record import is_final, to_outcome
 from evodevo.search.space import Space
-from evodevo.search.study import BASELINE
+from evodevo.search.study import BASELINE, Listener
 from evodevo.settings import validate
 from evodevo.storage import EvaluationRow, EventRow, IndividualRow, RunRow, Store
 
-if TYPE_CHECKING:
-    from evodevo.runs.pick import Pick
-    from evodevo.runs.predict import Prediction, Predictor
-
 MAX_PROMPT_BYTES = 1 << 20
+EXPERIMENT = "experiment"
+"""Room of the settings of runs that compare given trainings, and the name of their slice."""
 
+SLICES: Registry[Slice] = table("slice", "evodevo.slices")
 
 OF_SYSTEMS = ("system", "agent")
 """Kinds of the store's runs that are no runs of a recipe."""
@@ -99,24 +104,6 @@ class Archive:
         if row.kind in OF_SYSTEMS:
             raise UsageError(f"{run_id} is a multitask {row.kind}; it is read with evodevo.multitask.System.open.")
         return Run(self, row)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One goal of one individual over seeds.
-
-    Attributes:
-        mean: over the fresh seeds if there are any, else the search's own value.
-        low, high: over the same values.
-        seeds: how many values.
-        fresh: whether seeds are meant that played no part in the search.
-    """
-
-    mean: float
-    low: float
-    high: float
-    seeds: int
-    fresh: bool
 
 
 class Run:
@@ -210,10 +197,8 @@ class Run:
         chosen = [pool[place] for place in front_places([one.outcome for one in pool], self.goals)]
         return sorted(chosen, key=lambda one: one.key(self.goals[0]))
 
-    def pick(self, rule: str = "knee", where: Sequence[str] = ()) -> Pick:
+    def pick(self, rule: str = "knee", where: Sequence[str] = ()) -> Pick[Individual]:
         """One of the front, with the reason and the comparison with the baselines; see ``runs.pick``."""
-        from evodevo.runs.pick import pick
-
         return pick(self, rule, where)
 
     def generations(self) -> list[dict[str, Any]]:
@@ -290,16 +275,13 @@ class Individual:
         return str(self.row.details.get("name", self.id)) if self.operation == BASELINE else self.id
 
     @cached_property
-    def plan(self) -> tuple[LIVPlan, ...]:
-        """A backbone with its connections resolved.
+    def plan(self) -> Any:
+        """A backbone with its connections resolved, a tuple of ``LIVPlan``.
 
         Raises:
             UsageError: it is no backbone.
         """
-        space = self.run.space
-        if not isinstance(space, BackboneSpace):
-            raise UsageError(f"{self.id} is no backbone but of the space {space.name!r}; it has no plan of LIVs.")
-        return space.plan(self.genome)
+        return self.run.slice.plan(self)
 
     @cached_property
     def _outcomes(self) -> dict[int, EvaluationRow]:
@@ -401,7 +383,7 @@ class Individual:
         return self.run.slice.tokenizer(self)
 
     def predict(self, values: Mapping[str, str]) -> Prediction:
-        """What the trained network answers to one sample of one's own; for many see ``runs.predicting.Predictor``.
+        """What the trained network answers to one sample of one's own; for many see ``runs.predict.Predictor``.
 
         Args:
             values: input -> a text, the path of an image, or numbers with commas; what is left out is missing.
@@ -413,10 +395,8 @@ class Individual:
         return self._predictor.sample(values)
 
     @cached_property
-    def _predictor(self) -> Predictor:
-        from evodevo.runs.predict import Predictor
-
-        return Predictor(self)
+    def _predictor(self) -> Predicts:
+        return self.run.slice.predictor(self)
 
     def generate(
         self, prompt: str, count: int = 200, *, sampling: SamplingSettings | None = None, seed: int = 0
@@ -441,3 +421,169 @@ class Individual:
         if len(prompt.encode("utf-8", "surrogatepass")) > MAX_PROMPT_BYTES:
             raise UsageError(f"the prompt has more than {MAX_PROMPT_BYTES} bytes.")
         return self.run.slice.generate(self, prompt, count, sampling=sampling, seed=seed)
+
+
+class Slice(ABC):
+    """One row of the table.
+
+    Attributes:
+        name: of the row.
+        settings_class: of the runs.
+        preload: what workers import before their first job (``execution.preload``).
+        judged: what objectives are asked of.
+    """
+
+    name: str
+    settings_class: type[RunSettings]
+    preload: tuple[str, ...]
+    judged: Judged
+
+    @abstractmethod
+    def space(self, settings: Any) -> Space[Any]:
+        """The space of the individuals."""
+
+    @abstractmethod
+    def problem(self, settings: Any, blobs: Path | None = None, cache_folder: Path | None = None) -> Problem:
+        """What evaluates them.
+
+        Args:
+            settings: of the run.
+            blobs: folder of the store's pool; None keeps no weights.
+            cache_folder: of prepared data; None is the user's.
+
+        Raises:
+            DataError, UsageError: data or settings cannot be used.
+        """
+
+    @abstractmethod
+    def paths(self, settings: Any) -> dict[str, Any]:
+        """Settings that hold paths, made absolute, as nested changes, so that a resume finds them from any folder."""
+
+    def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
+        """The settings with which one individual of such a run is trained again, as plain data.
+
+        Args:
+            settings: of its run.
+            individual: who.
+            budget: tokens, steps, seconds and flops, each a number or None; all None keeps the budget.
+            seeds: how many trainings.
+        """
+        values = settings.model_dump(mode="json")
+        if any(limit is not None for limit in budget.values()):
+            values["evaluation"]["training"]["budget"] = dict(budget)
+        values["evaluation"]["seconds"] = None
+        values["study"] |= {"generations": 1, "confirmations": seeds - 1, "mode": "generational"}
+        return values
+
+    @abstractmethod
+    def tokens_per_step(self, values: Mapping[str, Any]) -> int:
+        """What one step of training takes of a budget of tokens; ``values`` are the settings as plain data."""
+
+    @abstractmethod
+    def load(self, individual: Individual) -> Any:
+        """The trained model on the CPU, in evaluation mode.
+
+        Raises:
+            NotFoundError: no weights were kept.
+        """
+
+    def tokenizer(self, individual: Individual) -> Any:
+        """The tokenizer that the model was trained with."""
+        raise UsageError(f"{individual.id} is of the slice {self.name!r}, whose networks have no tokenizer of text.")
+
+    def generate(
+        self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
+    ) -> str:
+        """A text that continues the prompt, without it."""
+        raise UsageError(
+            f"{individual.id} is of the slice {self.name!r}, whose networks do not write text; "
+            f"see what it answers with: evodevo show {individual.id}"
+        )
+
+    def strip(self, space: Space[Any], genome: Any, *, ascii_only: bool = False) -> str:
+        """The genome in one short line."""
+        return space.title(genome)
+
+    def words(self, individual: Individual) -> list[str]:
+        """The genome in sentences."""
+        return []
+
+    def drawing(self, individual: Individual) -> str:
+        """The architecture as SVG."""
+        raise UsageError(f"architectures of the slice {self.name!r} cannot be drawn; show {individual.id} says it all.")
+
+    def network_drawing(self, network: Any, individual: Individual) -> str:
+        """A network of this slice's kind as SVG.
+
+        Args:
+            network: its specification.
+            individual: the training that it is of, which may be of another slice.
+        """
+        raise UsageError(f"networks of the slice {self.name!r} cannot be drawn; show {individual.id} says it all.")
+
+    def plan(self, individual: Individual) -> Any:
+        """The genome with its connections resolved.
+
+        Raises:
+            UsageError: genomes of this slice have no such plan.
+        """
+        raise UsageError(
+            f"{individual.id} is no backbone but of the space {individual.run.space.name!r}; it has no plan of LIVs."
+        )
+
+    def algorithm(self, settings: Any) -> Algorithm | None:
+        """What proposes the individuals of a new run; None where the study's settings or the record say it."""
+        return None
+
+    def prepare(  # noqa: B027 - optional
+        self, settings: Any, problem: Problem, executor: Executor, listener: Listener | None
+    ) -> None:
+        """What is computed once, before the first evaluation; the executor is idle before and after.
+
+        Raises:
+            DataError: the data cannot be used.
+        """
+
+    def forecast(self, settings: Any, problem: Problem, executor: Executor) -> dict[str, Any] | None:
+        """How long the run will take, JSON; None where that is not measured."""
+        return None
+
+    def best(self, run: Run) -> list[Individual]:
+        """The finished individuals that answer for a run, best first."""
+        return run.front()
+
+    def predictor(self, individual: Individual, cache_folder: Path | None = None, device: str = "cpu") -> Predicts:
+        """What answers to samples with a trained network.
+
+        Args:
+            individual: whose network.
+            cache_folder: of prepared data; None is the user's.
+            device: auto, cpu, cuda, cuda:N.
+
+        Raises:
+            UsageError: a network that continues texts.
+            NotFoundError: no weights were kept.
+        """
+        raise continues_texts(individual.id)
+
+    @abstractmethod
+    def report(self, run: Run) -> str:
+        """One self-contained HTML page on a run."""
+
+
+def slice_of(recipe: str, rooms: Container[str]) -> Slice:
+    """The slice of a run: that which the recipe's name begins with, or experiments, which any recipe may describe.
+
+    Args:
+        recipe: its name.
+        rooms: names of the run's settings at the top level.
+
+    Raises:
+        UsageError: no slice of this evodevo.
+    """
+    return SLICES.get(EXPERIMENT if EXPERIMENT in rooms else recipe.partition(".")[0])
+
+
+def absolute(path: str) -> str:
+    """A path as it is found from any folder."""
+    return str(Path(path).expanduser().absolute())

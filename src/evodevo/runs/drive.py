@@ -10,18 +10,10 @@ from typing import Any
 from evodevo import __version__
 from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
-from evodevo.experiments.forecast import forecast
-from evodevo.experiments.given import recall_source, trainings
-from evodevo.experiments.prepare import prepare_features
-from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.trials import Arm
-from evodevo.randomness import generator
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import Archive, Run
+from evodevo.runs.archive import Archive, Run, slice_of
+from evodevo.runs.given import recall_source
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
-from evodevo.runs.slices import slice_of_settings
-from evodevo.search.space import Space
 from evodevo.search.study import Listener, Study
 from evodevo.storage import Store
 
@@ -34,7 +26,7 @@ PLAN = "experiment.plan"
 
 def create_run(store: Store, kind: str, recipe: str, settings: RunSettings) -> str:
     """Record a new run with all that it depends on."""
-    space = slice_of_settings(settings, recipe).space(settings)
+    space = slice_of(recipe, type(settings).model_fields).space(settings)
     return store.create_run(
         kind=kind,
         recipe=recipe,
@@ -65,12 +57,10 @@ def drive(
     check_device(settings)
     with Store.open(store, create=False) as opened:
         row = opened.run(run_id)
-        kind = slice_of_settings(settings, row.recipe)
+        kind = slice_of(row.recipe, type(settings).model_fields)
         space, problem = kind.space(settings), kind.problem(settings, opened.blobs_folder, cache_folder)
-        algorithm = None
-        if isinstance(settings, ExperimentSettings):
-            algorithm = trainings(settings.experiment)
-        elif row.kind == TRAIN:
+        algorithm = kind.algorithm(settings)
+        if algorithm is None and row.kind == TRAIN:
             algorithm = recall_source(opened, run_id, space)
         with create_executor(settings.execution, kind.preload) as executor:
             study = Study(
@@ -86,33 +76,17 @@ def drive(
             record_change(opened, run_id, settings)
             if on_start is not None:
                 on_start(study)
-            if isinstance(problem, NetworkProblem):
-                prepare_features(_arms(settings, problem, space), problem, executor, settings.study.seed, listener)
-            if isinstance(settings, ExperimentSettings) and isinstance(problem, NetworkProblem):
-                _say_how_long(opened, run_id, settings, problem, executor, listener)
+            kind.prepare(settings, problem, executor, listener)
+            if not any(event.type == PLAN for event in opened.events(run_id)):
+                _record_forecast(opened, run_id, kind.forecast(settings, problem, executor), listener)
             study.run()
     return Archive(store).run(run_id)
 
 
-def _arms(settings: RunSettings, problem: NetworkProblem, space: Space[Any]) -> list[Arm]:
-    """The trainings of a run, or of a search, all of whose genomes read with the same towers, any one."""
-    if isinstance(settings, ExperimentSettings):
-        return settings.experiment.trainings()
-    return [problem.arm_of(space.sample(generator(settings.study.seed, "towers")))]
-
-
-def _say_how_long(
-    store: Store,
-    run_id: str,
-    settings: ExperimentSettings,
-    problem: NetworkProblem,
-    executor: Executor,
-    listener: Listener | None,
-) -> None:
-    """Measure once, before the first training, what an experiment will take; record it and tell the listener."""
-    if any(event.type == PLAN for event in store.events(run_id)):
+def _record_forecast(store: Store, run_id: str, expected: dict[str, Any] | None, listener: Listener | None) -> None:
+    """Record once, before the first evaluation, what a run will take, where that was measured; tell the listener."""
+    if expected is None:
         return
-    expected = forecast(settings.experiment.trainings(), problem, executor, settings.study.seed).to_json()
     lease = store.acquire(run_id)
     store.add_event(lease, PLAN, run_id, expected)
     store.release(lease)

@@ -8,10 +8,10 @@ from typing import Any
 
 from evodevo.errors import UsageError
 from evodevo.registry import enable_packages
-from evodevo.runs.archive import Archive, Run
+from evodevo.runs.archive import Archive, Run, Slice, slice_of
 from evodevo.runs.drive import EVOLVE, check_device, create_run, drive
-from evodevo.runs.recipe import RunSettings, resolve
-from evodevo.runs.slices import slice_of_settings, with_absolute_paths
+from evodevo.runs.recipe import RunSettings
+from evodevo.runs.resolve import resolve
 from evodevo.search.study import Listener, Study
 from evodevo.settings import merge, validate
 from evodevo.storage import Store
@@ -78,7 +78,7 @@ def begin(
         held: role -> what the run itself keeps in the store, and its settings name by digest.
         store, listener, on_start, cache_folder: as for ``evolve``.
     """
-    which = slice_of_settings(settings, recipe)
+    which = slice_of(recipe, type(settings).model_fields)
     settings = with_absolute_paths(which, settings)
     enable_packages(settings.execution.packages)
     # Device, algorithm and data are tried before the store is made: a wrong name or path leaves nothing behind.
@@ -119,6 +119,14 @@ def resume(
         found = archive.run(run)
         run_id, changed = found.id, _changed(found.settings, overrides or {})
     return drive(run_id, changed, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
+
+
+def with_absolute_paths(kind: Slice, settings: RunSettings) -> RunSettings:
+    """The settings, with paths that are found from any folder."""
+    changes = kind.paths(settings)
+    if not changes:
+        return settings
+    return validate(type(settings), merge(settings.model_dump(mode="json"), changes), what="settings")
 
 
 def _changed(recorded: RunSettings, overrides: dict[str, Any]) -> RunSettings:

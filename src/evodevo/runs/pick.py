@@ -5,13 +5,60 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 from evodevo.errors import NotFoundError, UsageError, unknown_name
-from evodevo.runs.archive import Individual, Run, Summary
 from evodevo.search.problem import Goal
 
 _CONDITION = re.compile(r"([a-z_]{1,40})\s*(<=|>=|<|>)\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kKMG]?)")
 _FACTORS = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One goal of one individual over seeds.
+
+    Attributes:
+        mean: over the fresh seeds if there are any, else the search's own value.
+        low, high: over the same values.
+        seeds: how many values.
+        fresh: whether seeds are meant that played no part in the search.
+    """
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+    fresh: bool
+
+
+class Candidate(Protocol):
+    """What is read of an individual: its name, its scores over seeds, its facts."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def fact(self) -> dict[str, Any]: ...
+    @property
+    def scores(self) -> dict[str, float | None]: ...
+    def key(self, goal: Goal) -> float: ...
+    def summary(self, goal: str) -> Summary | None: ...
+    def own(self, goal: str) -> Summary | None: ...
+
+
+C = TypeVar("C", bound=Candidate)
+C_co = TypeVar("C_co", bound=Candidate, covariant=True)
+
+
+class Search(Protocol[C_co]):
+    """What is read of a run: its goals, its front, its baselines."""
+
+    id: str
+
+    @property
+    def goals(self) -> tuple[Goal, ...]: ...
+    def front(self) -> Sequence[C_co]: ...
+    def baselines(self) -> Sequence[C_co]: ...
 
 
 @dataclass(frozen=True)
@@ -53,7 +100,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Pick:
+class Pick(Generic[C]):
     """The chosen individual.
 
     Attributes:
@@ -62,12 +109,12 @@ class Pick:
         comparisons: with every baseline of the run.
     """
 
-    individual: Individual
+    individual: C
     reason: str
     comparisons: tuple[Comparison, ...]
 
 
-def pick(run: Run, rule: str = "knee", where: Sequence[str] = ()) -> Pick:
+def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[C]:
     """Choose from a run's front.
 
     Args:
@@ -100,14 +147,14 @@ def pick(run: Run, rule: str = "knee", where: Sequence[str] = ()) -> Pick:
     return Pick(chosen, reason, compare(chosen, run))
 
 
-def knee(front: Sequence[Individual], goals: Sequence[Goal]) -> Individual:
+def knee(front: Sequence[C], goals: Sequence[Goal]) -> C:
     """The one farthest below the plane through the extremes: smallest sum of goals scaled to [0, 1] over the front."""
     ranges = []
     for goal in goals:
         values = [one.key(goal) for one in front]
         ranges.append((min(values), max(values)))
 
-    def total(one: Individual) -> float:
+    def total(one: Candidate) -> float:
         shares = [
             (one.key(goal) - low) / (high - low) for goal, (low, high) in zip(goals, ranges, strict=True) if high > low
         ]
@@ -116,7 +163,7 @@ def knee(front: Sequence[Individual], goals: Sequence[Goal]) -> Individual:
     return min(front, key=total)
 
 
-def compare(individual: Individual, run: Run) -> tuple[Comparison, ...]:
+def compare(individual: Candidate, run: Search[Candidate]) -> tuple[Comparison, ...]:
     """The individual beside every baseline that has scores; over fresh seeds where both have some."""
     found = []
     for baseline in run.baselines():
@@ -142,7 +189,7 @@ def _verdict(goal: Goal, ours: Summary, theirs: Summary) -> Verdict:
     return Verdict(goal.name, ours, theirs, better, apart and several)
 
 
-def _keeps(individual: Individual, condition: str, goals: Sequence[Goal]) -> bool:
+def _keeps(individual: Candidate, condition: str, goals: Sequence[Goal]) -> bool:
     match = _CONDITION.fullmatch(condition.strip())
     if match is None:
         raise UsageError(f"condition {condition[:60]!r}: it must look like cache<700K or quality<=2.5.")

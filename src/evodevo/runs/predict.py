@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,64 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.errors import NotFoundError, UsageError
+from evodevo.errors import NotFoundError
+from evodevo.runs.answers import Answered, Prediction, continues_texts
 from evodevo.tasks.base import Batch, OutputSpec, SampleTask
+from evodevo.training.metrics import sigmoid, softmax
 
 if TYPE_CHECKING:
-    from evodevo.runs.archive import Archive, Individual, Run
+    from evodevo.runs.archive import Archive, Individual
 
 AT_ONCE = 64
-LIKELY = 0.5
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The answer of one output to one sample.
-
-    Attributes:
-        kind: class, or labels.
-        probabilities: class or label -> its probability, in the task's order; those of classes sum to 1.
-    """
-
-    kind: str
-    probabilities: Mapping[str, float]
-
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """The likeliest class, or all labels with a probability above one half."""
-        if self.kind == "class":
-            return (max(self.probabilities, key=lambda name: self.probabilities[name]),)
-        return tuple(name for name, one in self.probabilities.items() if one > LIKELY)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """All answers to one sample.
-
-    Attributes:
-        answers: by output.
-        absent: inputs that the sample lacks; what the network learned for that case stood in.
-        weights: of a zoo: module -> how much it counted.
-        executed: of a zoo: modules that were run.
-    """
-
-    answers: Mapping[str, Answered]
-    absent: tuple[str, ...] = ()
-    weights: Mapping[str, float] = field(default_factory=dict)
-    executed: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields by name, as ``evodevo predict --json`` gives them."""
-        return {
-            "answers": {
-                name: {"kind": one.kind, "chosen": list(one.chosen), "probabilities": dict(one.probabilities)}
-                for name, one in self.answers.items()
-            },
-            "absent": list(self.absent),
-            "modules": {
-                name: {"weight": weight, "executed": name in self.executed} for name, weight in self.weights.items()
-            },
-        }
 
 
 class Predictor:
@@ -88,12 +38,10 @@ class Predictor:
         from evodevo.experiments.evaluate import load_network
         from evodevo.training.precision import decide
 
-        if individual.run.slice.name == "backbone":
-            raise _writes(individual)
         network, self._about = load_network(individual.run.archive.store.blobs, individual.weights())
         self._outputs = [spec for spec in network.output_specs if spec.kind != "tokens"]
         if not self._outputs:
-            raise _writes(individual)
+            raise continues_texts(individual.id)
         self._precision = decide(device)
         self._network = network.to(self._precision.device)
         self._cache_folder = cache_folder
@@ -174,21 +122,12 @@ def best_trained(archive: Archive, name: str) -> Individual:
     if name != "last" and archive.store.find(name).kind == "individual":
         return archive.individual(name)
     run = archive.run(name)
-    found = _of_experiment(run) if run.is_experiment else run.front()
+    found = run.slice.best(run)
     if not found:
         raise NotFoundError(
             f"run {run.id} has no trained network yet (state {run.state}); see: evodevo status {run.id}"
         )
     return found[0]
-
-
-def _of_experiment(run: Run) -> list[Individual]:
-    """The finished trainings of the arm in question, best first; with the learning rate of the table's row."""
-    from evodevo.experiments.comparison import compare_arms
-
-    reference = run.settings.experiment.reference
-    rows = [row for row in compare_arms(run).rows if row.trainings and reference in (None, row.name)]
-    return sorted(rows[0].trainings, key=lambda one: one.key(run.goals[0])) if rows else []
 
 
 def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> Answered:
@@ -198,13 +137,4 @@ def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> Answered:
 
 def _probabilities(spec: OutputSpec, logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """(B, size)."""
-    from evodevo.experiments.metrics import sigmoid, softmax
-
     return softmax(logits) if spec.kind == "class" else sigmoid(logits)
-
-
-def _writes(individual: Individual) -> UsageError:
-    return UsageError(
-        f"{individual.id} continues texts; it has no classes to choose from. Let it write: "
-        f"evodevo generate {individual.id} --prompt …"
-    )

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from evodevo.errors import UsageError
-from evodevo.experiments.given import record_source
-from evodevo.runs.archive import Archive, Run
+from evodevo.runs.archive import Archive, Run, Slice
 from evodevo.runs.drive import TRAIN, create_run, drive
 from evodevo.runs.evolve import begin
-from evodevo.runs.recipe import resolve
-from evodevo.runs.slices import Slice
+from evodevo.runs.given import record_source
+from evodevo.runs.resolve import resolve
 from evodevo.search.study import Listener, Study
 from evodevo.settings import merge, validate
 from evodevo.storage import Store

@@ -12,21 +12,21 @@ from typing import Any
 
 import pytest
 
-from evodevo.backbone.report.gather import report
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
 from evodevo.experiments.comparison import Table, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.report.data import report_data
-from evodevo.experiments.report.model import ExperimentReport
+from evodevo.experiments.report.page import remarks
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth import driver
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.report.data import Growth, modules_after
 from evodevo.growth.report.drawing import curve_drawing, difference_words, timeline_drawing
 from evodevo.growth.report.reading import grown_network, growth_of, started
-from evodevo.growth.report.tables import grown_rows, missing_rivals
+from evodevo.growth.report.sections import differing_table, growth_pictures, newborn_pictures
+from evodevo.growth.report.tables import arms_table, decisions_table, grown_rows, hybrids_table, missing_rivals
 from evodevo.growth.report.words import edit_words, history
+from evodevo.growth.report.zoos import router_shares, zoo_pictures
 from evodevo.growth.spec import Operation
 from evodevo.growth.strategists.base import Decision, Strategist, create
 from evodevo.growth.strategists.state import Legal, State
@@ -38,6 +38,7 @@ from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.report.gather import report
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import settings
 
@@ -124,11 +125,6 @@ def run(store: Path) -> Iterator[Run]:
 @pytest.fixture(scope="module")
 def table(run: Run) -> Table:
     return compare_arms(run)
-
-
-@pytest.fixture(scope="module")
-def page(run: Run) -> ExperimentReport:
-    return report_data(run)
 
 
 @pytest.fixture(scope="module")
@@ -247,29 +243,30 @@ def test_a_training_that_was_cut_short_is_read_from_events(growth: Growth, grown
 # The report
 
 
-def test_tables_say_what_the_log_says(page: ExperimentReport, growth: Growth, grown: Individual) -> None:
-    assert page.growth is not None
-    names = [row[0] for row in page.growth.arms.rows]
+def test_tables_say_what_the_log_says(table: Table, growth: Growth, grown: Individual) -> None:
+    rows = grown_rows(table)
+    arms, decisions = arms_table(rows), decisions_table(rows)
+    names = [row[0] for row in arms.rows]
     assert names == [PAYLOAD, "fixed", "H-Model"], "an arm that is only trained cannot grow"
-    done = dict(zip(page.growth.arms.columns, page.growth.arms.rows[0], strict=True))
+    done = dict(zip(arms.columns, arms.rows[0], strict=True))
     assert (done["strategist"], done["seeds"], done["events"]) == ("ppo", "1", "3")
     assert (done["hybrids"], done["pruned"], done["replaced"], done["grown"]) == ("1", "2", "1", "1")
     assert int(done["edits"]) == len(growth.accepted)
     assert int(done["left"]) == len(growth.living) == len(grown.load().live)
-    still = dict(zip(page.growth.arms.columns, page.growth.arms.rows[1], strict=True))
+    still = dict(zip(arms.columns, arms.rows[1], strict=True))
     assert (still["events"], still["edits"], still["left"]) == ("0", "0", "4")
-    decided = dict(zip(page.growth.decisions.columns, page.growth.decisions.rows[0], strict=True))
+    decided = dict(zip(decisions.columns, decisions.rows[0], strict=True))
     differing = grown.fact["growth"]["differing"]
     assert decided["unlike heuristic"] == f"{len(differing)} (100 %)" == "3 (100 %)"
     assert decided["reward"] == f"{sum(growth.rewards) / 3:.3g}"
     assert float(decided["FLOPs of growth"].removesuffix(" %")) > 0
-    assert page.growth.decisions.rows[1][2] == "–", "fixed has no prior"
+    assert decisions.rows[1][2] == "–", "fixed has no prior"
 
 
-def test_hybrids_are_followed(page: ExperimentReport, growth: Growth) -> None:
-    assert page.growth is not None
-    assert page.growth.hybrids is not None
-    (row,) = [row for row in page.growth.hybrids.rows if row[1] == PAYLOAD]
+def test_hybrids_are_followed(table: Table, growth: Growth) -> None:
+    hybrids = hybrids_table(grown_rows(table))
+    assert hybrids is not None
+    (row,) = [row for row in hybrids.rows if row[1] == PAYLOAD]
     name, arm, seed, parents, born, survived, became, *numbers = row
     (hybrid,) = growth.hybrids
     assert (name, arm, seed) == (hybrid.id, PAYLOAD, "0")
@@ -279,11 +276,8 @@ def test_hybrids_are_followed(page: ExperimentReport, growth: Growth) -> None:
     assert all(float(one) >= 0 for one in numbers)
 
 
-def test_pictures_show_every_module_and_every_event(page: ExperimentReport, growth: Growth) -> None:
-    assert page.growth is not None
-    arm, other = page.growth.trainings
-    assert (arm.name, other.name) == (PAYLOAD, "H-Model")
-    timeline, usage, curve = arm.best.pictures
+def test_pictures_show_every_module_and_every_event(growth: Growth, grown: Individual) -> None:
+    timeline, usage, curve = growth_pictures(grown, growth)
     everybody = {one.id for one in growth.lives}
     assert lanes(timeline.svg) == lanes(usage.svg) == everybody
     assert "contribution" in texts(timeline.svg)
@@ -293,19 +287,19 @@ def test_pictures_show_every_module_and_every_event(page: ExperimentReport, grow
     assert "hybrid of two" in drawn
     assert "architecture split" in drawn
     assert [edit_words(edit) for edit in growth.edits if edit.after is not None] == [
-        one.folded for one in arm.best.newborns
+        one.folded for one in newborn_pictures(growth)
     ]
-    assert len(arm.best.history.rows) == len(history(growth)) >= len(growth.edits)
-    assert arm.best.differing is not None
-    assert len(arm.best.differing.rows) == 3
+    assert len(history(growth)) >= len(growth.edits)
+    differing = differing_table(growth)
+    assert differing is not None
+    assert len(differing.rows) == 3
 
 
-def test_an_h_model_is_drawn_as_it_is_in_the_end(page: ExperimentReport, grown_model: Individual) -> None:
-    assert page.growth is not None
+def test_an_h_model_is_drawn_as_it_is_in_the_end(grown_model: Individual) -> None:
     grown = growth_of(grown_model)
     assert grown is not None
     assert {"transformer-0", *(one.id for one in start_zoo(16)[:3])} <= {one.id for one in grown.lives}
-    timeline, *_, network = page.growth.trainings[1].best.pictures
+    timeline, *_, network = growth_pictures(grown_model, grown)
     assert lanes(timeline.svg) == {one.id for one in grown.lives}
     living = [one.id for one in grown.living if one.archetype != "layer"]
     for drawn in (texts(network.svg), texts(grown_model.run.slice.drawing(grown_model))):
@@ -313,9 +307,8 @@ def test_an_h_model_is_drawn_as_it_is_in_the_end(page: ExperimentReport, grown_m
         assert all(name in drawn for name in living)
 
 
-def test_newborns_are_drawn_beside_their_parents(page: ExperimentReport, growth: Growth) -> None:
-    assert page.growth is not None
-    for one, life in zip(page.growth.trainings[0].best.newborns, [x for x in growth.lives if x.parents], strict=True):
+def test_newborns_are_drawn_beside_their_parents(growth: Growth) -> None:
+    for one, life in zip(newborn_pictures(growth), [x for x in growth.lives if x.parents], strict=True):
         drawn = texts(one.svg)
         assert life.id in drawn
         assert all(f"parent {name}" in drawn for name in life.parents)
@@ -335,18 +328,19 @@ def test_what_is_new_in_a_child_is_said(growth: Growth) -> None:
     assert "no attribute" in difference_words(replace(child, genotype=parent), {"p": parent})
 
 
-def test_the_network_is_drawn_as_it_is_in_the_end(page: ExperimentReport, growth: Growth, grown: Individual) -> None:
-    network, *others = page.pictures[PAYLOAD]
+def test_the_network_is_drawn_as_it_is_in_the_end(table: Table, growth: Growth, grown: Individual) -> None:
+    network, *others = zoo_pictures(table)[PAYLOAD]
     gone = {one.id for one in growth.lives if one.gone is not None}
     for drawn in (texts(network.svg), texts(grown.run.slice.drawing(grown))):
         assert all(one.id in drawn for one in growth.living)
         assert not any(name in drawn.split() for name in gone)
-    assert page.shares is not None
-    newborns = dict(zip(page.shares.columns, page.shares.rows[0], strict=True))["newborns"]
+    shares = router_shares(table)
+    assert shares is not None
+    newborns = dict(zip(shares.columns, shares.rows[0], strict=True))["newborns"]
     routing = grown.fact["routing"]
     born = [w for name, w in zip(routing["ids"], routing["weights"], strict=True) if name not in ZOO_IDS]
     assert float(newborns) == pytest.approx(100 * sum(born), abs=0.06)
-    assert not {one.id for one in growth.living} - ZOO_IDS & set(page.shares.columns)
+    assert not {one.id for one in growth.living} - ZOO_IDS & set(shares.columns)
     folded = [one.folded for one in others if one.folded]
     assert folded == [f"The graph of {one.id}" for one in growth.living]
     heat_maps = [texts(one.svg) for one in others if "Whom the router" in one.caption]
@@ -358,6 +352,8 @@ def test_the_page_has_a_section_on_growth_and_no_markup_of_names(run: Run) -> No
     text = report(run)
     assert 'id="growth"' in text
     assert "How grow &lt;b&gt;&amp; grew" in text
+    assert "How H-Model grew" in text
+    assert "How fixed grew" not in text, "it had no event"
     assert "grow <b>" not in text
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
 
@@ -374,12 +370,12 @@ def test_a_network_that_did_not_change_is_still_drawn(run: Run) -> None:
 # Who is missing
 
 
-def test_a_learned_strategist_without_rivals_is_remarked(table: Table, page: ExperimentReport) -> None:
+def test_a_learned_strategist_without_rivals_is_remarked(table: Table, run: Run) -> None:
     arms = made(None).experiment.arms
     (sentence,) = missing_rivals(arms)
     assert "random or heuristic" in sentence
     assert "ppo" in sentence
-    assert sentence in page.notes
+    assert sentence in remarks(run, table)
     assert missing_rivals([one for one in arms if one.options.get("strategist") != "ppo"]) == [], "nothing was learnt"
     others = [arms[0].model_copy(update={"options": {"strategist": name}}) for name in ("random", "heuristic")]
     assert missing_rivals([*arms, *others]) == []

@@ -21,7 +21,7 @@ from evodevo.multitask.search.mutation import Mutator, matches
 from evodevo.multitask.settings import CycleSettings
 from evodevo.multitask.system import ROOT_TASK
 from evodevo.randomness import generator
-from evodevo.runs.recipe import resolve
+from evodevo.runs.resolve import resolve
 from evodevo.tasks.multitask.task import MultitaskTask
 
 DATA = Path(__file__).parents[4] / "shared" / "data"

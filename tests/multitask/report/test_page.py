@@ -16,13 +16,13 @@ from types import ModuleType
 
 import pytest
 
-from evodevo.experiments.report.model import Words
 from evodevo.multitask.diagrams.support_usage import SupportUse
 from evodevo.multitask.diagrams.system.cycles import Arm
 from evodevo.multitask.diagrams.system.frame import SystemFrame
 from evodevo.multitask.report.data import AgentChildren, Course, SystemReport, TaskParameters
 from evodevo.multitask.report.page import LIMIT_BYTES, system_page
 from evodevo.report.charts.heat_map import HeatRows
+from evodevo.report.word_tables import Words
 
 
 class Page(HTMLParser):

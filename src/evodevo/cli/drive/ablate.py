@@ -74,8 +74,8 @@ def ablate(
         "evaluation.training.device": device,
     }
     changes = overrides(config, set or [], flags)
-    from evodevo.module_zoo.ablation.run import DEFAULT_ROWS
-    from evodevo.module_zoo.ablation.run import ablate as begin_ablation
+    from evodevo.growth.ablation.run import DEFAULT_ROWS
+    from evodevo.growth.ablation.run import ablate as begin_ablation
 
     run = carry_out(
         lambda listener, begin: begin_ablation(
@@ -99,7 +99,7 @@ def ablate(
 
 def _show(name: str, store: Path, csv: Path | None, json: bool) -> None:
     """The table of a recorded run."""
-    from evodevo.module_zoo.ablation.table import ablation_record
+    from evodevo.growth.ablation.table import ablation_record
     from evodevo.runs.archive import Archive
 
     with Archive(store) as archive:
@@ -115,14 +115,14 @@ def _show(name: str, store: Path, csv: Path | None, json: bool) -> None:
 
 def _write(run: Run, path: Path) -> None:
     from evodevo.experiments.comparison import compare_arms
-    from evodevo.module_zoo.ablation.table import ablation_lines, to_csv
+    from evodevo.growth.ablation.table import ablation_lines, to_csv
 
     write_text(path, to_csv(ablation_lines(run, compare_arms(run))))
 
 
 def _print(run: Run, store: Path) -> None:
     from evodevo.experiments.comparison import compare_arms
-    from evodevo.module_zoo.ablation.report import ablation_blocks
+    from evodevo.growth.ablation.report import ablation_blocks
 
     table = compare_arms(run)
     for title, words in ablation_blocks(run, table).items():

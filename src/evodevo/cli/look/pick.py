@@ -11,6 +11,7 @@ from evodevo.cli.listing import print_individuals, record, say_seeds
 from evodevo.cli.options import DEFAULT_STORE, Json, RunName, StoreFolder
 
 if TYPE_CHECKING:
+    from evodevo.runs.archive import Individual
     from evodevo.runs.pick import Comparison, Pick
 
 
@@ -51,7 +52,7 @@ def _sentence(comparison: Comparison) -> str:
     return f"{verb} {comparison.baseline}: {', '.join(part for part in parts if part) or 'equal'}{noise}"
 
 
-def _record(chosen: Pick) -> dict[str, Any]:
+def _record(chosen: Pick[Individual]) -> dict[str, Any]:
     return {
         **record(chosen.individual),
         "why": chosen.reason,

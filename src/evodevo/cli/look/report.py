@@ -50,7 +50,7 @@ def report(
 
 def write_report(run: Run, path: Path) -> Path:
     """Write it; gives the absolute path."""
-    from evodevo.backbone.report.gather import report as build
+    from evodevo.runs.report.gather import report as build
 
     write_text(path, build(run))
     return path.absolute()

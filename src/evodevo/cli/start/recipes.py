@@ -36,7 +36,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Print all settings of a recipe, as TOML that --config reads."""
-    from evodevo.runs.recipe import RECIPES, resolve
+    from evodevo.runs.recipe import RECIPES
+    from evodevo.runs.resolve import resolve
 
     recipe = RECIPES.get(name)
     settings = resolve(name, size=size.value, driver=recipe.drivers[0], overrides={}).model_dump(mode="json")

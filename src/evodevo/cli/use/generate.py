@@ -24,9 +24,9 @@ def generate(
     json: Json = False,
 ) -> None:
     """Let a trained individual continue a text."""
-    from evodevo.backbone.settings import SamplingSettings
     from evodevo.errors import UsageError
     from evodevo.runs.archive import Archive
+    from evodevo.runs.sampling import SamplingSettings
     from evodevo.settings import validate
 
     if not 1 <= tokens <= MOST_TOKENS:

@@ -13,7 +13,7 @@ from evodevo.cli.files import write_text
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder, parse_given
 
 if TYPE_CHECKING:
-    from evodevo.runs.predict import Prediction
+    from evodevo.runs.answers import Prediction
 
 MOST_SHOWN = 20
 """Rows that are shown where no file is wanted."""
@@ -61,7 +61,7 @@ def predict(
         return
 
     from evodevo.runs.archive import Archive
-    from evodevo.runs.predict import Predictor, best_trained
+    from evodevo.runs.predict import best_trained
 
     values = parse_given(given or [])
     if bool(values) == (data is not None):
@@ -69,14 +69,15 @@ def predict(
     if out is not None and (data is None or out.suffix.lower() != ".csv"):
         raise UsageError(f"--output {out} takes the answers to --data; name a .csv file.")
     with Archive(store) as archive:
-        predictor = Predictor(best_trained(archive, what), device=device)
-        about = {"run": predictor.individual.run.id, "individual": predictor.individual.id}
+        best = best_trained(archive, what)
+        predictor = best.run.slice.predictor(best, device=device)
+        about = {"run": best.run.id, "individual": best.id}
         if data is None:
             prediction = predictor.sample(values)
             if json:
                 output.document("evodevo.predict/1", {**about, **prediction.to_json()})
             else:
-                _show(prediction, predictor.individual.title)
+                _show(prediction, best.title)
             return
         found = list(predictor.rows(data))
     if out is not None:

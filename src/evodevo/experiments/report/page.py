@@ -1,19 +1,38 @@
-"""The report of one experiment: plain data in, one HTML file out."""
+"""The page of one experiment."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.report.model import Chart, ExperimentReport
-from evodevo.growth.report.page_sections import growth_section
-from evodevo.module_zoo.ablation.sections import ablation_section
+from evodevo.experiments.comparison import Table, compare_arms
+from evodevo.experiments.recipe import PaperTable
+from evodevo.experiments.report.parts import PAGE_PARTS
+from evodevo.experiments.report.tables import (
+    Chart,
+    arms_table,
+    baseline_words,
+    budget_words,
+    curves,
+    differences_table,
+    groups,
+    headlines_table,
+    inside_table,
+    metrics_table,
+    percent,
+    probes_table,
+    ranks_table,
+    sweeps,
+)
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart, thin
-from evodevo.report.html import Content, add, cards, details, element, figure, page, paragraph, section, table
-from evodevo.report.view import cut
-from evodevo.report.word_tables import MOST_ROWS, pictures, words_table
+from evodevo.report.html import Content, add, cards, cut, details, element, figure, page, paragraph, section
+from evodevo.report.html import table as html_table
+from evodevo.report.word_tables import MOST_ROWS, Words, words_table
+from evodevo.runs.archive import Individual, Run
+from evodevo.runs.report.data import RunFacts
+from evodevo.runs.report.gather import facts
 
 MOST_LINES = 24
 _POINTS = 64
@@ -21,17 +40,56 @@ _NOTES = 6
 """Remarks that are read at once; the others are folded."""
 
 
-def experiment_report(data: ExperimentReport) -> str:
-    """The page as one string of HTML."""
-    sections = [part for build in _SECTIONS if (part := build(data)) is not None]
+def report(run: Run) -> str:
+    """One self-contained HTML page on an experiment, as one string of HTML."""
+    table, comparison = compare_arms(run), run.settings.experiment
+    about = facts(run, f"evodevo {run.kind} {run.recipe} --set study.seed={run.settings.study.seed}")
+    parts = [PAGE_PARTS.get(name) for name in PAGE_PARTS]
+    found = (
+        summary_section(_cards(run, table), remarks(run, table), baseline_words(table)),
+        *(part.section(run, table) for part in parts if part.is_first),
+        _arms(table),
+        _printed(comparison.paper),
+        _charts("curves", "Curves", curves(table)),
+        _charts("sweeps", "Sweeps", sweeps(table)),
+        _groups(table),
+        _words("probes", "Under other circumstances", probes_table(table)),
+        _words("inside", "Inside", inside_table(table)),
+        *(part.section(run, table) for part in parts if not part.is_first),
+        _trainings(run.individuals()),
+        _facts(about),
+    )
+    sections = [one for one in found if one is not None]
     nav = element("nav")
-    for part in sections:
-        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
-    run = data.run
-    subtitle = " · ".join(cut(text) for text in (run.recipe, run.id, run.state, run.started, run.duration) if text)
-    header = element("header", element("h1", cut(data.title or run.recipe)), paragraph(subtitle, classes="muted"), nav)
+    for one in sections:
+        add(nav, element("a", one[0].text, href=f"#{one.get('id')}"), " ")
+    given = (about.recipe, about.id, about.state, about.started, about.duration)
+    subtitle = " · ".join(cut(text) for text in given if text)
+    title = element("h1", cut(comparison.title or about.recipe))
+    header = element("header", title, paragraph(subtitle, classes="muted"), nav)
     footer = element("footer", paragraph("One file, no scripts, no outside references. Made by evodevo."))
-    return page(f"Experiment {cut(run.id)}", header, element("main", *sections), footer)
+    return page(f"Experiment {cut(about.id)}", header, element("main", *sections), footer)
+
+
+def remarks(run: Run, table: Table) -> list[str]:
+    """What a reader must know, one sentence each."""
+    return [
+        *run.settings.experiment.caveats,
+        *(sentence for name in PAGE_PARTS for sentence in PAGE_PARTS.get(name).remarks(run, table)),
+        *(f"{row.group}: {sentence}." for row in table.rows for sentence in row.remarks),
+        *(f"Missing: {words}." for row in table.rows for words in row.missing),
+    ]
+
+
+def _cards(run: Run, table: Table) -> list[tuple[str, str]]:
+    individuals = run.individuals()
+    done = sum(one.state == "done" for one in individuals)
+    items = [(str(len(table.rows)), "arms and cells"), (f"{done} of {len(individuals)}", "trainings finished")]
+    tested = [row for row in table.rows if row.test is not None]
+    if tested:
+        best = max(tested, key=lambda row: row.test.mean if row.test else 0.0)
+        items.append((f"{percent(best.test)} %", f"best on test: {best.group}"))
+    return items
 
 
 def _chart(chart: Chart) -> Element:
@@ -46,46 +104,54 @@ def _chart(chart: Chart) -> Element:
     return figure(svg, cut(chart.caption, 400) + more)
 
 
-def _summary(data: ExperimentReport) -> Element:
-    content: list[Element] = [cards(data.cards)] if data.cards else []
-    notes = [paragraph(cut(note, 600)) for note in data.notes]
-    content += notes[:_NOTES]
-    if data.baselines:
-        content.append(paragraph(cut(data.baselines, 600)))
+def summary_section(items: Sequence[tuple[str, str]], sentences: Sequence[str], baselines: str) -> Element:
+    """What is read first.
+
+    Args:
+        items: (number, what it is).
+        sentences: remarks.
+        baselines: words on simple opponents.
+    """
+    notes = [paragraph(cut(sentence, 600)) for sentence in sentences]
+    content: list[Element] = [cards(items), *notes[:_NOTES]]
+    if baselines:
+        content.append(paragraph(cut(baselines, 600)))
     if len(notes) > _NOTES:
         content.append(details(f"{len(notes) - _NOTES} more remarks", *notes[_NOTES:]))
     return section("summary", "In one look", *content)
 
 
-def _arms(data: ExperimentReport) -> Element:
-    content = [words_table(data.arms)]
-    if data.budgets:
-        content.append(paragraph(cut(data.budgets, 600), classes="muted"))
-    content += [words_table(one) for one in (data.headlines, data.differences, data.ranks) if one is not None]
-    if data.metrics is not None:
-        content.append(details("Every output and metric on the test split", words_table(data.metrics)))
+def _arms(table: Table) -> Element:
+    content = [words_table(arms_table(table))]
+    if table.budgets:
+        content.append(paragraph(cut(budget_words(table), 600), classes="muted"))
+    more = (headlines_table(table), differences_table(table), ranks_table(table))
+    content += [words_table(one) for one in more if one is not None]
+    metrics = metrics_table(table)
+    if metrics is not None:
+        content.append(details("Every output and metric on the test split", words_table(metrics)))
     return section("arms", "Arms", *content)
 
 
-def _printed(data: ExperimentReport) -> Element | None:
+def _printed(tables: Sequence[PaperTable]) -> Element | None:
     content: list[Element] = []
-    for one in data.printed:
-        content += [element("h3", cut(f"Printed in {one.source}", 300)), words_table(one.table)]
+    for one in tables:
+        content += [element("h3", cut(f"Printed in {one.source}", 300)), words_table(Words(one.columns, one.rows))]
         content += [paragraph(cut(caveat, 600), classes="muted") for caveat in one.caveats]
     return section("printed", "What the paper prints", *content) if content else None
 
 
-def _curves(data: ExperimentReport) -> Element | None:
-    return section("curves", "Curves", *map(_chart, data.curves)) if data.curves else None
+def _charts(name: str, title: str, charts: Sequence[Chart]) -> Element | None:
+    return section(name, title, *map(_chart, charts)) if charts else None
 
 
-def _sweeps(data: ExperimentReport) -> Element | None:
-    return section("sweeps", "Sweeps", *map(_chart, data.sweeps)) if data.sweeps else None
+def _words(name: str, title: str, words: Words | None) -> Element | None:
+    return None if words is None else section(name, title, words_table(words))
 
 
-def _groups(data: ExperimentReport) -> Element | None:
+def _groups(table: Table) -> Element | None:
     content: list[Element] = []
-    for name, (words, chart) in data.groups.items():
+    for name, (words, chart) in groups(table).items():
         content.append(element("h3", f"By {cut(name, 60)}"))
         if chart is not None:
             content.append(_chart(chart))
@@ -93,45 +159,28 @@ def _groups(data: ExperimentReport) -> Element | None:
     return section("groups", "Groups of samples", *content) if content else None
 
 
-def _probes(data: ExperimentReport) -> Element | None:
-    if data.probes is None:
+def _trainings(individuals: Sequence[Individual]) -> Element | None:
+    if not individuals:
         return None
-    return section("probes", "Under other circumstances", words_table(data.probes))
-
-
-def _inside(data: ExperimentReport) -> Element | None:
-    return None if data.inside is None else section("inside", "Inside", words_table(data.inside))
-
-
-def _zoos(data: ExperimentReport) -> Element | None:
-    content: list[Element] = [] if data.shares is None else [words_table(data.shares)]
-    for name, drawn in data.pictures.items():
-        content.append(element("h3", cut(name, 160)))
-        content += pictures(drawn)
-    return section("zoos", "Zoos", *content) if content else None
-
-
-def _blocks(data: ExperimentReport) -> Element | None:
-    return ablation_section(data.blocks) if data.blocks else None
-
-
-def _growth(data: ExperimentReport) -> Element | None:
-    return None if data.growth is None else growth_section(data.growth)
-
-
-def _trainings(data: ExperimentReport) -> Element | None:
-    if not data.trainings:
-        return None
-    rows: list[list[Content]] = [
-        [element("code", one.id), cut(one.title, 160), one.state, one.accuracy, one.seconds, element("code", one.look)]
-        for one in data.trainings[:MOST_ROWS]
-    ]
+    rows: list[list[Content]] = []
+    for one in individuals[:MOST_ROWS]:
+        accuracy = one.fact.get("validation", {}).get("accuracy")
+        traced = one.evaluation is not None and "trace" in one.evaluation.blobs
+        rows.append(
+            [
+                element("code", one.id),
+                cut(one.title, 160),
+                one.reason or one.state,
+                "–" if accuracy is None else f"{100 * accuracy:.1f}",
+                "–" if one.evaluation is None else f"{one.evaluation.seconds:.1f} s",
+                element("code", f"evodevo trace {one.id}" if traced else ""),
+            ]
+        )
     names = ("individual", "training", "state", "validation %", "time", "its routes")
-    return section("trainings", "Trainings", table(names, rows, (3, 4)))
+    return section("trainings", "Trainings", html_table(names, rows, (3, 4)))
 
 
-def _facts(data: ExperimentReport) -> Element:
-    run = data.run
+def _facts(run: RunFacts) -> Element:
     rows = [
         ("command", run.command),
         ("seed", str(run.seed)),
@@ -143,21 +192,4 @@ def _facts(data: ExperimentReport) -> Element:
     ]
     words = [[name, cut(value, 300)] for name, value in rows if value]
     settings = element("pre", json.dumps(run.settings, indent=1, sort_keys=True)[:200_000])
-    return section("facts", "Facts", table(("", ""), words), details("All settings", settings))
-
-
-_SECTIONS: tuple[Callable[[ExperimentReport], Element | None], ...] = (
-    _summary,
-    _blocks,
-    _arms,
-    _printed,
-    _curves,
-    _sweeps,
-    _groups,
-    _probes,
-    _inside,
-    _growth,
-    _zoos,
-    _trainings,
-    _facts,
-)
+    return section("facts", "Facts", html_table(("", ""), words), details("All settings", settings))

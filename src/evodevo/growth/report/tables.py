@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from evodevo.experiments.comparison import Spread, Table
-from evodevo.experiments.report.model import Words
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.report.data import Growth, Life
 from evodevo.growth.report.reading import growth_of
 from evodevo.growth.report.words import death_words
 from evodevo.growth.spec import GrowthSettings
+from evodevo.report.word_tables import Words
 from evodevo.runs.archive import Individual
 
 RULES = ("random", "heuristic", "fixed")

@@ -49,7 +49,7 @@ class Correspondence:
     def _mapped(self, value: str, own: str) -> Map:
         count, theirs = self._widths[0][value], self._widths[1][own]
         here, there = self._nodes[0].get(value), self._nodes[1].get(own)
-        if here is None:  # the input of the module
+        if here is None:
             return leading(count, theirs)
         both_join = there is not None and here.joins and here.type == there.type
         if both_join and here.side_by_side:

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from evodevo.errors import UsageError
-from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.h_model.model import HModel
 from evodevo.h_model.procedures.donors import RECORD, DonorIsMadeError, pretrain_donor

@@ -16,8 +16,7 @@ from evodevo.h_model.report.pictures import class_section, pattern_section, samp
 from evodevo.h_model.report.sections import layer_section, probe_section, time_section
 from evodevo.h_model.report.view import Detail, RoutingView
 from evodevo.report.charts.numbers import MISSING, show
-from evodevo.report.html import add, cards, element, page, paragraph, section
-from evodevo.report.view import cut
+from evodevo.report.html import add, cards, cut, element, page, paragraph, section
 
 LIMIT_BYTES = 5_000_000
 _DETAILS = (

@@ -12,8 +12,7 @@ import numpy as np
 from evodevo.h_model.diagrams.flow import Flow, mean_flow, strongest_routes
 from evodevo.h_model.diagrams.routing import DIFFERENCE, routing_diagram, routing_difference
 from evodevo.h_model.report.view import RoutingView
-from evodevo.report.html import Content, details, element, figure, paragraph, section, table
-from evodevo.report.view import cut
+from evodevo.report.html import Content, cut, details, element, figure, paragraph, section, table
 
 _TABLE_ROWS = 60
 

@@ -14,8 +14,7 @@ from evodevo.report.charts.bars import Measure, bars_beside, histogram
 from evodevo.report.charts.curves import Series, line_chart
 from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.charts.numbers import show
-from evodevo.report.html import element, figure, paragraph, section, table
-from evodevo.report.view import cut
+from evodevo.report.html import cut, element, figure, paragraph, section, table
 
 
 def layer_section(view: RoutingView) -> Element | None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeVar
 from pydantic import Field
 
 from evodevo.errors import UsageError
-from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
+from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
 from evodevo.experiments.trials import Arm
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.spec import ModuleZooNetwork
@@ -102,33 +102,6 @@ def candidates_of(structure: ZooStructure, each: Literal["archetype", "module"])
     return list(found.values())
 
 
-def check_best_single(settings: NetworkEvaluationSettings, arm: Arm) -> None:
-    """See ``procedures.CHECKS``."""
-    options = _options(BestSingleOptions, settings, arm)
-    check_budget(training_settings(settings, arm), options.share, len(candidates_of(zoo_of(arm), options.each)))
-
-
-def check_random_pools(settings: NetworkEvaluationSettings, arm: Arm) -> None:
-    """See ``procedures.CHECKS``."""
-    options = _options(RandomPoolsOptions, settings, arm)
-    zoo_of(arm)
-    check_budget(training_settings(settings, arm), options.share, options.candidates)
-
-
-def check_darts(settings: NetworkEvaluationSettings, arm: Arm) -> None:
-    """See ``procedures.CHECKS``."""
-    options = _options(DartsOptions, settings, arm)
-    _check_choice("top_k", options.top_k, zoo_of(arm))
-    check_budget(training_settings(settings, arm), options.share, 1)
-
-
-def check_enas(settings: NetworkEvaluationSettings, arm: Arm) -> None:
-    """See ``procedures.CHECKS``."""
-    options = _options(EnasOptions, settings, arm)
-    _check_choice("size", options.size, zoo_of(arm))
-    check_budget(training_settings(settings, arm), options.share, 1)
-
-
 def check_budget(training: TrainingSettings, share: float, trainings: int) -> None:
     """Refuse a budget of which not even one step is left for each training of a search, and one for what it finds.
 
@@ -145,11 +118,11 @@ def check_budget(training: TrainingSettings, share: float, trainings: int) -> No
         )
 
 
-def _options(kind: type[O], settings: NetworkEvaluationSettings, arm: Arm) -> O:
+def options_of(kind: type[O], settings: NetworkEvaluationSettings, arm: Arm) -> O:
     return validate(kind, procedure_options(settings, arm), what=f"options of {arm.procedure}")
 
 
-def _check_choice(name: str, value: int, structure: ZooStructure) -> None:
+def check_choice(name: str, value: int, structure: ZooStructure) -> None:
     if value >= len(structure.live):
         raise UsageError(
             f"{name} is {value}, and the zoo has {len(structure.live)} live modules: nothing is left to choose."

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from evodevo.experiments.report.model import Words
 from evodevo.multitask.comparison.curves import Curve
 from evodevo.multitask.report.recipe_page import recipe_page
+from evodevo.report.word_tables import Words
 
 Cell = str | int | float | None
 

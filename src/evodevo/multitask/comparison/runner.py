@@ -19,7 +19,7 @@ from evodevo.multitask.recipes.settings import CharactersSettings, MultipathReci
 from evodevo.multitask.runner import Listener
 from evodevo.registry import enable_packages
 from evodevo.runs.drive import create_executor
-from evodevo.runs.recipe import resolve
+from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
 from evodevo.storage import Store
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evodevo.experiments.report.model import Words
 from evodevo.multitask.diagrams.support_usage import SupportUse
 from evodevo.multitask.diagrams.system.cycles import Arm
 from evodevo.multitask.diagrams.system.frame import SystemFrame
 from evodevo.report.charts.heat_map import HeatRows
+from evodevo.report.word_tables import Words
 
 
 @dataclass(frozen=True)

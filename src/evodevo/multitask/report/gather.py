@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evodevo.errors import NotFoundError, quoted_list
-from evodevo.experiments.report.model import Words
 from evodevo.multitask.diagrams.system.cycles import Arm
 from evodevo.multitask.diagrams.system.frame import percent
 from evodevo.multitask.report.data import AgentChildren, Course, SystemReport, TaskParameters
@@ -20,6 +19,7 @@ from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.report.charts.heat_map import HeatRows
 from evodevo.report.charts.numbers import show
+from evodevo.report.word_tables import Words
 from evodevo.runs.archive import OF_SYSTEMS, Archive, Run
 from evodevo.storage.systems.base import SystemRow
 

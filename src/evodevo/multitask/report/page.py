@@ -11,9 +11,8 @@ from xml.etree.ElementTree import Element
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.report.data import SystemReport
 from evodevo.multitask.report.sections import SECTIONS, Detail
-from evodevo.report.html import add, element, page, paragraph
+from evodevo.report.html import add, cut, element, page, paragraph
 from evodevo.report.palette import STYLE
-from evodevo.report.view import cut
 
 LIMIT_BYTES = 5_000_000
 _DETAILS = (

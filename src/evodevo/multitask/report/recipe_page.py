@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.report.model import Words
 from evodevo.multitask.diagrams.system.cycles import Arm, means, system_cycles
-from evodevo.report.html import element, figure, page, section, table
-from evodevo.report.view import cut
-from evodevo.report.word_tables import words_table
+from evodevo.report.html import cut, element, figure, page, section, table
+from evodevo.report.word_tables import Words, words_table
 
 
 def recipe_page(

@@ -16,8 +16,7 @@ from evodevo.multitask.diagrams.system.outline import parts_in_words
 from evodevo.multitask.report.data import Course, SystemReport
 from evodevo.report.charts.bars import Measure, bars_beside
 from evodevo.report.charts.heat_map import heat_map
-from evodevo.report.html import Content, add, cards, details, element, figure, paragraph, section, table
-from evodevo.report.view import cut
+from evodevo.report.html import Content, add, cards, cut, details, element, figure, paragraph, section, table
 from evodevo.report.word_tables import words_table
 
 _SCROLLED = 14

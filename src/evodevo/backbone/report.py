@@ -1,0 +1,144 @@
+"""What backbones add to the page on a search: drawings, the population as strips and as averages per generation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from xml.etree.ElementTree import Element
+
+from evodevo.backbone.diagrams.composition import Composition, composition_chart
+from evodevo.backbone.diagrams.genome import Arc, backbone_diagram
+from evodevo.backbone.diagrams.strip import StripRow, population_strips
+from evodevo.backbone.draw import BackboneDrawing, drawn, mixes_in_each_half
+from evodevo.report.charts.axes import Axis
+from evodevo.report.charts.curves import Series, line_chart
+from evodevo.report.charts.numbers import show
+from evodevo.report.html import cut, details, element, figure, paragraph, section, table
+from evodevo.report.svg import clean
+from evodevo.runs.archive import Individual
+from evodevo.runs.report.parts import GenomeParts
+from evodevo.runs.report.view import View, short
+
+
+class BackboneParts(GenomeParts):
+    """See ``GenomeParts``."""
+
+    def drawn(self, individual: Individual) -> BackboneDrawing:
+        return drawn(individual.plan, individual.genome)
+
+    def text(self, individual: Individual) -> str:
+        return individual.text
+
+    def remark(self, individual: Individual) -> str:
+        return "" if mixes_in_each_half(individual.plan) else "no token mixer in one half of its depth"
+
+    def genomes(self, view: View) -> Element | None:
+        return genome_section(view)
+
+    def progress(self, view: View) -> list[Element]:
+        return composition_figures(view)
+
+    def population(self, view: View) -> Element | None:
+        return strip_section(view)
+
+
+def genome_section(view: View) -> Element | None:
+    drawable: list[tuple[str, str, BackboneDrawing]] = []
+    for individual in view.front:
+        if individual.genome:
+            drawable.append((short(individual.id), view.caption(individual.scores), individual.genome))
+    drawable += [(cut(b.name), view.caption(b.scores), b.genome) for b in view.baselines if b.genome]
+    small = [entry for entry in drawable if len(entry[2].livs) <= view.detail.livs]
+    shown = small[: view.detail.genomes]
+    if not shown:
+        return None
+    grid = element("div", classes="genomes")
+    births = {short(individual.id): view.birth(individual) for individual in view.front}
+    for name, caption, backbone in shown:
+        svg = backbone_diagram(
+            backbone.livs, backbone.feature_arcs, backbone.featurizer_arcs, backbone.residual_arcs, name, caption
+        )
+        words = [paragraph(word[: view.detail.text]) for word in list(backbone.words)[:10]]
+        birth = paragraph(births[name], classes="muted") if name in births else None
+        text = details("Genome as text", element("code", clean(backbone.text, 8000))) if backbone.text else None
+        grid.append(element("div", figure(svg, "", classes="fits"), birth, *words, text, classes="genome"))
+    explanation = (
+        "First LIV at the top. Dashed arcs on the left: feature groups that a LIV takes from an earlier one (what "
+        "is taken stands at the arrow). Solid arcs on the right: featurizer weights that two LIVs share. Hollow "
+        "glyphs and double boxes: differential forms."
+    )
+    count = f" {len(shown)} of {len(drawable)} are drawn." if len(shown) < len(drawable) else ""
+    return section("genomes", "Architectures", paragraph(explanation + count), grid)
+
+
+def composition_figures(view: View) -> list[Element]:
+    by_id = {i.id: i for i in view.individuals}
+    members: dict[int, list[BackboneDrawing]] = {}
+    if view.data.populations:
+        for generation, ids in view.data.populations.items():
+            found = [by_id[name].genome for name in ids if name in by_id]
+            members[generation] = [backbone for backbone in found if backbone]
+    else:
+        for individual in view.individuals:
+            if individual.genome:
+                members.setdefault(individual.generation, []).append(individual.genome)
+    members = {generation: backbones for generation, backbones in sorted(members.items()) if backbones}
+    if not members:
+        return []
+    families = {cut(liv.name, 60): liv.family for group in members.values() for b in group for liv in b.livs}
+    if len(families) > 20:  # more names than fit beside the bars
+        families = {family: family for family in families.values()}
+    counts = []
+    for generation, group in members.items():
+        names = Counter(cut(liv.name, 60) for b in group for liv in b.livs)
+        if not names.keys() <= families.keys():
+            names = Counter(liv.family for b in group for liv in b.livs)
+        counts.append(Composition(generation, {name: n / len(group) for name, n in names.items()}))
+    born = "population" if view.data.populations else "individuals born in each generation"
+    columns = sorted(families, key=lambda name: (families[name], name))
+    rows = [[str(c.generation), *(f"{c.counts.get(name, 0.0):.2f}" for name in columns)] for c in counts]
+    numbers = table(["generation", *columns], rows, range(len(columns) + 1))
+    caption = f"Mean number of LIVs of each class per genome ({born}; compare the paper's Fig. 5.4)."
+    figures = [figure(composition_chart(counts, families), caption, numbers)]
+    kinds: dict[str, Callable[[BackboneDrawing], Sequence[Arc]]] = {
+        "feature groups": lambda backbone: backbone.feature_arcs,
+        "featurizers": lambda backbone: backbone.featurizer_arcs,
+    }
+    shared = [
+        Series(name, [(float(g), sum(_borrowers(arcs(b)) for b in group) / len(group)) for g, group in members.items()])
+        for name, arcs in kinds.items()
+    ]
+    if any(value for series in shared for _, value in series.points):
+        svg = line_chart(shared, Axis("generation"), Axis("LIVs that borrow, per genome"), include_zero=True)
+        figures.append(figure(svg, f"Mean number of LIVs per genome that borrow from an earlier one ({born})."))
+    return figures
+
+
+def _borrowers(arcs: Sequence[Arc]) -> int:
+    return len({arc.borrower for arc in arcs})
+
+
+def strip_section(view: View) -> Element | None:
+    having = sorted((i for i in view.individuals if i.genome and i.state != "failed"), key=view.order)
+    rows, objectives = [], view.objectives[:3]
+    for individual in having[: view.detail.strips]:
+        backbone = individual.genome
+        if backbone and len(backbone.livs) <= view.detail.livs:
+            arcs = [*backbone.feature_arcs, *backbone.featurizer_arcs]
+            values = (show(individual.scores.get(o.name), o.unit, padded=True) for o in objectives)
+            mark = "◆ " if individual.state == "front" else ""
+            rows.append(
+                StripRow(mark + short(individual.id), backbone.livs, arcs, " · ".join(values), view.birth(individual))
+            )
+    if not rows:
+        return None
+    caption = (
+        f"One row per genome{view.listed(len(rows), len(having))}, best first; one cell per LIV: ■ attention, "
+        "● recurrence, ▲ convolution, ▬ memoryless, hollow for differential forms; cells of one tint in a row "
+        "share feature groups or featurizers; ◆ is on the front."
+    )
+    return section(
+        "population",
+        "Population",
+        figure(population_strips(rows, " · ".join(cut(o.name, 40) for o in objectives)), caption, classes=""),
+    )

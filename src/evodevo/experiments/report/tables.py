@@ -1,0 +1,282 @@
+"""The numbers of an experiment as tables of texts and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evodevo.experiments.comparison import Row, Spread, Table
+from evodevo.experiments.ranking import ranks
+from evodevo.report.charts.curves import Series
+from evodevo.report.charts.numbers import show
+from evodevo.report.word_tables import Words
+
+UNITS = {"steps": "", "flops": "flops", "seconds": "seconds"}
+MOST_VALUES = 16
+"""A group with more values than these has no table."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Named lines over one axis.
+
+    Args:
+        name: what is drawn upwards.
+        over: what is drawn to the right, and its unit.
+        better: which values are better.
+    """
+
+    name: str
+    unit: str
+    over: str
+    over_unit: str
+    series: Sequence[Series]
+    better: Literal["lower", "higher"] = "lower"
+    caption: str = ""
+
+
+def percent(spread: Spread | None) -> str:
+    """``94.1 ± 0.4``: a share in percent with its standard deviation over seeds."""
+    if spread is None:
+        return "–"
+    return f"{100 * spread.mean:.1f}" + (f" ± {100 * spread.deviation:.1f}" if spread.count > 1 else "")
+
+
+def baseline_words(table: Table) -> str:
+    """What simple opponents reach, without a network."""
+    parts = [
+        f"on {split} " + ", ".join(f"{name} {value:.3f}" for name, value in simple.items())
+        for split, simple in table.baselines.items()
+        if simple
+    ]
+    return f"Without a network: {'; '.join(parts)}." if parts else ""
+
+
+def budget_words(table: Table) -> str:
+    """What the columns of equal budgets are read at."""
+    if not table.budgets:
+        return ""
+    parts = [
+        f"{value:,.0f} steps" if name == "steps" else show(value, UNITS[name]) for name, value in table.budgets.items()
+    ]
+    return (
+        f"Equal steps, FLOPs and time are read from the validation curves at {', '.join(parts)}; an arm that is read "
+        "before its end has not yet lowered its learning rate as far, and the curves rest on fewer samples than the "
+        "validation column."
+    )
+
+
+def sweeps(table: Table) -> list[Chart]:
+    """Validation accuracy over each number that cells vary; cells that differ in another value are other lines."""
+    keys = dict.fromkeys(key for row in table.rows for key, value in row.cell.items() if not isinstance(value, str))
+    found = []
+    for key in keys:
+        lines: dict[str, list[tuple[float, float]]] = {}
+        for row in table.rows:
+            value = row.cell.get(key)
+            if row.validation is None or value is None or isinstance(value, str):
+                continue
+            others = ", ".join(f"{name} {other:g}" if not isinstance(other, str) else other
+                               for name, other in row.cell.items() if name != key)  # fmt: skip
+            lines.setdefault(f"{row.name}, {others}" if others else row.name, []).append(
+                (float(value), 100 * row.validation.mean)
+            )
+        series = [Series(name, sorted(points)) for name, points in lines.items() if len(points) > 1]
+        if series:
+            caption = f"Validation accuracy over {key}, mean over seeds."
+            found.append(Chart("accuracy", "%", key, "", series, "higher", caption))
+    return found
+
+
+def arms_table(table: Table) -> Words:
+    """The main table: a row per arm and cell."""
+    trained = ("train %",) if any(row.train is not None for row in table.rows) else ()
+    columns = ("arm", "learning rate", "seeds", *trained, "validation %", "test %", "at equal steps", "at equal FLOPs",
+               "at equal time", "parameters", "FLOPs/sample", "training FLOPs", "training s", "epochs",
+               "peak memory")  # fmt: skip
+    rows = [
+        (
+            row.group,
+            f"{row.learning_rate:g}",
+            str(len(row.trainings)),
+            *((percent(row.train),) if trained else ()),
+            percent(row.validation),
+            percent(row.test),
+            *(percent(row.at.get(name)) for name in UNITS),
+            _amount(row.parameters, "parameters"),
+            _amount(row.executed_flops, "flops"),
+            _amount(row.training_flops, "flops"),
+            "–" if row.training_seconds is None else f"{row.training_seconds.mean:.1f}",
+            "–" if row.epochs is None else _plain(row.epochs),
+            _amount(row.peak_memory_bytes, "bytes"),
+        )
+        for row in table.rows
+    ]
+    caption = (
+        "Accuracy in percent (of labels: micro F1), mean ± standard deviation over seeds, at the learning rate that "
+        "was best on validation. FLOPs are counted, as they were really computed."
+    )
+    return Words(columns, rows, caption)
+
+
+def headlines_table(table: Table) -> Words | None:
+    """The metrics that matter most, on the test split."""
+    if not table.headlines:
+        return None
+    rows = [
+        (row.group, *(_plain(row.metrics[name]) if name in row.metrics else "–" for name in table.headlines))
+        for row in table.rows
+        if row.metrics
+    ]
+    return Words(("arm", *table.headlines), rows, "Test split, mean ± standard deviation over seeds.")
+
+
+def differences_table(table: Table) -> Words | None:
+    """Differences to the reference, on the same samples."""
+    rows = [
+        (row.group, signed(d.mean), f"{signed(d.low)} to {signed(d.high)}", str(d.seeds), f"{d.samples:,}")
+        for row in table.rows
+        if (d := row.difference) is not None
+    ]
+    if not rows:
+        return None
+    caption = (
+        f"Test samples answered rightly, in points more than {table.reference} on the same ones. The intervals are "
+        "paired bootstraps over seeds and samples; with few seeds they are too narrow, with one they speak of samples "
+        "alone."
+    )
+    return Words(("arm", "difference", "95 % interval", "seeds", "samples"), rows, caption)
+
+
+def ranks_table(table: Table) -> Words | None:
+    """Places of arms among each other."""
+    found = ranks(table)
+    rows = [
+        (row.group, f"{one.mean:.2f}", f"{one.low:.2f} to {one.high:.2f}", str(one.arms), str(one.seeds))
+        for row in table.rows
+        if (one := found.get(row.group)) is not None
+    ]
+    if not rows:
+        return None
+    caption = (
+        "Place on the test split among the arms of the same cell, 1 the best, mean over the seeds that all of them "
+        "have. The intervals are bootstraps over seeds; with few of them they are too narrow."
+    )
+    return Words(("arm", "mean rank", "95 % interval", "arms", "seeds"), rows, caption)
+
+
+def signed(share: float) -> str:
+    """``+1.3``: a difference of shares in points."""
+    return f"{100 * share:+.1f}"
+
+
+def _amount(spread: Spread | None, unit: str) -> str:
+    return "–" if spread is None else show(spread.mean, unit)
+
+
+def _plain(spread: Spread) -> str:
+    return f"{spread.mean:.4g}" + (f" ± {spread.deviation:.2g}" if spread.count > 1 else "")
+
+
+def _probed(accuracy: Spread | None, flops: Spread | None) -> str:
+    return percent(accuracy) + ("" if flops is None else f" ({show(flops.mean, 'flops')})")
+
+
+def metrics_table(table: Table) -> Words | None:
+    """Every output and metric."""
+    return _of_rows(table, "Test split.", lambda row: {name: _plain(one) for name, one in row.metrics.items()})
+
+
+def probes_table(table: Table) -> Words | None:
+    """Trained networks under other circumstances."""
+    caption = "Validation accuracy in percent of the trained networks, and FLOPs per sample where they change."
+    return _of_rows(table, caption, lambda row: {name: _probed(*pair) for name, pair in row.probes.items()})
+
+
+def inside_table(table: Table) -> Words | None:
+    """What is seen inside trained networks."""
+    caption = "Of the trained networks, on validation samples."
+    return _of_rows(table, caption, lambda row: {name: _plain(one) for name, one in row.inside.items()})
+
+
+def _of_rows(table: Table, caption: str, read: Callable[[Row], Mapping[str, str]]) -> Words | None:
+    cells: list[tuple[Row, Mapping[str, str]]] = [(row, read(row)) for row in table.rows]
+    columns = dict.fromkeys(key for _, values in cells for key in values)
+    if not columns:
+        return None
+    rows = [(row.group, *(values.get(key, "–") for key in columns)) for row, values in cells if values]
+    return Words(("arm", *columns), rows, caption)
+
+
+def curves(table: Table) -> list[Chart]:
+    """Validation and training curves."""
+    charts = []
+    for budget, unit in UNITS.items():
+        name = f"validation_error over {budget}"
+        series = [Series(row.group, row.curves[name]) for row in table.rows if name in row.curves]
+        if series:
+            caption = f"Validation error over {budget} of training, mean over seeds, at the chosen learning rate."
+            charts.append(Chart("validation error", "", budget, unit, series, "lower", caption))
+    losses = [Series(row.group, row.curves["train_loss"]) for row in table.rows if "train_loss" in row.curves]
+    if losses:
+        charts.append(Chart("training loss", "nats", "steps", "", losses, "lower", "Training loss over steps."))
+    return [*charts, *_selected(table), *_terms(table)]
+
+
+def _selected(table: Table) -> list[Chart]:
+    """Metrics by which weights were selected."""
+    names = dict.fromkeys(
+        name for row in table.rows for name in row.curves if name.startswith("validation_") and " over " not in name
+    )
+    charts = []
+    for name in names:
+        series = [Series(row.group, row.curves[name]) for row in table.rows if name in row.curves]
+        metric = name.removeprefix("validation_")
+        caption = f"By {metric} on validation samples the kept weights were chosen."
+        charts.append(Chart(f"validation {metric}", "", "steps", "", series, "higher", caption))
+    return charts
+
+
+def _terms(table: Table) -> list[Chart]:
+    """Terms of the loss of arms that have several."""
+    charts = []
+    for row in table.rows:
+        terms = {name.removeprefix("loss/"): row.curves[name] for name in row.curves if name.startswith("loss/")}
+        if len(terms) > 1:
+            series = [Series(name, points) for name, points in terms.items()]
+            charts.append(Chart("loss", "nats", "steps", "", series, "lower", f"Terms of the loss of {row.group}."))
+    return charts
+
+
+def groups(table: Table) -> dict[str, tuple[Words, Chart | None]]:
+    """Group -> accuracy per value."""
+    found = {}
+    for group in dict.fromkeys(name for row in table.rows for name in row.groups):
+        values = dict.fromkeys(value for row in table.rows for value in row.groups.get(group, {}))
+        if not 1 < len(values) <= MOST_VALUES:
+            continue
+        rows = [
+            (row.group, *(percent(row.groups[group].get(value)) for value in values))
+            for row in table.rows
+            if row.groups.get(group)
+        ]
+        words = Words(("arm", *values), rows, f"Test accuracy in percent by {group}.")
+        found[group] = (words, _group_chart(table, group, list(values)))
+    return found
+
+
+def _group_chart(table: Table, group: str, values: Sequence[str]) -> Chart | None:
+    """Lines over a group whose values are numbers, such as a depth."""
+    if not _numbers(values):
+        return None
+    series = [
+        Series(row.group, [(float(v), 100 * row.groups[group][v].mean) for v in values if v in row.groups[group]])
+        for row in table.rows
+        if row.groups.get(group)
+    ]
+    return Chart("accuracy", "%", group, "", series, "higher", f"Test accuracy over {group}.")
+
+
+def _numbers(values: Iterable[str]) -> bool:
+    return all(value.lstrip("-").replace(".", "", 1).isdigit() for value in values)

@@ -1,0 +1,169 @@
+"""Runs over networks of separate samples: what searches of them have in common, and experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from evodevo.execution.base import Executor
+from evodevo.experiments.comparison import compare_arms
+from evodevo.experiments.forecast import forecast
+from evodevo.experiments.prepare import prepare_features
+from evodevo.experiments.problem import NetworkProblem
+from evodevo.experiments.procedures import PROCEDURES
+from evodevo.experiments.recipe import ExperimentSettings
+from evodevo.experiments.trials import Arm, ArmPlan, ArmSpace
+from evodevo.networks.draw import arm_words
+from evodevo.networks.towers.files import settled_network
+from evodevo.randomness import generator
+from evodevo.runs.answers import Predicts
+from evodevo.runs.archive import SLICES, Individual, Run, Slice, absolute
+from evodevo.runs.given import OPERATION, Given
+from evodevo.runs.sampling import SamplingSettings
+from evodevo.search.base import Proposal
+from evodevo.search.problem import Problem
+from evodevo.search.study import Listener
+
+H_MODEL = "h_model"
+"""Name of the slice that can write with networks of samples."""
+ARM = "arm"
+"""Operation of a training that a recipe names."""
+PATHS = ("data", "tokenizer", "architecture", "validation", "test", "images", "test_images")
+"""Settings of tasks that may hold a path; what exists under that name is one."""
+
+
+class NetworkSlice(Slice):
+    """Runs whose individuals are trainings of networks, or stand for networks that are trained alike."""
+
+    preload = ("torch", "networks")
+    judged = "network"
+
+    def paths(self, settings: Any) -> dict[str, Any]:
+        changes = {}
+        for name in PATHS:
+            given = settings.evaluation.task_settings.get(name)
+            if isinstance(given, str) and Path(given).expanduser().exists():
+                changes[name] = absolute(given)
+        evaluation: dict[str, Any] = {"task_settings": changes} if changes else {}
+        donors = settings.evaluation.options.get("pretrained", {}).get("paths")
+        if isinstance(donors, (list, tuple)):
+            # A name in the Hugging Face cache stays what it is.
+            found = [
+                absolute(one) if isinstance(one, str) and Path(one).expanduser().is_dir() else one for one in donors
+            ]
+            evaluation["options"] = {"pretrained": {"paths": found}}
+        return {"evaluation": evaluation} if evaluation else {}
+
+    def tokens_per_step(self, values: Mapping[str, Any]) -> int:
+        return int(values["evaluation"]["training"]["batch_size"])
+
+    def arms(self, settings: Any, problem: NetworkProblem) -> list[Arm]:
+        """The trainings of a run, or of a search, all of whose genomes read with the same towers, any one."""
+        return [problem.arm_of(self.space(settings).sample(generator(settings.study.seed, "towers")))]
+
+    def prepare(self, settings: Any, problem: Problem, executor: Executor, listener: Listener | None) -> None:
+        """Features of frozen towers, which all trainings read."""
+        assert isinstance(problem, NetworkProblem), "the slice's own"
+        prepare_features(self.arms(settings, problem), problem, executor, settings.study.seed, listener)
+
+    def predictor(self, individual: Individual, cache_folder: Path | None = None, device: str = "cpu") -> Predicts:
+        from evodevo.runs.predict import Predictor
+
+        return Predictor(individual, cache_folder, device)
+
+    def load(self, individual: Individual) -> Any:
+        from evodevo.experiments.evaluate import load_network
+
+        return load_network(individual.run.archive.store.blobs, individual.weights())[0]
+
+    def generate(
+        self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
+    ) -> str:
+        """The slice of H-Models knows how; it writes with stacks of the same layers, too."""
+        return SLICES.get(H_MODEL).generate(individual, prompt, count, sampling=sampling, seed=seed)
+
+
+class ExperimentSlice(NetworkSlice):
+    """Experiments: the individuals are trainings."""
+
+    name = "experiment"
+    settings_class = ExperimentSettings
+
+    def paths(self, settings: ExperimentSettings) -> dict[str, Any]:
+        """Those of towers, too, whose digests are filled in or checked."""
+        arms = settings.experiment.arms
+        settled = [arm.model_copy(update={"network": settled_network(arm.network)}) for arm in arms]
+        if all(one.network == arm.network for one, arm in zip(settled, arms, strict=True)):
+            return super().paths(settings)
+        found = {"experiment": {"arms": [one.model_dump(mode="json") for one in settled]}}
+        return {**super().paths(settings), **found}
+
+    def space(self, settings: ExperimentSettings) -> ArmSpace:
+        return ArmSpace()
+
+    def problem(
+        self, settings: ExperimentSettings, blobs: Path | None = None, cache_folder: Path | None = None
+    ) -> NetworkProblem:
+        arms = settings.experiment.trainings()
+        return NetworkProblem(_itself, settings.evaluation, blobs, cache_folder, arms)
+
+    def arms(self, settings: ExperimentSettings, problem: NetworkProblem) -> list[Arm]:
+        return settings.experiment.trainings()
+
+    def algorithm(self, settings: ExperimentSettings) -> Given:
+        """All trainings, in the order of the recipe."""
+        proposals = [
+            Proposal(arm, () if arm.parent is None else (arm.parent,), ARM if arm.parent is None else OPERATION, {})
+            for arm in settings.experiment.trainings()
+        ]
+        return Given(proposals)
+
+    def forecast(self, settings: ExperimentSettings, problem: Problem, executor: Executor) -> dict[str, Any]:
+        assert isinstance(problem, NetworkProblem), "the slice's own"
+        return forecast(settings.experiment.trainings(), problem, executor, settings.study.seed).to_json()
+
+    def best(self, run: Run) -> list[Individual]:
+        """The finished trainings of the reference, or of the first arm, with the learning rate of the table's row."""
+        reference = run.settings.experiment.reference
+        rows = [row for row in compare_arms(run).rows if row.trainings and reference in (None, row.name)]
+        return sorted(rows[0].trainings, key=lambda one: one.key(run.goals[0])) if rows else []
+
+    def retraining(self, settings: Any, individual: Individual, budget: Mapping[str, Any], seeds: int) -> Any:
+        """The training is an experiment of its own, with one arm; its seeds are that experiment's."""
+        plan = plan_again(individual.id, individual.genome)
+        values = super().retraining(settings, individual, budget, 1)
+        again = plan.model_dump(mode="json")
+        if any(limit is not None for limit in budget.values()):
+            again["training"].pop("budget", None)
+        values["experiment"] |= {"arms": [again], "seeds": seeds, "reference": None}
+        return values
+
+    def words(self, individual: Individual) -> list[str]:
+        arm = individual.genome
+        return [*arm_words(arm), *PROCEDURES.get(arm.procedure).words(individual)]
+
+    def drawing(self, individual: Individual) -> str:
+        """The network as it is kept, drawn by the slice of its kind."""
+        network = PROCEDURES.get(individual.genome.procedure).network(individual)
+        if network.kind not in SLICES:
+            return super().drawing(individual)
+        return SLICES.get(network.kind).network_drawing(network, individual)
+
+    def report(self, run: Run) -> str:
+        from evodevo.experiments.report.page import report
+
+        return report(run)
+
+
+def plan_again(individual: str, arm: Any) -> ArmPlan:
+    """The plan by which a training of an experiment is done again."""
+    values = arm.model_dump(exclude={"learning_rate", "seed"})
+    return ArmPlan.model_validate({**values, "learning_rates": (arm.learning_rate,), "parent": individual})
+
+
+def _itself(arm: Arm) -> Arm:
+    return arm
+
+
+EXPERIMENT = ExperimentSlice()

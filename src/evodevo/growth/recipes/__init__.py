@@ -1,0 +1,1 @@
+"""Recipes of networks that grow, and of ablations."""

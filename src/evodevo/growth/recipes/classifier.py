@@ -1,0 +1,111 @@
+"""A classifier of images, texts, numbers, or all of them, compared with honest opponents under the same budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
+from evodevo.experiments.trials import ArmPlan
+from evodevo.growth.recipes.growing import growing
+from evodevo.module_zoo.named import zoo_structure
+from evodevo.module_zoo.recipes.opponents import opponents
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.runs.recipe import Baselines, Recipe, Size
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+ZOO = "zoo"
+"""Name of the arm in question, and of what ``--set`` changes of it: ``--set zoo.width=128``."""
+QUICK_SECONDS, FULL_SECONDS = 120.0, 900.0
+ABLATE: Mapping[str, Mapping[str, Any]] = {
+    # All rows of block D with three seeds in less than a quarter of an hour on two cores.
+    "quick": {
+        ZOO: {"width": 32, "extractor": {"blocks": 1}},
+        "evaluation": {
+            "training": {"budget": {"seconds": None, "steps": 800}, "batch_size": 32},
+            "select": {"patience": None},
+            "exchange": False,
+        },
+    },
+    "full": {
+        "evaluation": {
+            "training": {"budget": {"seconds": None, "steps": 8000}},
+            "select": {"patience": None},
+            "exchange": False,
+        },
+    },
+}
+"""An ablation trains everything for equally long, so that nothing stops early."""
+SHORT: Mapping[str, str] = {
+    "batch_size": "evaluation.training.batch_size",
+    "learning_rates": "experiment.learning_rates",
+    "metric": "evaluation.select.metric",
+    "patience": "evaluation.select.patience",
+}
+
+
+def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Comparison:
+    """A zoo and its opponents, which have the same extractors and width.
+
+    Args:
+        structure: of the zoo.
+        which: opponents.
+        more: further fields of the comparison.
+    """
+    arm = ArmPlan(name=ZOO, role="zoo", network=ModuleZooNetwork(structure=structure))
+    return Comparison(arms=(arm, *opponents(structure, which, 0)), **more)
+
+
+def classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> ExperimentSettings:
+    """One module of each of the six families; questions about images of digits unless ``--data`` is given."""
+    full = size == "full"
+    structure = zoo_structure(changes)
+    return ExperimentSettings(
+        experiment=comparison(
+            structure,
+            baselines or ("all" if full else "quick"),
+            title="a zoo of modules and its opponents, each with the same budget",
+            learning_rates=(2e-3,),
+            seeds=3 if full else 1,
+        ),
+        evaluation=NetworkEvaluationSettings(
+            task="digits_questions",
+            training=TrainingSettings(
+                budget=Budget(seconds=FULL_SECONDS if full else QUICK_SECONDS),
+                optimizer=OptimizerSettings(learning_rate=2e-3, weight_decay=0.01),
+                batch_size=64,
+                checkpoint_every=200,
+            ),
+            validation_samples=None,
+            test_samples=None,
+            curve_points=40 if full else 20,
+            curve_samples=512,
+            select=Selection(metric="auc", patience=10, min_share=0.5),
+            exchange=True,
+            seconds=24 * 3600.0,
+            memory_bytes=8 * 2**30,
+        ),
+    )
+
+
+def growing_classifier(
+    size: Size, baselines: Baselines | None, changes: Mapping[str, Any], strategists: Sequence[str]
+) -> ExperimentSettings:
+    """The same zoo, which grows; opponents only where they are asked for."""
+    return growing(classifier(size, baselines or "none", changes), strategists)
+
+
+CLASSIFIER = Recipe(
+    "module_zoo.classifier",
+    "images, texts, numbers: a zoo of modules against its opponents",
+    ("train", "grow", "ablate"),
+    lambda size: classifier(size, None, {}),
+    classifier,
+    part=ZOO,
+    short=SHORT,
+    data_task="table",
+    grow=growing_classifier,
+    ablate=ABLATE,
+)

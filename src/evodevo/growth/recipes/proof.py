@@ -1,0 +1,157 @@
+"""Does growing pay? A zoo that grows beside the one that does not, at equal FLOPs, growth counted in.
+
+Source: docs/spec/architect_thyself.md#events.
+
+All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
+across patches and words is compared by the modules: which of them there are then matters. The positive control begins
+without any family that looks across positions but by their mean: an MLP and a squeeze-and-excite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
+from evodevo.experiments.trials import ArmPlan, Cell
+from evodevo.growth.recipes.classifier import SHORT, ZOO
+from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, arm_name
+from evodevo.growth.recipes.proof_data import GENERATED, Trial, trial_of
+from evodevo.module_zoo.baselines.spec import MixtureStyle
+from evodevo.module_zoo.named import zoo_structure
+from evodevo.module_zoo.recipes.opponents import STYLES, matched
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
+from evodevo.runs.recipe import Baselines, Recipe, Size
+from evodevo.settings import merge
+from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+
+LEARNED = "ppo"
+STRATEGISTS = (LEARNED, "random", "heuristic")
+MIXTURES: Mapping[Baselines, tuple[MixtureStyle, ...]] = {
+    "none": (),
+    "quick": ("switch",),
+    "all": ("switch", "st_moe", "soft_moe"),
+}
+CONTROL: Cell = {"start": "MLP and squeeze-and-excite"}
+"""Cell of the arms of the positive control; differences and ranks are taken within a cell."""
+CONTROL_MODULES = "mlp,squeeze_excite"
+NETWORK: Mapping[str, Any] = {
+    "width": 32,
+    "modules": "start",
+    "extractor": {"blocks": 0},
+    "fusion": {"kind": "concat"},
+}
+LEARNING_RATE = 3e-3
+POINTS, POINT_SAMPLES = 20, 512
+QUICK_SHARE = 0.2
+"""Of the full budget, in the size ``quick``, which has a single seed: it shows that all works, and proves nothing."""
+QUICK_GROWTH: Mapping[str, Any] = {"events": {"count": 3}}
+"""More events would cost more than so short a training."""
+
+
+def arms(structure: ZooStructure, trial: Trial, mixtures: Baselines) -> tuple[ArmPlan, ...]:
+    """Who is compared: the learned strategist first, beside the fixed zoo.
+
+    Args:
+        structure: of the zoo before it grows.
+        trial: whether the task decides anything (else two arms tell the direction), and what the mixtures read.
+        mixtures: which of the mixtures of experts stand beside.
+    """
+    if trial.direction_only:
+        return (_grown(structure, LEARNED), _fixed(structure))
+    control = zoo_structure({"modules": CONTROL_MODULES}, structure)
+    return (
+        *(_grown(structure, one) for one in STRATEGISTS),
+        _fixed(structure),
+        *(
+            ArmPlan(
+                name=STYLES[style],
+                role="opponent",
+                network=BaselineNetwork(structure=matched(style, structure, trial.inputs, trial.outputs)),
+            )
+            for style in MIXTURES[mixtures]
+        ),
+        _grown(control, LEARNED, CONTROL),
+        _fixed(control, CONTROL),
+    )
+
+
+def proof(
+    size: Size, baselines: Baselines | None, changes: Mapping[str, Any], trial: Trial = GENERATED
+) -> ExperimentSettings:
+    """The whole experiment on one data set.
+
+    Args:
+        size: ``quick`` (one seed, a fifth of the budget, three events) or ``full``.
+        baselines: mixtures of experts: ``all`` three if left out.
+        changes: of the zoo's structure, of all arms.
+        trial: the data.
+    """
+    full = size == "full"
+    structure = zoo_structure(merge(dict(NETWORK), dict(changes)))
+    return ExperimentSettings(
+        experiment=Comparison(
+            title=f"a zoo that grows and one that does not, with equal FLOPs, on {trial.name}",
+            arms=arms(structure, trial, baselines or "all"),
+            learning_rates=(LEARNING_RATE,),
+            seeds=trial.seeds if full else 1,
+            reference=FIXED,
+            caveats=_caveats(trial, full),
+        ),
+        evaluation=NetworkEvaluationSettings(
+            task=trial.task,
+            task_settings=dict(trial.settings),
+            training=TrainingSettings(
+                budget=Budget(flops=trial.flops if full else QUICK_SHARE * trial.flops),
+                optimizer=OptimizerSettings(learning_rate=LEARNING_RATE, weight_decay=0.01),
+                batch_size=64,
+                checkpoint_every=200,
+            ),
+            options={} if full else {GROW: dict(QUICK_GROWTH)},
+            validation_samples=2000,
+            test_samples=None,
+            curve_points=POINTS,
+            curve_samples=POINT_SAMPLES,
+            select=Selection(metric="accuracy"),
+            seconds=3600.0,
+            memory_bytes=4 * 2**30,
+        ),
+    )
+
+
+def _grown(structure: ZooStructure, strategist: str, cell: Cell | None = None) -> ArmPlan:
+    return ArmPlan(
+        name=arm_name(strategist),
+        role="zoo",
+        network=ModuleZooNetwork(structure=structure),
+        cell=cell or {},
+        procedure=GROW,
+        options={"strategist": strategist},
+    )
+
+
+def _fixed(structure: ZooStructure, cell: Cell | None = None) -> ArmPlan:
+    return _grown(structure, FIXED, cell).model_copy(update={"name": FIXED, "options": dict(NOTHING_HAPPENS)})
+
+
+def _caveats(trial: Trial, full: bool) -> tuple[str, ...]:
+    found = ["All arms end when they have computed as many FLOPs; those of probes, distillation and replay count."]
+    if trial.direction_only:
+        found.append(f"{trial.name} is too small to decide anything: it tells a direction.")
+    if not full:
+        found.append("The size quick shows that all works; one seed and a fifth of the budget prove nothing.")
+    return tuple(found)
+
+
+GROWTH_PROOF = Recipe(
+    "module_zoo.growth_proof",
+    "whether growing pays: zoos that grow, fixed ones, mixtures of experts, each with the same FLOPs",
+    ("grow", "train"),
+    lambda size: proof(size, None, {}),
+    proof,
+    part=ZOO,
+    short=SHORT,
+    of_data=lambda data: lambda size, baselines, changes: proof(size, baselines, changes, trial_of(data)),
+)

@@ -1,0 +1,115 @@
+"""How networks grew, as a section of the page of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element
+
+from evodevo.experiments.comparison import Table, series_of
+from evodevo.experiments.report.parts import PagePart
+from evodevo.growth.report.data import Growth, Life
+from evodevo.growth.report.drawing import curve_drawing, family_drawing, timeline_drawing
+from evodevo.growth.report.reading import grown_network
+from evodevo.growth.report.tables import (
+    GrownRow,
+    arms_table,
+    decisions_table,
+    grown_rows,
+    hybrids_table,
+    missing_rivals,
+)
+from evodevo.growth.report.words import HISTORY, edit_words, growth_words, history
+from evodevo.networks.draw import h_model_drawing
+from evodevo.networks.spec import HModelNetwork
+from evodevo.report.html import cut, details, element, paragraph, section
+from evodevo.report.word_tables import Picture, Words, pictures, words_table
+from evodevo.runs.archive import Individual, Run
+
+DIFFERING = ("event", "it did", "the heuristic would have done")
+_MOST_OTHERS = 4
+"""Trainings of an arm beside its best one whose growth is drawn."""
+
+
+class GrowthPart(PagePart):
+    """The table of all arms, hybrids, and for each arm its best training, the others folded."""
+
+    def section(self, run: Run, table: Table) -> Element | None:
+        rows = grown_rows(table)
+        if not rows:
+            return None
+        content: list[Element] = [words_table(arms_table(rows)), words_table(decisions_table(rows))]
+        hybrids = hybrids_table(rows)
+        if hybrids is not None:
+            content += [element("h3", "Hybrids"), words_table(hybrids)]
+        for row in rows:
+            if any(growth.events for _, growth in row.grown):
+                content += _arm(row)
+        return section("growth", "Growth", *content)
+
+    def remarks(self, run: Run, table: Table) -> Sequence[str]:
+        return missing_rivals(run.settings.experiment.arms)
+
+
+GROWTH = GrowthPart()
+
+
+def _arm(row: GrownRow) -> list[Element]:
+    best, *others = sorted(row.grown, key=lambda pair: -pair[0].fact["validation"]["accuracy"])
+    folded = [details(cut(one.title, 160), *_training(one, growth)) for one, growth in others[:_MOST_OTHERS]]
+    return [element("h3", cut(f"How {row.name} grew", 160)), *_training(*best), *folded]
+
+
+def _training(one: Individual, growth: Growth) -> list[Element]:
+    words = " ".join([f"{one.title}.", *growth_words(growth)])
+    caption = "Accuracy on the architecture split, before the event's edits."
+    edits = words_table(Words(HISTORY, history(growth), caption, ("what",)))
+    content = [paragraph(cut(words, 900)), *pictures(growth_pictures(one, growth)), details("Every edit", edits)]
+    unlike = differing_table(growth)
+    if unlike is not None:
+        content.append(details("Where it decided otherwise than the heuristic", words_table(unlike)))
+    born = newborn_pictures(growth)
+    if born:
+        count = len(born)
+        summary = f"{count} newborn{'s' if count > 1 else ''} beside {'their' if count > 1 else 'its'} parents"
+        content.append(details(summary, *pictures(born)))
+    return content
+
+
+def growth_pictures(one: Individual, growth: Growth) -> list[Picture]:
+    """Timelines and curves of a training, and the H-Model that it left."""
+    how = "A lane per module, as thick as its {} at each probe; events are numbered above."
+    timeline = timeline_drawing(growth, "contribution", title=one.title)
+    usage = timeline_drawing(growth, "usage", title=one.title)
+    curve = (
+        "Error on the validation split, which chooses the weights, and on the architecture split, which is all that "
+        "growth sees; marks are events with their edits."
+    )
+    network = grown_network(one)
+    drawn = (
+        [Picture(h_model_drawing(network.structure, title=one.id, subtitle=one.title), "The network in the end.")]
+        if isinstance(network, HModelNetwork)
+        else []
+    )
+    return [
+        Picture(timeline, how.format("contribution")),
+        Picture(usage, how.format("mean router weight"), folded="The same by router weight"),
+        Picture(curve_drawing(growth, series_of(one)), curve),
+        *drawn,
+    ]
+
+
+def differing_table(growth: Growth) -> Words | None:
+    """Decisions in which the strategist did otherwise than its prior; None where there are none."""
+    rows = [(str(one["event"]), one["action"], one["prior"]) for one in growth.differing]
+    caption = f"{len(rows)} of {growth.decisions} decisions."
+    return Words(DIFFERING, rows, caption, DIFFERING[1:]) if rows else None
+
+
+def newborn_pictures(growth: Growth) -> list[Picture]:
+    """Each newborn beside its parents, folded."""
+    return [_newborn(life, growth) for life in growth.lives if life.operation != "start"]
+
+
+def _newborn(life: Life, growth: Growth) -> Picture:
+    edit = next(one for one in growth.accepted if one.module == life.id)
+    return Picture(family_drawing(life, edit.before), folded=edit_words(edit))

@@ -1,0 +1,108 @@
+"""The zoos of an experiment for its report: whom their routers listen to, and drawings of the trained networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from evodevo.experiments.comparison import Table
+from evodevo.experiments.report.parts import PagePart
+from evodevo.growth.report.reading import grown_network, growth_of, started
+from evodevo.module_zoo.draw import drawing_of, module_drawing, routing_drawings
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.report.html import cut, element, section
+from evodevo.report.word_tables import Picture, Words, pictures, words_table
+from evodevo.runs.archive import Individual, Run
+from evodevo.runs.drive import ABLATE
+
+
+class ZooPart(PagePart):
+    """Shares of the routers; drawings of the training of each arm that was best on validation data."""
+
+    def section(self, run: Run, table: Table) -> Element | None:
+        shares = router_shares(table)
+        content: list[Element] = [] if shares is None else [words_table(shares)]
+        for name, drawn in ({} if run.kind == ABLATE else zoo_pictures(table)).items():
+            content += [element("h3", cut(name, 160)), *pictures(drawn)]
+        return section("zoos", "Zoos", *content) if content else None
+
+
+ZOOS = ZooPart()
+
+
+def router_shares(table: Table) -> Words | None:
+    """Mean router weight of each module, over seeds; None where no arm is a zoo."""
+    found: dict[str, tuple[dict[str, list[float]], list[Mapping[str, Any]]]] = {}
+    for row in table.rows:
+        told = [one.fact["routing"] for one in row.trainings if "routing" in one.fact]
+        if told:
+            each: dict[str, list[float]] = {}
+            for one in row.trainings:
+                for name, weight in _shares(one).items():
+                    each.setdefault(name, []).append(weight)
+            found[row.group] = (each, told)
+    if not found:
+        return None
+    ids = list(dict.fromkeys(name for each, _ in found.values() for name in each))
+    rows = [
+        (
+            group,
+            f"{_mean([one['effective'] for one in told]):.2f}",
+            f"{_mean([one['support'] for one in told]):.2f}",
+            f"{_mean([one['run'] for one in told]):.2f}",
+            *(f"{100 * _mean(each[name]):.1f}" if name in each else "–" for name in ids),
+        )
+        for group, (each, told) in found.items()
+    ]
+    caption = (
+        "Mean router weight of each module in percent, on validation samples, mean over seeds; effective modules are "
+        "1 / sum of squared weights, heard ones have a weight, run ones were computed."
+    )
+    if NEWBORNS in ids:
+        caption += " Newborns are all that were not there from the start, together; the section on growth has each."
+    return Words(("arm", "effective", "heard", "run", *ids), rows, caption)
+
+
+NEWBORNS = "newborns"
+
+
+def _shares(one: Individual) -> dict[str, float]:
+    """Module -> mean router weight; newborns, which have other names in every training, together."""
+    routing = one.fact.get("routing", {"ids": (), "weights": ()})
+    shares: dict[str, float] = dict(zip(routing["ids"], routing["weights"], strict=True))
+    if growth_of(one) is None:
+        return shares
+    start = {module.id for module in started(one)}
+    born = {name: weight for name, weight in shares.items() if name not in start}
+    known = {name: weight for name, weight in shares.items() if name in start}
+    return {**known, NEWBORNS: sum(born.values())} if born else known
+
+
+def zoo_pictures(table: Table) -> dict[str, list[Picture]]:
+    """Arm -> drawings of the training that was best on validation data."""
+    found = {}
+    for row in table.rows:
+        if row.trainings:
+            best = max(row.trainings, key=lambda one: one.fact["validation"]["accuracy"])
+            network = grown_network(best)
+            if isinstance(network, ModuleZooNetwork):
+                found[row.group] = _pictures(network.structure, best)
+    return found
+
+
+def _pictures(structure: ZooStructure, individual: Individual) -> list[Picture]:
+    caption = "The network; the bar of a module is its mean router weight on validation samples."
+    drawn = [Picture(drawing_of(structure, individual, individual.title), caption)]
+    for fact, svg in routing_drawings(individual.fact.get("routing", {})).items():
+        drawn.append(Picture(svg, f"Whom the router listens to, by {fact}, on validation samples."))
+    drawn += [
+        Picture(module_drawing(module.genotype, title=module.id), folded=f"The graph of {module.id}")
+        for module in structure.live
+    ]
+    return drawn
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,45 @@
+"""The procedure ``grow`` as a row of the table of procedures; no torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from evodevo.experiments.procedures import Procedure
+from evodevo.experiments.settings import NetworkEvaluationSettings
+from evodevo.experiments.trials import Arm
+from evodevo.growth.procedure_settings import check_caps, check_grow
+from evodevo.growth.report.reading import grown_network, growth_of
+from evodevo.growth.report.words import growth_words
+from evodevo.networks.spec import NetworkSpec
+from evodevo.runs.archive import Individual
+from evodevo.tasks.base import SampleTask
+
+if TYPE_CHECKING:
+    from evodevo.experiments.trained import Trained
+    from evodevo.experiments.trainer import Bench
+
+
+class Grow(Procedure):
+    """A zoo, or the hidden layers of an H-Model, are pruned, grown and grafted while the network trains."""
+
+    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+        from evodevo.growth.procedure import train_grow
+
+        return train_grow(bench, options)
+
+    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:
+        check_grow(settings, arm)
+
+    def check_task(self, settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) -> None:
+        check_caps(settings, arm, task)
+
+    def network(self, individual: Individual) -> NetworkSpec:
+        return grown_network(individual)
+
+    def words(self, individual: Individual) -> list[str]:
+        growth = growth_of(individual)
+        return [] if growth is None else growth_words(growth)
+
+
+GROW = Grow()

@@ -1,1 +1,0 @@
-"""Sections of pages on runs."""

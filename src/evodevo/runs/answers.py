@@ -1,0 +1,80 @@
+"""What a trained network answers to samples of one's own; no torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from evodevo.errors import UsageError
+
+LIKELY = 0.5
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answer of one output to one sample.
+
+    Attributes:
+        kind: class, or labels.
+        probabilities: class or label -> its probability, in the task's order; those of classes sum to 1.
+    """
+
+    kind: str
+    probabilities: Mapping[str, float]
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The likeliest class, or all labels with a probability above one half."""
+        if self.kind == "class":
+            return (max(self.probabilities, key=lambda name: self.probabilities[name]),)
+        return tuple(name for name, one in self.probabilities.items() if one > LIKELY)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """All answers to one sample.
+
+    Attributes:
+        answers: by output.
+        absent: inputs that the sample lacks; what the network learned for that case stood in.
+        weights: of a zoo: module -> how much it counted.
+        executed: of a zoo: modules that were run.
+    """
+
+    answers: Mapping[str, Answered]
+    absent: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    executed: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields by name, as ``evodevo predict --json`` gives them."""
+        return {
+            "answers": {
+                name: {"kind": one.kind, "chosen": list(one.chosen), "probabilities": dict(one.probabilities)}
+                for name, one in self.answers.items()
+            },
+            "absent": list(self.absent),
+            "modules": {
+                name: {"weight": weight, "executed": name in self.executed} for name, weight in self.weights.items()
+            },
+        }
+
+
+class Predicts(Protocol):
+    """What answers for one individual; see ``runs.predict.Predictor``."""
+
+    def sample(self, values: Mapping[str, str]) -> Prediction:
+        """The answers to one sample."""
+
+    def rows(self, path: str | Path) -> Iterator[Prediction]:
+        """The answers to all rows of a table."""
+
+
+def continues_texts(individual: str) -> UsageError:
+    """The error of asking a network for classes that has none; ``individual`` is its id."""
+    return UsageError(
+        f"{individual} continues texts; it has no classes to choose from. Let it write: "
+        f"evodevo generate {individual} --prompt …"
+    )

@@ -1,0 +1,37 @@
+"""What a slice adds to the page on a search: its genomes, drawn and counted."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from evodevo.runs.archive import Individual
+from evodevo.runs.report.view import View
+
+
+class GenomeParts:
+    """A page on genomes that are not drawn; slices that draw theirs derive from it."""
+
+    def drawn(self, individual: Individual) -> Any:
+        """What the sections below need of an individual; None for nothing."""
+        return None
+
+    def text(self, individual: Individual) -> str:
+        """The genome as written, for the list of individuals; empty where it is not shown."""
+        return ""
+
+    def remark(self, individual: Individual) -> str:
+        """Why an individual need not beat the reference; empty where it must."""
+        return ""
+
+    def genomes(self, view: View) -> Element | None:
+        """The section with the front's genomes and the baselines."""
+        return None
+
+    def progress(self, view: View) -> list[Element]:
+        """Figures on how genomes changed from generation to generation."""
+        return []
+
+    def population(self, view: View) -> Element | None:
+        """The section with all genomes in short."""
+        return None

@@ -1,0 +1,194 @@
+"""From a recipe and what a user changes to the settings of a run.
+
+A user may write shortly: names without a room, a task or data of their own, a budget of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+from evodevo.errors import UsageError, unknown_name
+from evodevo.runs.recipe import RECIPES, STRATEGIST, Baselines, Compose, Driver, Recipe, RunSettings, Size
+from evodevo.settings import merge, validate
+from evodevo.tasks.base import TASKS
+
+Values = dict[str, Any]
+_LONGEST, _FACTOR = 1800.0, 4.0
+"""What a training that the clock ends may take with all its measurements: seconds, and times its budget."""
+
+
+GROW = "grow"
+"""The procedure, and the name under which ``--set`` changes what all growing arms have in common."""
+
+
+def resolve(
+    name: str,
+    *,
+    size: str = "quick",
+    driver: Driver = "evolve",
+    overrides: dict[str, Any],
+    baselines: str | None = None,
+) -> RunSettings:
+    """The settings of a recipe, of its slice's own class, with what the user changed.
+
+    Args:
+        name: of the recipe.
+        size: quick (minutes on 2 cores) or full.
+        driver: what is about to run.
+        overrides: nested plain data, from files, ``--set`` and flags, merged over the recipe's; settings of the task
+            and the recipe's short names may stand at the top (see ``spell_out``). For ``grow``, so may
+            ``grow``: settings of the growth of all arms (``spaces.zoo_growth``), and its ``strategist``, a name,
+            names with commas between them, or a list.
+        baselines: none, quick or all; the recipe's own choice if left out.
+
+    Raises:
+        UsageError: an unknown recipe, size or setting, a wrong value, or a recipe of another driver.
+    """
+    recipe = RECIPES.get(name)
+    if size not in get_args(Size):
+        raise UsageError(f"size {size!r}: it must be {' or '.join(get_args(Size))}.")
+    if driver not in recipe.drivers:
+        raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
+    strategists: Sequence[str] | None = None
+    if driver == "ablate":
+        overrides = merge(dict(recipe.ablate.get(size, {})), overrides)
+    if driver == "grow":
+        strategists, overrides = of_growth(overrides)
+    changes = overrides.get(recipe.part, {})
+    if driver == "grow" and recipe.grow is not None:
+        grow, wanted = recipe.grow, (STRATEGIST,) if strategists is None else strategists
+        made = _made(recipe, size, baselines, changes, lambda a, b, c: grow(a, b, c, wanted))
+    elif strategists is not None:
+        raise UsageError(f"the arms of the recipe {name!r} name their strategists themselves; leave --strategist out.")
+    else:
+        compose = recipe.compose
+        if recipe.of_data is not None:
+            data, overrides = own_data(overrides)
+            compose = compose if data is None else recipe.of_data(data)
+        made = _made(recipe, size, baselines, changes, compose)
+    others = {name: value for name, value in overrides.items() if name != recipe.part}
+    values, changes = spell_out(recipe, made.model_dump(mode="json"), others)
+    return validate(type(made), merge(values, changes), what=f"settings of {name}")
+
+
+def _made(
+    recipe: Recipe,
+    size: Any,
+    baselines: Any,
+    changes: Any,
+    compose: Compose | None,
+) -> RunSettings:
+    if compose is None:
+        if baselines is not None:
+            raise UsageError(f"the recipe {recipe.name!r} names its arms itself; leave --baselines out.")
+        return recipe.settings(size)
+    if baselines is not None and baselines not in get_args(Baselines):
+        raise unknown_name("choice of baselines", str(baselines), get_args(Baselines))
+    if not isinstance(changes, Mapping):
+        raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {changes!r}.")
+    return compose(size, baselines, changes)
+
+
+def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
+    """What a user of the command ``grow`` says about growth.
+
+    Args:
+        given: nested changes; ``grow`` may stand at the top.
+
+    Returns:
+        The strategists (None where nobody is named), and the changes with the rest of ``grow`` at its full name: the
+        common options of the procedure.
+
+    Raises:
+        UsageError: no table, or no names.
+    """
+    growth = given.get(GROW, {})
+    if not isinstance(growth, Mapping):
+        raise UsageError(f"{GROW} is a table of settings, for example {GROW}.events.count=4; got {growth!r}.")
+    named = growth.get("strategist")
+    if isinstance(named, str):
+        named = [one.strip() for one in named.split(",")]
+    if named is not None and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
+        raise UsageError(f"a strategist is a name such as 'ppo', or several with commas between them; got {named!r}.")
+    options = {name: value for name, value in growth.items() if name != "strategist"}
+    others = {name: value for name, value in given.items() if name != GROW}
+    return named, merge({"evaluation": {"options": {GROW: options}}}, others) if options else others
+
+
+def own_data(given: Values) -> tuple[str | None, Values]:
+    """The data of a user who names no task for them, and the changes without them; None and all of them else."""
+    evaluation = given.get("evaluation", {})
+    settings = evaluation.get("task_settings", {})
+    data = settings.get("data", given.get("data"))
+    if "task" in evaluation or data is None:
+        return None, given
+    rest = {name: value for name, value in settings.items() if name != "data"}
+    others = {name: value for name, value in given.items() if name != "data"}
+    if not settings:  # recipes of systems have no settings of one task
+        return str(data), others
+    return str(data), {**others, "evaluation": {**evaluation, "task_settings": rest}}
+
+
+def spell_out(recipe: Recipe, values: Values, given: Values) -> tuple[Values, Values]:
+    """A recipe's settings and a user's changes, ready to be merged.
+
+    Where another task than the recipe's is wanted, what the recipe says about its own task goes. A name that is no
+    room is a short one of the recipe or a setting of the task: ``{"label": "class"}`` is
+    ``{"evaluation": {"task_settings": {"label": "class"}}}``. What is written in full counts more.
+
+    Args:
+        recipe: whose settings they are.
+        values: all of them, as plain data.
+        given: nested changes.
+
+    Raises:
+        UsageError: a short name that is none, or an unknown task.
+    """
+    if "task" not in values.get("evaluation", {}):
+        return values, given
+    full = {name: value for name, value in given.items() if name in values}
+    short = {name: value for name, value in given.items() if name not in values}
+    for name in [name for name in short if name in recipe.short]:
+        full = merge(_nested(recipe.short[name], short.pop(name)), full)
+    task = _task(recipe, values, full, short)
+    known = TASKS.get(task).settings_class.model_fields
+    for name in short:
+        if name not in known:
+            raise unknown_name("setting", name, filter(None, [*known, *recipe.short, recipe.part, *values]))
+    changes = merge({"evaluation": {"task_settings": short}}, full)
+    if task != values["evaluation"]["task"]:
+        # Probes shuffle inputs of the recipe's own task.
+        values = merge(values, {"evaluation": {"task": task, "probes": []}})
+        values["evaluation"]["task_settings"] = {}
+    experiment = changes.get("experiment", {})
+    if isinstance(experiment, Mapping) and "arms" in experiment and "reference" not in experiment:
+        # The recipe's reference is one of its own arms; files of settings have no null to say so.
+        values = merge(values, {"experiment": {"reference": None}})
+    return _with_time(values, changes), changes
+
+
+def _task(recipe: Recipe, values: Values, full: Values, short: Values) -> str:
+    """The task that is meant: the user's, that of the user's data, or the recipe's."""
+    evaluation = full.get("evaluation", {})
+    if "task" in evaluation:
+        return str(evaluation["task"])
+    has_data = "data" in short or evaluation.get("task_settings", {}).get("data") is not None
+    return recipe.data_task if has_data and recipe.data_task is not None else str(values["evaluation"]["task"])
+
+
+def _with_time(values: Values, changes: Values) -> Values:
+    """The wall-clock limit of an evaluation grows with a budget in seconds: it is there for what hangs."""
+    limit = values["evaluation"].get("seconds")
+    budget = changes["evaluation"].get("training", {}).get("budget")
+    seconds = budget.get("seconds") if isinstance(budget, Mapping) else None
+    if limit is None or not isinstance(seconds, (int, float)):
+        return values
+    return merge(values, {"evaluation": {"seconds": max(limit, _LONGEST + _FACTOR * seconds)}})
+
+
+def _nested(dotted: str, value: Any) -> Values:
+    for key in reversed(dotted.split(".")):
+        value = {key: value}
+    nested: Values = value
+    return nested

@@ -1,0 +1,230 @@
+"""The report of a run: every arc of every drawn genome, the bigram model, and who dominates whom."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html import unescape
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evodevo.backbone.draw import drawn, mixes_in_each_half
+from evodevo.backbone.problem import BackboneProblem
+from evodevo.backbone.report import BackboneParts
+from evodevo.backbone.space import BackboneSettings, BackboneSpace
+from evodevo.operators.spec import SHARED_ROLES, Dimensions
+from evodevo.runs.archive import Run
+from evodevo.runs.report.gather import bigram, notes, report, report_data, stability
+from evodevo.settings import validate
+
+Arcs = Counter[tuple[int, int]]
+CONNECTED = {"space": {"depth": 20, "dimensions": {"width": 64}, "classes": ["SA-1", "Rec-1", "GMemless"]}}
+
+
+def arcs_by_hand(space: BackboneSpace, genome: tuple[tuple[int, ...], ...]) -> tuple[Arcs, Arcs]:
+    """(feature arcs, featurizer arcs) as (owner, borrower), read off the integers by docs/spec/star.md#sharing.
+
+    A feature strategy s shares the groups of the bits of s - 1; featurizer strategy 2 ties all weights. The owner of a
+    group is the first LIV of the same class and index that shares it. Who takes a feature has no use for its weights.
+    """
+    features: Arcs = Counter()
+    weights: Arcs = Counter()
+
+    def shares(position: int, role: str) -> bool:
+        number, _, _, _, strategy = genome[position]
+        bit = SHARED_ROLES[space.all_classes[number].spec.structure].index(role)
+        return bool((strategy - 1) >> bit & 1)
+
+    for position, (number, tie, tying, group, _) in enumerate(genome):
+        roles = list(space.all_classes[number].spec.groups)
+        taken: dict[str, int] = {}
+        for role in roles:
+            for before in range(position):
+                same = genome[before][0] == number and genome[before][3] == group
+                if same and shares(before, role) and shares(position, role):
+                    taken[role] = before
+                    break
+        tied: set[int] = set()
+        for role in roles:
+            if role in taken or tying != 2:
+                continue
+            for before in range(position):
+                other = genome[before]
+                # Whoever takes the feature itself keeps no weights of it.
+                if other[0] == number and other[1] == tie and other[2] == 2 and owns(space, genome, before, role):
+                    tied.add(before)
+                    break
+        features.update((owner, position) for owner in set(taken.values()))
+        weights.update((owner, position) for owner in tied)
+    return features, weights
+
+
+def owns(space: BackboneSpace, genome: tuple[tuple[int, ...], ...], position: int, role: str) -> bool:
+    number, _, _, group, strategy = genome[position]
+    bit = SHARED_ROLES[space.all_classes[number].spec.structure].index(role)
+    if not (strategy - 1) >> bit & 1:
+        return True
+    return not any(one[0] == number and one[3] == group and (one[4] - 1) >> bit & 1 for one in genome[:position])
+
+
+def drawings(html: str) -> dict[str, tuple[Arcs, Arcs]]:
+    """Genome text -> arcs of its drawing, as a browser would find them."""
+    found = {}
+    for chunk in html.split('<div class="genome">')[1:]:
+        chunk = chunk.split('<div class="genome">')[0]
+        text = re.search(r"<code>(.*?)</code>", chunk, re.DOTALL)
+        assert text is not None
+        kinds = []
+        for kind in ("feature-arc", "featurizer-arc"):
+            paths = [
+                path
+                for path in re.findall(r"<path\b[^>]*>", chunk)
+                if re.search(rf'class="[^"]*\b{kind}(?![\w-])', path)
+            ]
+            kinds.append(
+                Counter((int(_attribute(path, "data-owner")), int(_attribute(path, "data-borrower"))) for path in paths)
+            )
+        found[unescape(text[1])] = (kinds[0], kinds[1])
+    return found
+
+
+def _attribute(tag: str, name: str) -> str:
+    match = re.search(rf'{name}="([^"]*)"', tag)
+    assert match is not None
+    return match[1]
+
+
+def test_each_arc_of_each_drawn_genome_is_one_arc_of_the_page(recorded: Any) -> None:
+    rows = {str(number): {0: {"quality": 1.0 + number, "cache": 100.0 - number}} for number in range(6)}
+    run = recorded(rows, drawn={"plain": {0: {"quality": 9.0, "cache": 999.0}}}, **CONNECTED)
+    found = drawings(report(run))
+    shown = [*run.front(), *run.baselines()]
+    assert len(run.front()) == 6
+    assert set(found) == {one.text for one in shown}
+    total = 0
+    for one in shown:
+        expected = arcs_by_hand(run.space, one.genome)
+        assert found[one.text] == expected, one.text
+        total += sum(sum(kind.values()) for kind in expected)
+    assert total > 20, "there is much to draw"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_arcs_are_those_of_the_integers(seed: int) -> None:
+    space = BackboneSpace(validate(BackboneSettings, CONNECTED["space"], what="space"))
+    genome = space.sample(np.random.default_rng(seed))
+    found = drawn(space.plan(genome), genome)
+    features, weights = arcs_by_hand(space, genome)
+    assert Counter((arc.owner, arc.borrower) for arc in found.feature_arcs) == features
+    assert Counter((arc.owner, arc.borrower) for arc in found.featurizer_arcs) == weights
+
+
+def test_extra_residuals_are_drawn(recorded: Any) -> None:
+    space = BackboneSpace(BackboneSettings(depth=6, residuals=True, dimensions=Dimensions(width=64)))
+    for seed in range(20):
+        genome = space.sample(np.random.default_rng(seed))
+        found = drawn(space.plan(genome), genome)
+        expected = Counter()
+        for position, segment in enumerate(genome):
+            before = [place for place in range(position) if genome[place][5] == segment[5]]
+            if before:
+                expected[before[-1], position] += 1
+        assert Counter((arc.owner, arc.borrower) for arc in found.residual_arcs) == expected
+
+
+def test_a_real_run_is_drawn_with_its_arcs(run: Run) -> None:
+    found = drawings(report(run))
+    assert set(found) == {one.text for one in [*run.front(), *run.baselines()]}
+    for one in [*run.front(), *run.baselines()]:
+        assert found[one.text] == arcs_by_hand(run.space, one.genome)
+
+
+# The bigram model
+
+
+def test_the_report_says_who_beats_the_bigram_model(run: Run, small: Any) -> None:
+    found = bigram(run, BackboneParts())
+    assert found is not None
+    problem = BackboneProblem(run.space, run.settings.evaluation, cache_folder=small.text.parent / "cache" / "evodevo")
+    assert found.value == problem.describe()["count_models"]["byte_bigram"]
+    by_name = {one.name: one for one in [*run.baselines(), *run.front()]}
+    assert [result.name for result in found.results] == list(by_name)
+    for result in found.results:
+        one = by_name[result.name]
+        assert result.value == one.fact["bits_per_byte"]
+        assert bool(result.note) == (not mixes_in_each_half(one.plan))
+    page = report(run)
+    assert "bigram" in page
+    assert f"{found.value:.3f}"[:4] in page
+
+
+def test_a_mixer_in_each_half_is_asked_for() -> None:
+    space = BackboneSpace(BackboneSettings(depth=4, dimensions=Dimensions(width=64)))
+    numbers = {row.name: number for number, row in space.all_classes.items()}
+    mixer, memoryless = numbers["SA-1"], next(n for n, row in space.classes.items() if not row.spec.mixes_tokens)
+
+    def judged(*classes: int) -> bool:
+        return mixes_in_each_half(
+            space.plan(tuple((one, place + 1, 1, place + 1, 1) for place, one in enumerate(classes)))
+        )
+
+    assert judged(mixer, memoryless, memoryless, mixer)
+    assert judged(memoryless, mixer, mixer, memoryless)
+    assert not judged(mixer, mixer, memoryless, memoryless)
+    assert not judged(memoryless, memoryless, mixer, mixer)
+
+
+# Words
+
+
+def test_the_notes_say_who_dominates_whom_and_how_sure_that_is(recorded: Any) -> None:
+    def seeds(*values: tuple[float, float]) -> dict[int, dict[str, float]]:
+        return {number: {"quality": a, "cache": b} for number, (a, b) in enumerate(values)}
+
+    plain = {"plain": seeds((2.5, 500.0), (2.4, 500.0), (2.6, 500.0))}
+    sure = recorded({"one": seeds((2.0, 400.0), (2.0, 400.0), (2.1, 400.0))}, drawn=plain)
+    assert re.search("born by sample.*dominates plain on fresh seeds, beyond the spread", notes(sure)[0])
+    unsure = recorded({"one": seeds((2.0, 400.0), (2.0, 400.0), (2.5, 400.0))}, drawn=plain)
+    assert "within the spread in some goal" in notes(unsure)[0]
+    own = recorded({"one": seeds((2.0, 400.0))}, drawn=plain)
+    assert "on the search's own seed" in notes(own)[0]
+    none = recorded({"one": seeds((2.0, 600.0))}, drawn=plain)
+    assert notes(none) == ["No individual of the front dominates a baseline."]
+
+
+@pytest.mark.parametrize(
+    ("losses", "reason", "state"),
+    [
+        ([3.0, 2.9, 2.8, 2.7], "", "stable"),
+        ([9.0, 3.0, 2.0, 2.5], "", "stable"),
+        ([9.0, 3.0, 2.0, 2.7], "", "unstable"),
+        ([2.0, *[2.0] * 10, 2.7, *[2.0] * 10], "", "unstable"),
+        ([2.5, 5.0, *[3.0] * 30], "", "stable"),
+        ([3.0], "diverged", "diverged"),
+        ([], "nan", "diverged"),
+        ([3.0], "timeout", "failed"),
+        ([], "", "stable"),
+    ],
+)
+def test_what_a_stable_training_is(losses: list[float], reason: str, state: str) -> None:
+    curve = [(float(place), loss) for place, loss in enumerate(losses)]
+    assert stability(curve, reason) == state
+
+
+def test_everything_of_a_run_is_in_its_report(run: Run) -> None:
+    data = report_data(run, BackboneParts())
+    assert [one.id for one in data.individuals] == [one.id for one in run.individuals()]
+    assert {one.id for one in data.individuals if one.state == "front"} == {one.id for one in run.front()}
+    assert [one.name for one in data.baselines] == ["transformer++", "striped-mamba"]
+    assert all(one.seeds == 2 and "quality" in one.spreads for one in data.baselines)
+    assert len(data.hypervolume) == len(data.populations) == 2
+    assert all(one.curve for one in data.individuals)
+    assert "overhead of the search" in data.run.more
+
+
+def test_a_run_with_nothing_but_failures_has_a_report(recorded: Any) -> None:
+    page = report(recorded({"a": {0: "crash"}, "b": {0: "timeout"}, "c": {}}))
+    assert "crash" in page
+    assert "timeout" in page
