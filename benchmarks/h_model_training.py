@@ -13,7 +13,7 @@ from evodevo.h_model.spec import HModelStructure, RouterStructure
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import HModelNetwork, NetworkSpec, StackNetwork, StackStructure
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import Split
 from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.training.loop import TrainingResult, train

@@ -15,11 +15,11 @@ from evodevo.growth.resources import Task
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.unrolling import outer_gradient
 from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkSpec
-from evodevo.operators.layers.spec import GenotypeLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.training.precision import decide
 
@@ -83,6 +83,7 @@ def test_of_a_probe(network: NetworkSpec, ablation: Any) -> None:
     assert 0.95 <= SAMPLES * price.probe / counter.flops <= 1.2
 
 
+@pytest.mark.slow
 @NETWORKS
 @pytest.mark.parametrize("steps", [2, 12])
 def test_of_distillation(network: NetworkSpec, steps: int) -> None:
@@ -93,6 +94,7 @@ def test_of_distillation(network: NetworkSpec, steps: int) -> None:
     assert 0.95 <= SAMPLES * price.lessons(steps, done.steps) / counter.flops <= (1.6 if dense(network) else MOST)
 
 
+@pytest.mark.slow
 @NETWORKS
 @pytest.mark.parametrize("steps", [2])
 def test_of_a_meta_gradient(network: NetworkSpec, steps: int) -> None:

@@ -17,7 +17,10 @@ from evodevo.h_model.cost import executed_flops, h_model_cost, h_model_parameter
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HaltingStructure, HModelStructure, InferenceStructure, RouterStructure, preset
 from evodevo.operators.base import used_bytes
-from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)

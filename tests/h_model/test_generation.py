@@ -14,7 +14,10 @@ from evodevo.h_model.generation import Writer
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import StackNetwork, StackStructure
-from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, LSTMLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.sampling import SamplingSettings
 from evodevo.tasks.base import OutputSpec
 from evodevo.testing.networks import CLASS, NEXT, TEXT, small_model

@@ -13,7 +13,7 @@ from torch import Tensor
 from evodevo.errors import UsageError
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import PRESETS, HModelStructure, InferenceStructure, preset
-from evodevo.operators.layers.spec import MLPLayer
+from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.settings import validate
 from evodevo.tasks.base import InputSpec
 from evodevo.testing.networks import (

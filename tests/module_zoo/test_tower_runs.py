@@ -23,7 +23,7 @@ from evodevo.h_model.runs import EXPERIMENT
 from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
 from evodevo.module_zoo.runs import MODULE_ZOO
 from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
-from evodevo.networks.towers.files import weights_digest
+from evodevo.operators.pretrained.files import weights_digest
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import with_absolute_paths
 from evodevo.runs.predict import Predictor

@@ -26,7 +26,9 @@ from evodevo.networks.spec import (
     universal,
 )
 from evodevo.networks.stack import LayerStack
-from evodevo.operators.layers.spec import ConvolutionLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)

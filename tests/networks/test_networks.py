@@ -18,7 +18,8 @@ from evodevo.networks.spec import (
     StackNetwork,
     StackStructure,
 )
-from evodevo.operators.layers.spec import ConvolutionLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import merge, validate
 from evodevo.testing.network_suite import TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import small_structure

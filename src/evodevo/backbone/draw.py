@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from evodevo.backbone.diagrams.genome import Arc, LivMark
 from evodevo.backbone.genome import LIVPlan, connections
+from evodevo.operators.genome_text import print_segments
 from evodevo.operators.spec import OperatorSpec
-from evodevo.search.genome_text import print_segments
 
 # The paper's letters, for arcs.
 SYMBOLS = {

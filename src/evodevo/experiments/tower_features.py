@@ -21,8 +21,8 @@ from evodevo import canonical
 from evodevo.errors import unknown_name
 from evodevo.module_zoo.senses.extractors import build_extractor
 from evodevo.module_zoo.spec import ExtractorStructure
-from evodevo.networks.towers.files import check_digest, weights_digest
 from evodevo.networks.towers.spec import tower_sizes
+from evodevo.operators.pretrained.files import check_digest, weights_digest
 from evodevo.operators.pretrained.spec import model_folder
 from evodevo.tasks.base import Batch, InputSpec, SampleTask
 from evodevo.tasks.feature_cache import Chunk, FeatureCache

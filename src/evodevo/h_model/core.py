@@ -30,8 +30,8 @@ from evodevo.networks.routing.gates import iteration_alpha, open_gates
 from evodevo.networks.routing.pools import Pooling, masked_mean
 from evodevo.networks.routing.skipping import harden, straight_through
 from evodevo.operators.base import full_precision
+from evodevo.operators.layers.base import RouterHead
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import RouterHead
 
 
 @dataclass(frozen=True)

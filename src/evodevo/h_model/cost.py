@@ -14,9 +14,9 @@ from evodevo.errors import UsageError
 from evodevo.h_model.spec import CAUSAL_POOLS, HModelStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.ends_cost import Ends
-from evodevo.operators.cost import Cost, Mode
-from evodevo.operators.layers.cost import Work, layer_parameters, layer_state_bytes, layer_work, total_work
-from evodevo.operators.layers.spec import RouterHead
+from evodevo.operators.cost import Cost, Mode, Work, total_work
+from evodevo.operators.layers.base import RouterHead
+from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
 
 WEIGHT_BYTES = 4
 

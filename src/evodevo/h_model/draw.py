@@ -6,26 +6,8 @@ from collections.abc import Sequence
 
 from evodevo.h_model.diagrams.structure import LayerMark, h_model_diagram
 from evodevo.h_model.spec import HModelStructure, InferenceStructure
-from evodevo.module_zoo.modules.zoo import words
-from evodevo.operators.layers.cost import layer_parameters, liv_operator
-from evodevo.operators.layers.spec import (
-    ConvolutionLayer,
-    GenotypeLayer,
-    Layer,
-    LIVLayer,
-    MLPLayer,
-    NestedLayer,
-    PretrainedLayer,
-    SpanLayer,
-    TransformerLayer,
-)
-
-FAMILIES = {
-    "transformer": "attention",
-    "mlp": "memoryless",
-    "convolution": "convolution",
-    "lstm": "recurrence",
-}
+from evodevo.operators.layers.base import LayerSpec
+from evodevo.operators.layers.cost import layer_parameters
 
 
 def draw_structure(
@@ -48,19 +30,16 @@ def draw_structure(
     )
 
 
-def layer_mark(layer: Layer, structure: HModelStructure) -> LayerMark:
+def layer_mark(layer: LayerSpec, structure: HModelStructure) -> LayerMark:
     """What the drawing needs to know of one hidden layer."""
     width = layer.width or structure.width
-    details = [_sizes(layer, width)]
+    details = [layer.sizes(width)]
     if layer.width is not None:
         details.append(f"width {layer.width}")
     if layer.router is not None:
         details.append(f"{layer.router} router")
-    count = "" if isinstance(layer, PretrainedLayer) else f"{_parameters(layer, structure):,} parameters"
-    name = layer.operator if isinstance(layer, LIVLayer) else layer.kind.replace("_", " ")
-    if isinstance(layer, GenotypeLayer):
-        name = layer.module.id
-    return LayerMark(name, _family(layer, width), ", ".join(word for word in details if word), title=count)
+    count = "" if layer.reads_files else f"{layer_parameters(layer, structure.width, structure.causal):,} parameters"
+    return LayerMark(layer.label, layer.family(width), ", ".join(filter(None, details)), title=count)
 
 
 def describe_structure(structure: HModelStructure) -> list[str]:
@@ -90,31 +69,3 @@ def inference_words(inference: InferenceStructure, hidden: int) -> str:
         "threshold": f"connections below {inference.threshold:g} are cut",
         "budget": f"at most {inference.flops:.3g} FLOPs",
     }[inference.mode]
-
-
-def _family(layer: Layer, width: int) -> str:
-    if isinstance(layer, LIVLayer):
-        return liv_operator(layer, width)[0].family
-    return FAMILIES.get(layer.kind, "other")
-
-
-def _sizes(layer: Layer, width: int) -> str:
-    if isinstance(layer, TransformerLayer):
-        return f"{layer.heads} heads, {layer.feedforward or 2 * width} hidden"
-    if isinstance(layer, MLPLayer):
-        return f"{layer.hidden or 2 * width} hidden"
-    if isinstance(layer, ConvolutionLayer):
-        return f"{layer.kernel} taps"
-    if isinstance(layer, PretrainedLayer):
-        return f"layer {layer.index} of {layer.path.rstrip('/').rpartition('/')[2]}"
-    if isinstance(layer, SpanLayer):
-        return f"LIVs {layer.first + 1} to {layer.last + 1}"
-    if isinstance(layer, NestedLayer):
-        return f"{len(layer.structure.hidden)} layers, T = {layer.structure.iterations}"
-    if isinstance(layer, GenotypeLayer):
-        return words(layer.module.genotype)
-    return ""
-
-
-def _parameters(layer: Layer, structure: HModelStructure) -> int:
-    return layer_parameters(layer, structure.width, structure.causal)

@@ -24,8 +24,8 @@ from evodevo.growth.training.surgery import Origin
 from evodevo.h_model.router import Router
 from evodevo.h_model.spec import HModelStructure, InferenceStructure
 from evodevo.networks.base import Batch
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import Layer
 from evodevo.settings import validate
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.inputs import Inputs
 from evodevo.networks.outputs import Outputs, answer_losses
 from evodevo.networks.routing.pools import masked_mean
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.base import Layer
 from evodevo.tasks.base import NO_TARGET, InputSpec, OutputSpec
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from evodevo.module_zoo.senses.spec import EVERYTHING, Read, fused_length, read_
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import OutputSizes
 from evodevo.networks.ends_cost import Ends
-from evodevo.operators.cost import Cost, Mode
-from evodevo.operators.layers.cost import Work, total_work
+from evodevo.operators.cost import Cost, Mode, Work, total_work
 
 _EMBEDDINGS = ("embeddings", "heads")
 

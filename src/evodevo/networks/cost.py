@@ -10,8 +10,8 @@ from evodevo.h_model.cost import WEIGHT_BYTES, check_pass, h_model_cost
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.ends_cost import Ends
 from evodevo.networks.spec import EnsembleNetwork, HModelNetwork, NetworkSpec, StackNetwork, StackStructure
-from evodevo.operators.cost import Cost, Mode
-from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work, total_work
+from evodevo.operators.cost import Cost, Mode, total_work
+from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
 from evodevo.registry import Registry, table
 
 COSTS: Registry[Any] = table("cost of a network", "evodevo.network_costs")

@@ -8,21 +8,9 @@ from typing import Any
 from evodevo.experiments.trials import Arm
 from evodevo.h_model.diagrams.structure import LayerMark, h_model_diagram
 from evodevo.h_model.spec import HModelStructure
-from evodevo.module_zoo.draw import family
-from evodevo.module_zoo.modules.zoo import words as genotype_words
 from evodevo.networks.spec import EnsembleNetwork, HModelNetwork, NetworkSpec, StackNetwork, StackStructure
-from evodevo.operators.layers.cost import liv_operator
-from evodevo.operators.layers.spec import GenotypeLayer, Layer, LIVLayer
+from evodevo.operators.layers.base import LayerSpec
 from evodevo.registry import Registry, table
-
-FAMILIES = {
-    "transformer": "attention",
-    "mlp": "memoryless",
-    "convolution": "convolution",
-    "lstm": "recurrence",
-    "pretrained": "attention",
-}
-
 
 NETWORK_WORDS: Registry[Any] = table("words of a network", "evodevo.network_words")
 """Kind of a ``NetworkSpec`` -> ``words(structure) -> list[str]``, for kinds that are not told below."""
@@ -72,23 +60,14 @@ def h_model_drawing(structure: HModelStructure, *, title: str, subtitle: str) ->
     return h_model_diagram(marks, structure.iterations, facts, title=title, subtitle=subtitle, ordered=ordered)
 
 
-def _mark(layer: Layer, width: int) -> LayerMark:
-    detail = "" if layer.width in (None, width) else f"width {layer.width}"
-    if isinstance(layer, LIVLayer):
-        return LayerMark(layer.operator, liv_operator(layer, layer.width or width)[0].family, detail)
-    if isinstance(layer, GenotypeLayer):
-        return LayerMark(layer.module.id, family(layer.module.genotype), genotype_words(layer.module.genotype))
-    return LayerMark(layer.kind, FAMILIES.get(layer.kind, "other"), detail)
+def _mark(layer: LayerSpec, width: int) -> LayerMark:
+    inner = layer.width or width
+    detail = [layer.sizes(inner), "" if inner == width else f"width {inner}"]
+    return LayerMark(layer.label, layer.family(inner), ", ".join(filter(None, detail)))
 
 
-def _name(layer: Layer) -> str:
-    if isinstance(layer, GenotypeLayer):
-        return layer.module.genotype.archetype
-    return layer.operator if isinstance(layer, LIVLayer) else layer.kind
-
-
-def _made_of(layers: tuple[Layer, ...]) -> str:
-    counts = Counter(map(_name, layers))
+def _made_of(layers: tuple[LayerSpec, ...]) -> str:
+    counts = Counter(layer.type_name for layer in layers)
     return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or "no layer"
 
 

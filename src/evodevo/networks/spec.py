@@ -9,7 +9,8 @@ from pydantic import Field
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.operators.layers.spec import Layer, TransformerLayer
+from evodevo.operators.layers.base import Layer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import Settings
 
 

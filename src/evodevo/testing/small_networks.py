@@ -10,7 +10,7 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Arm
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.spec import HModelNetwork, StackNetwork, parameter_matched
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import merge, validate
 
 STRUCTURE = HModelStructure(

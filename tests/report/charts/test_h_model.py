@@ -10,15 +10,13 @@ from hypothesis import strategies as st
 
 from evodevo.h_model.diagrams.structure import LayerMark, fold_layers, h_model_diagram
 from evodevo.h_model.draw import describe_structure, draw_structure, inference_words
+from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.spec import HModelStructure, InferenceStructure, preset
-from evodevo.operators.layers.spec import (
-    LIVLayer,
-    LSTMLayer,
-    MLPLayer,
-    NestedLayer,
-    PretrainedLayer,
-    TransformerLayer,
-)
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 
 SVG = "{http://www.w3.org/2000/svg}"
 MARKS = st.builds(

@@ -17,7 +17,8 @@ from evodevo.networks.spec import (
     StackNetwork,
     StackStructure,
 )
-from evodevo.operators.layers.spec import Layer, PretrainedLayer
+from evodevo.operators.layers.base import Layer
+from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.pretrained.spec import PretrainedSizes, read_sizes
 from evodevo.settings import Settings, validate
 

@@ -11,7 +11,7 @@ from evodevo.experiments.trials import ArmPlan
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
 from evodevo.networks.spec import StackStructure, compute_matched
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 

@@ -7,7 +7,7 @@ from evodevo.experiments.settings import Probe
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, InferenceStructure, paper
 from evodevo.networks.spec import parameter_matched
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 PILOT = PaperTable(

@@ -21,7 +21,7 @@ from evodevo.networks.spec import (
     parameter_matched,
     universal,
 )
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 QUICK_DONORS = ({"width": 64, "layers": 4}, {"width": 96, "layers": 3})

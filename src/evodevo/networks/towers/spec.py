@@ -14,7 +14,7 @@ from typing import Any, Literal
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.networks.canvas import InputSizes
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 from evodevo.operators.pretrained.spec import LARGEST_CONFIG, PretrainedSizes, model_folder
 
 Tower = Literal["bert", "roberta", "distilbert", "vit", "clip_text", "clip_vision"]
