@@ -238,6 +238,7 @@ class FolderPool(BlobPool):
     def quarantine(self, digest: str) -> None:
         _make(self._quarantine)
         with contextlib.suppress(FileNotFoundError):
+            # A random suffix, because the same blob may be put again and be damaged again.
             self._path(digest).replace(self._quarantine / f"{digest}.{secrets.token_hex(4)}")
 
     def remove_temporary(self, older_than: float, *, dry_run: bool) -> tuple[int, int]:
@@ -259,6 +260,7 @@ class FolderPool(BlobPool):
         name = self._temporary / secrets.token_hex(16)
         with _disk_errors(self.folder):
             _make(self._temporary)
+            # O_EXCL and O_NOFOLLOW: never write through a file or link that somebody else placed there.
             descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 with os.fdopen(descriptor, "wb") as file:

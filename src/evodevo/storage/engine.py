@@ -108,6 +108,7 @@ def open_file(path: Path, *, mode: str) -> Database:
 
 def open_memory() -> Database:
     """A database in memory that exists as long as this object."""
+    # StaticPool, because every further connection to ":memory:" would be a new, empty database.
     engine = _engine(lambda: sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False), StaticPool)
     return Database(engine, "the store in memory", writable=True, single=True)
 
@@ -117,6 +118,9 @@ def _engine(connect: Callable[[], sqlite3.Connection], pool: type[QueuePool] | t
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
+        # Foreign keys are unchecked by default. Some builds of SQLite default to synchronous=NORMAL in WAL mode, which
+        # may lose the last commits at a loss of power. trusted_schema=OFF keeps the schema of a file from an untrusted
+        # source from calling functions with side effects.
         for pragma in ("foreign_keys=ON", "synchronous=FULL", "trusted_schema=OFF", "cell_size_check=ON"):
             connection.execute(f"PRAGMA {pragma}")
 

@@ -93,6 +93,7 @@ def release(connection: Connection, lease: Lease) -> None:
     )
 
 
+# One statement checks the token and advances the heartbeat; it changes no row where the lease was lost.
 _CONFIRM = (
     update(lease_table)
     .where(

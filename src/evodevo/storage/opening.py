@@ -76,6 +76,7 @@ def backup(database: Database, layout: Layout, version: str) -> Path:
     """
     layout.backups.mkdir(mode=0o700, exist_ok=True)
     number = 1 + sum(1 for _ in layout.backups.glob(f"{version}-*.db"))
+    # Written under another name and renamed, so that an interrupted copy never looks like a backup.
     target = layout.backups / f"{version}-{number}.db"
     draft = layout.backups / f".{secrets.token_hex(8)}"
     try:
@@ -134,6 +135,7 @@ def _open_for_writing(layout: Layout) -> tuple[Database, bool]:
 
 
 def _set_journal(database: Database, *, network: bool) -> None:
+    # Without a size limit, the WAL file would stay as large as the largest transaction ever was.
     with database.driver() as driver:
         driver.execute(f"PRAGMA journal_mode={'DELETE' if network else 'WAL'}")
         driver.execute(f"PRAGMA journal_size_limit={64 * 2**20}")

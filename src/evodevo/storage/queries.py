@@ -92,6 +92,7 @@ def evaluations(
         chosen = chosen.where(table.c.individual_id.in_(individual_ids))
     if state is not None:
         chosen = chosen.where(table.c.state == state)
+    # Scores and blobs are statements of their own: a join would repeat each evaluation for every pair of them.
     scores: dict[str, dict[str, Score]] = defaultdict(dict)
     for score in connection.execute(
         select(score_table).where(score_table.c.evaluation_id.in_(chosen)).order_by(score_table.c.objective)

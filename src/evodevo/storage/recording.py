@@ -265,6 +265,7 @@ def refer(connection: Connection, pool: BlobPool, kind: str, owner: str, blobs: 
         if size is None:
             raise NotFoundError(f"blob {digest} ({role}) is not in the pool; put it before recording it.")
         blob = {"digest": digest, "bytes": size, "state": "present", "created_at": now()}
+        # The row may exist already: a blob that was collected or lost before can be put again.
         there = {"state": "present", "bytes": size}
         connection.execute(upsert(blob_table).values(**blob).on_conflict_do_update(["digest"], set_=there))
         row = {"owner_kind": kind, "owner_id": owner, "role": role, "digest": digest, "released": 0}

@@ -84,6 +84,7 @@ class FeaturesTask(SampleTask):
         for name, prepared in self.features.items():
             values, mask = prepared.splits[split].padded(np.asarray(indices), prepared.length)
             batch.pop(f"{name}/mask", None)
+            # Taken from the original input, before the features replace it.
             batch[f"{name}/origin"] = _fingerprints(batch[name])
             batch[name] = values
             if not mask.all():

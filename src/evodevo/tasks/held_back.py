@@ -49,6 +49,7 @@ class HeldBackTask(SampleTask):
         self.digest = canonical.digest({"task": task.digest, "held back": share})
         self.key = task.key
         held = min(max(1, round(share * count)), count - 1)
+        # A fixed seed, so that all runs on a task hold back the same samples and are comparable.
         order = generator(0, "held back").permutation(count)
         self._rows = {"architecture": np.sort(order[:held]), "train": np.sort(order[held:])}
 

@@ -79,6 +79,7 @@ def assign(
     for wanted, allowed in ((_VALIDATION, free), (_TEST, to_test)):
         if not (split == wanted).any():
             _fill(split, wanted, allowed, unit, position, label)
+    # Copies in several splits stay in the last of train, validation, test only, so that none leaks into training.
     highest = np.zeros(int(content.max(initial=-1)) + 1, np.int8)
     np.maximum.at(highest, content, split)
     kept = split == highest[content]

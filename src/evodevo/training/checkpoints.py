@@ -27,6 +27,7 @@ from evodevo.training.loop import Cursor, Snapshot
 FORMAT = "evodevo.checkpoint/1"
 MAX_TENSORS = 20_000
 MAX_HEADER_BYTES = 4 * 2**20
+# Smaller parts share one blob, because every blob costs a file and several waits for the disk.
 SMALL_PART_BYTES = 64 * 2**10
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -63,6 +63,7 @@ def evaluate(
             rows = windows[start : start + batch_size]
             with precision.autocast():
                 loss = loss_function(model, precision.tensor(rows))
+            # Weighted by rows, because the last batch may be smaller; kept on the device, to wait for it only once.
             sums.append(loss.detach().double() * len(rows))
     model.train(was_training)
     loss_nats = float(torch.stack(sums).sum()) / len(windows) if sums else math.nan

@@ -48,6 +48,7 @@ class Curve(Settings):
 
     def add(self, tokens: int, loss: float) -> Curve:
         """The curve with one more step."""
+        # model_construct below skips pydantic's validation, which would otherwise run at every step.
         pending = (*self.pending, loss)
         if len(pending) < self.stride:
             return Curve.model_construct(points=self.points, stride=self.stride, pending=pending)
@@ -353,6 +354,7 @@ class _Account:
         """Fetch and check the losses that wait on the device; the first fault, or None."""
         if not self._waiting:
             return None
+        # One stack and one transfer for all steps: reading each loss alone would wait for the device every time.
         losses = [float(value) for value in torch.stack([loss.float() for loss, _, _ in self._waiting]).tolist()]
         norms = [float(value) for value in torch.stack([norm.float() for _, norm, _ in self._waiting]).tolist()]
         shares = [share for _, _, share in self._waiting]

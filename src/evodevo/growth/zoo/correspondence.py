@@ -49,11 +49,12 @@ class Correspondence:
     def _mapped(self, value: str, own: str) -> Map:
         count, theirs = self._widths[0][value], self._widths[1][own]
         here, there = self._nodes[0].get(value), self._nodes[1].get(own)
-        both_join = here is not None and there is not None and here.joins and here.type == there.type
+        if here is None:
+            return leading(count, theirs)
+        both_join = there is not None and here.joins and here.type == there.type
         if both_join and here.side_by_side:
             return self._side_by_side(value, own)
-        keeps = here is not None and here.keeps_channels
-        if keeps and (both_join or self.origins.get(value) == own):
+        if here.keeps_channels and (both_join or self.origins.get(value) == own):
             return self._channels(self._inputs[0][value][0], self._inputs[1][own][0])
         return leading(count, theirs)
 

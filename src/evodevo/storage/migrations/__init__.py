@@ -46,6 +46,7 @@ def upgrade(connection: Connection, target: str = HEAD) -> None:
     from alembic.config import Config
 
     config = Config()
+    # A percent sign in the path would be read as an interpolation of the configuration file.
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, target)

@@ -100,6 +100,7 @@ def tell(
     made = _component_rows(connection, agent, path, components)
     if made or (uses and not system_parts.components_of(connection, [path.id])[path.id]):
         require_open(connection, agent_id, path.cycle)
+    # Before anything else is written, because a late attempt must leave no trace.
     if not recording.finish_evaluation(connection, pool, agent_id, evaluation):
         return False
     for component in components:

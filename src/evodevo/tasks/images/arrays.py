@@ -40,6 +40,7 @@ def open_arrays(path: Path) -> dict[str, NDArray[Any]]:
             contain code.
     """
     try:
+        # The stated sizes are checked before anything is unpacked: a small file may be a decompression bomb.
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
                 raise DataError(f"{path} unpacks to more than {MAX_BYTES:,} bytes. Give fewer images.")
@@ -112,6 +113,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     if data[:2] != b"\0\0" or not 1 <= axes <= 3 or len(data) < header or data[2] != _IDX_BYTES:
         raise DataError(f"{path} is not an idx file of bytes.")
     shape = tuple(int.from_bytes(data[4 + 4 * axis : 8 + 4 * axis], "big") for axis in range(axes))
+    # Python integers, because a hostile header can overflow 64 bits.
     size = int(np.prod(shape, dtype=object))
     if len(data) - header != size:
         raise DataError(f"{path} states {shape}, {size:,} bytes, and holds {len(data) - header:,}. Fetch it again.")

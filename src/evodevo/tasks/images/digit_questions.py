@@ -146,6 +146,7 @@ def frequencies(images: NDArray[np.integer]) -> NDArray[np.float64]:
     of_question = np.asarray([_SHARES[question.family] / sizes[question.family] for question in QUESTIONS]) / 2
     of_digit = images / images.sum() / 2
     share = np.stack([asked & ~yes, asked & yes], axis=2).astype(np.float64)
+    # Scaled alternately to the sums of the questions and to those of the digits, which converges to both (Sinkhorn).
     for _ in range(_ROUNDS):
         share *= _ratio(of_question[:, None], share.sum(axis=1))[:, None, :]
         share *= _ratio(of_digit[:, None], share.sum(axis=0))

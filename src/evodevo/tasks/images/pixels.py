@@ -143,7 +143,7 @@ def _as_array(picture: object) -> Pixels:
     from PIL import Image
 
     assert isinstance(picture, Image.Image)
-    if picture.mode.startswith("I"):  # 16-bit grey
+    if picture.mode.startswith("I"):  # 16-bit grey; 257 maps 65,535 to 255 exactly
         return (np.asarray(picture, dtype=np.int64).clip(0, 65_535) // 257).astype(np.uint8)[..., None]
     if picture.mode in ("1", "L"):
         return np.asarray(picture.convert("L"))[..., None]

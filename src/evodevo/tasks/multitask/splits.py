@@ -52,6 +52,7 @@ def stratified(
     for stratum in strata.values():
         start = 0
         for split, share in shares.items():
+            # At least one is held out where that leaves one for training.
             count = min(max(1, round(share * len(stratum))), len(stratum) - 1 - start)
             held[split] += stratum[start : start + count]
             start += max(count, 0)

@@ -74,6 +74,7 @@ def divide(
             size = len(members[group])
             lacks = share * (own.sum() + size) - own
             lacks_in_all = share * (total.sum() + size) - total
+            # Rounded, so that rounding errors of floats do not decide ties; the lack of all samples does.
             chosen = max(range(len(wanted)), key=lambda at: (round(lacks[at] / size, 6), lacks_in_all[at]))
             filled[chosen].append(group)
             own[chosen] += size

@@ -82,6 +82,7 @@ def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) 
                         str(error).removesuffix(ADVICE).removesuffix(PATH_ADVICE).removesuffix(".")
                     )  # the advice is given once, at the end of the common error message
                 else:
+                    # The first image that does not fit fixes one size for all, also for those read before.
                     if size is None and not _fits(image, images):
                         size = (SIDE, SIDE)
                         images = [resized(other, *size) for other in images]

@@ -178,6 +178,8 @@ class LanguagesTask(SampleTask):
         each = min(counts)
         languages, index = indices % len(counts), indices // len(counts)
         starts = index * np.asarray(counts)[languages] // each
+        # Training windows may begin at any token; held-out ones only at multiples of L, so that no token is predicted
+        # twice.
         return languages, starts if split == "train" else starts * self.context_length
 
     def _window_counts(self, split: Split) -> list[int]:

@@ -109,6 +109,7 @@ class SubwordTokenizer(Tokenizer):
             self._tokenizer = tokenizers.Tokenizer.from_str(json_text)
         except Exception as error:  # the library raises bare Exception, and nothing narrower
             raise DataError(f"not a tokenizer.json that the tokenizers library reads: {str(error)[:200]}") from None
+        # A tokenizer file may ask for padding or truncation, which would change the text of a corpus.
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         names = self._tokenizer.get_vocab(with_added_tokens=True)
