@@ -31,7 +31,8 @@ from evodevo.module_zoo.modules.repair import repair_graph
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_vector
 from evodevo.module_zoo.modules.zoo import archetype, mutate, random_zoo, start_zoo, with_lineage, words
-from evodevo.module_zoo.space import ZooSpace, ZooSpaceSettings
+from evodevo.module_zoo.settings import ModuleZooSpaceSettings
+from evodevo.module_zoo.space import ModuleZooSpace
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.operators.base import Operator
@@ -167,7 +168,7 @@ def test_it_is_drawn_at_random_mutated_and_told_in_text() -> None:
     assert words(free) == "hybrid, glu, mean"
     mutants = {mutate(free, generator(seed)).graph.nodes[0].hidden for seed in range(12)}  # type: ignore[attr-defined]
     assert len(mutants) > 6
-    space = ZooSpace(ZooSpaceSettings(width=WIDTH, archetypes=("glu", "mlp", "hybrid")))
+    space = ModuleZooSpace(ModuleZooSpaceSettings(width=WIDTH, archetypes=("glu", "mlp", "hybrid")))
     genome = space.sample(generator(1))
     for seed in range(6):
         genome = space.mutate(genome, generator(seed))
