@@ -435,7 +435,7 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
     }
     documented |= {"agents", "path_kinds", "strategists", "tasks"}
     # Chosen by settings, not by users' files.
-    internal = {"evaluators", "executors", "network_costs", "network_words", "networks", "procedure_checks", "slices"}
+    internal = {"evaluators", "executors", "networks", "procedure_checks", "slices"}
     internal |= {"frozen_paths", "path_families", "path_roots", "procedure_task_checks"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
 

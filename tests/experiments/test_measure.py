@@ -16,8 +16,8 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from evodevo.experiments.flop_counter import counting, look_at_step
 from evodevo.experiments.measure import measure, places
-from evodevo.experiments.metrics import softmax
 from evodevo.networks.base import Network, Representation
+from evodevo.networks.probabilities import softmax
 from evodevo.tasks.base import InputSpec, OutputSpec, SampleTask
 from evodevo.training.precision import decide
 

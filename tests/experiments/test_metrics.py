@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from sklearn import metrics as reference
 
 from evodevo.experiments.calibration import BINS, reliability
-from evodevo.experiments.metrics import Judgement, auc, best_threshold, judge, sigmoid, softmax
+from evodevo.experiments.metrics import Judgement, auc, best_threshold, judge
+from evodevo.networks.probabilities import sigmoid, softmax
 
 SCORES = st.floats(-20, 20).map(lambda value: round(value, 1))  # rounded, so that there are ties
 SEEDS = st.integers(0, 2**32 - 1)

@@ -14,11 +14,14 @@ from evodevo.growth.prices import Prices, prices
 from evodevo.growth.resources import Task
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.unrolling import outer_gradient
-from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkSpec
+from evodevo.networks.routing.spec import InferenceStructure
+from evodevo.networks.spec import NetworkSpec
 from evodevo.operators.layers.spec import GenotypeLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.training.precision import decide

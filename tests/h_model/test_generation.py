@@ -14,7 +14,8 @@ from evodevo.errors import UsageError
 from evodevo.h_model.generation import Writer
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import StackNetwork, StackStructure
+from evodevo.networks.stacks.spec import StackStructure
+from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, LSTMLayer, TransformerLayer
 from evodevo.tasks.base import OutputSpec
 from evodevo.testing.networks import CLASS, NEXT, TEXT, small_model

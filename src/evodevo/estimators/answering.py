@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evodevo.experiments.metrics import sigmoid, softmax
 from evodevo.module_zoo.model import ModuleZoo
+from evodevo.networks.probabilities import sigmoid, softmax
 from evodevo.tasks.base import Batch, OutputSpec
 from evodevo.training.precision import Precision, decide
 

@@ -26,19 +26,17 @@ before anything is trained). Then an ``ArmPlan`` of a recipe may name it. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from evodevo.registry import Registry, table
 
 if TYPE_CHECKING:
     from evodevo.experiments.settings import NetworkEvaluationSettings
+    from evodevo.experiments.trained import Trained
     from evodevo.experiments.trainer import Bench
     from evodevo.experiments.trials import Arm
-    from evodevo.networks.base import Network
     from evodevo.tasks.base import SampleTask
-    from evodevo.training.loop import TrainingResult
 
 PROCEDURES: Registry[Procedure] = table("procedure", "evodevo.procedures")
 PROCEDURES.add("train", "evodevo.experiments.trainer:train_once")
@@ -50,25 +48,6 @@ TASK_CHECKS: Registry[TaskCheck] = table("check of a procedure and its task", "e
 """Likewise, for what depends on inputs and outputs."""
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What a procedure answers.
-
-    Attributes:
-        network: trained; measured by whoever called.
-        result: of the last stage; a state other than "finished" is a failure of the arm.
-        extra: facts, JSON.
-        series: name -> points.
-        blobs: role -> bytes to keep.
-    """
-
-    network: Network
-    result: TrainingResult
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    series: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
-    blobs: Mapping[str, bytes] = field(default_factory=dict)
-
-
-Procedure = Callable[["Bench", Mapping[str, Any]], Trained]
+Procedure = Callable[["Bench", Mapping[str, Any]], "Trained"]
 Check = Callable[["NetworkEvaluationSettings", "Arm"], None]
 TaskCheck = Callable[["NetworkEvaluationSettings", "Arm", "SampleTask"], None]

@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from evodevo.experiments.measure import places
-from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.growth.agenda import Agenda, What, dates
 from evodevo.growth.driver import Growth, Surroundings

@@ -12,11 +12,10 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Arm, ArmSpace
 from evodevo.growth.report.reading import grown_network, growth_of
 from evodevo.growth.report.words import growth_words
+from evodevo.h_model.draw import h_model_drawing
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.search import HModelSearchSettings
 from evodevo.h_model.space import HModelSpace
-from evodevo.networks.draw import arm_words, h_model_drawing, network_words
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
-from evodevo.networks.towers.files import settled_network
 from evodevo.runs.slices import Slice, absolute
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class NetworkSlice(Slice):
         return int(values["evaluation"]["training"]["batch_size"])
 
     def load(self, individual: Individual) -> Any:
-        from evodevo.experiments.evaluate import load_network
+        from evodevo.networks.saved import load_network
 
         return load_network(individual.run.archive.store.blobs, individual.weights())[0]
 
@@ -64,8 +63,8 @@ class NetworkSlice(Slice):
         import torch
 
         from evodevo.backbone.generation import generate
-        from evodevo.experiments.evaluate import load_network, reopen_task
         from evodevo.h_model.generation import Writer
+        from evodevo.networks.saved import load_network, reopen_task
 
         network, about = load_network(individual.run.archive.store.blobs, individual.weights())
         writer, name = Writer(network), network.input_specs[0].name
@@ -83,7 +82,7 @@ class ExperimentSlice(NetworkSlice):
     def paths(self, settings: ExperimentSettings) -> dict[str, Any]:
         """Those of towers, too, whose digests are filled in or checked."""
         arms = settings.experiment.arms
-        settled = [arm.model_copy(update={"network": settled_network(arm.network)}) for arm in arms]
+        settled = [arm.model_copy(update={"network": arm.network.settled()}) for arm in arms]
         if all(one.network == arm.network for one, arm in zip(settled, arms, strict=True)):
             return super().paths(settings)
         found = {"experiment": {"arms": [one.model_dump(mode="json") for one in settled]}}
@@ -108,19 +107,26 @@ class ExperimentSlice(NetworkSlice):
         values["experiment"] |= {"arms": [again], "seeds": seeds, "reference": None}
         return values
 
+    def trained(self, run: Run) -> list[Individual]:
+        """The finished trainings of the reference arm, or of the first; with the learning rate of the table's row."""
+        from evodevo.experiments.comparison import compare_arms
+
+        reference = run.settings.experiment.reference
+        rows = [row for row in compare_arms(run).rows if row.trainings and reference in (None, row.name)]
+        return sorted(rows[0].trainings, key=lambda one: one.key(run.goals[0])) if rows else []
+
     def words(self, individual: Individual) -> list[str]:
         growth = growth_of(individual)
-        return [*arm_words(individual.genome), *([] if growth is None else growth_words(growth))]
+        return [*individual.genome.describe(), *([] if growth is None else growth_words(growth))]
 
     def drawing(self, individual: Individual) -> str:
-        network = grown_network(individual)
-        if isinstance(network, ModuleZooNetwork):
-            from evodevo.module_zoo.draw import drawing_of
-
-            return drawing_of(network.structure, individual, individual.title)
-        if not isinstance(network, HModelNetwork):
-            return super().drawing(individual)
-        return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)
+        drawn = grown_network(individual).draw(
+            title=individual.id,
+            subtitle=individual.title,
+            group=individual.genome.group,
+            facts=individual.fact,
+        )
+        return super().drawing(individual) if drawn is None else drawn
 
     def report(self, run: Run) -> str:
         from evodevo.experiments.report.data import report
@@ -151,7 +157,7 @@ class HModelSlice(NetworkSlice):
     def words(self, individual: Individual) -> list[str]:
         space = individual.run.space
         assert isinstance(space, HModelSpace), "the slice's own"
-        return network_words(HModelNetwork(structure=space.structure(individual.genome)))
+        return HModelNetwork(structure=space.structure(individual.genome)).describe()
 
     def drawing(self, individual: Individual) -> str:
         space = individual.run.space

@@ -27,7 +27,8 @@ from evodevo.module_zoo.modules.spec import (
     ZooModule,
 )
 from evodevo.module_zoo.modules.zoo import words as genotype_words
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.layers.cost import liv_operator
 from evodevo.operators.layers.spec import Layer, LIVLayer
 from evodevo.report.charts.numbers import show

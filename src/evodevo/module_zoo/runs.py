@@ -9,9 +9,9 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.trials import Arm
 from evodevo.h_model.runs import NetworkSlice
 from evodevo.module_zoo.draw import drawing_of, zoo_words
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
 from evodevo.module_zoo.space import ModuleZooSpace
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.networks.towers.files import settled
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.tasks.base import Batch, OutputSpec, SampleTask
 
 if TYPE_CHECKING:
-    from evodevo.runs.archive import Archive, Individual, Run
+    from evodevo.runs.archive import Archive, Individual
 
 AT_ONCE = 64
 LIKELY = 0.5
@@ -85,7 +85,7 @@ class Predictor:
     """
 
     def __init__(self, individual: Individual, cache_folder: Path | None = None, device: str = "cpu") -> None:
-        from evodevo.experiments.evaluate import load_network
+        from evodevo.networks.saved import load_network
         from evodevo.training.precision import decide
 
         if individual.run.slice.name == "backbone":
@@ -102,7 +102,7 @@ class Predictor:
     @cached_property
     def task(self) -> SampleTask:
         """What it was trained on. Raises DataError where the data are gone: they know the words and the sizes."""
-        from evodevo.experiments.evaluate import reopen_task
+        from evodevo.networks.saved import reopen_task
 
         return reopen_task(self._about, self._cache_folder)
 
@@ -131,18 +131,13 @@ class Predictor:
     def _predict(self, batch: Batch) -> list[Prediction]:
         import torch
 
-        from evodevo.module_zoo.model import ModuleZoo
-
         placed: Any = self._precision.place(batch)
         weights = executed = np.zeros((0, 0))
-        ids: tuple[str, ...] = ()
         with torch.no_grad():
-            if isinstance(self._network, ModuleZoo):
-                passage = self._network.passage(placed)
-                logits, ids = passage.answers, passage.ids
-                weights, executed = (one.double().cpu().numpy() for one in (passage.decision.weights, passage.executed))
-            else:
-                logits = self._network(placed)
+            explained = self._network.explain(placed)
+        logits, ids = explained.answers, explained.parts
+        if explained.weights is not None and explained.executed is not None:
+            weights, executed = (one.double().cpu().numpy() for one in (explained.weights, explained.executed))
         each = {spec.name: _probabilities(spec, logits[spec.name].double().cpu().numpy()) for spec in self._outputs}
         inputs = [spec.name for spec in self.task.inputs]
         return [
@@ -174,21 +169,12 @@ def best_trained(archive: Archive, name: str) -> Individual:
     if name != "last" and archive.store.find(name).kind == "individual":
         return archive.individual(name)
     run = archive.run(name)
-    found = _of_experiment(run) if run.is_experiment else run.front()
+    found = run.slice.trained(run)
     if not found:
         raise NotFoundError(
             f"run {run.id} has no trained network yet (state {run.state}); see: evodevo status {run.id}"
         )
     return found[0]
-
-
-def _of_experiment(run: Run) -> list[Individual]:
-    """The finished trainings of the arm in question, best first; with the learning rate of the table's row."""
-    from evodevo.experiments.comparison import compare_arms
-
-    reference = run.settings.experiment.reference
-    rows = [row for row in compare_arms(run).rows if row.trainings and reference in (None, row.name)]
-    return sorted(rows[0].trainings, key=lambda one: one.key(run.goals[0])) if rows else []
 
 
 def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> Answered:
@@ -198,7 +184,7 @@ def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> Answered:
 
 def _probabilities(spec: OutputSpec, logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """(B, size)."""
-    from evodevo.experiments.metrics import sigmoid, softmax
+    from evodevo.networks.probabilities import sigmoid, softmax
 
     return softmax(logits) if spec.kind == "class" else sigmoid(logits)
 

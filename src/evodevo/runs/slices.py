@@ -92,6 +92,10 @@ class Slice(ABC):
             NotFoundError: no weights were kept.
         """
 
+    def trained(self, run: Run) -> list[Individual]:
+        """Networks of a run that can answer for it, the best first; empty where nobody has finished yet."""
+        return run.front()
+
     def tokenizer(self, individual: Individual) -> Any:
         """The tokenizer that the model was trained with."""
         raise UsageError(f"{individual.id} is of the slice {self.name!r}, whose networks have no tokenizer of text.")

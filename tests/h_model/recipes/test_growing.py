@@ -10,9 +10,9 @@ from evodevo.experiments.procedures import CHECKS
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import training_settings
 from evodevo.growth.h_model.pool import pool_of
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.growing import STARTS
 from evodevo.module_zoo.recipes.growing import FIXED
-from evodevo.networks.spec import HModelNetwork
 from evodevo.runs.recipe import resolve
 
 NAME = "h_model.growing"

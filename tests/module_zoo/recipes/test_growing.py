@@ -13,9 +13,9 @@ from evodevo.experiments.settings import procedure_options, training_settings
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.growing import FIXED, growing_arms, is_learned, strategist_of, with_edit_memory
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.runs.recipe import Recipe, resolve
 from evodevo.settings import validate
 

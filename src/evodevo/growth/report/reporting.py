@@ -10,8 +10,8 @@ from evodevo.growth.report.page_data import GrownArm, GrownTraining, GrowthPart
 from evodevo.growth.report.reading import grown_network
 from evodevo.growth.report.tables import GrownRow, arms_table, decisions_table, grown_rows, hybrids_table
 from evodevo.growth.report.words import HISTORY, edit_words, growth_words, history
-from evodevo.networks.draw import h_model_drawing
-from evodevo.networks.spec import HModelNetwork
+from evodevo.h_model.draw import h_model_drawing
+from evodevo.h_model.network import HModelNetwork
 from evodevo.runs.archive import Individual
 
 DIFFERING = ("event", "it did", "the heuristic would have done")

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
-from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.h_model.extension import freeze_old
 from evodevo.h_model.model import HModel

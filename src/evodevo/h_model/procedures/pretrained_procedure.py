@@ -16,15 +16,17 @@ import torch
 from torch import nn
 
 from evodevo.errors import UsageError
-from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures.donors import RECORD, DonorIsMadeError, pretrain_donor
 from evodevo.h_model.procedures.pretrained_settings import DonorSettings, PretrainedOptions, donor_sizes, with_layers
 from evodevo.networks.base import Network
 from evodevo.networks.inputs import InputLayer
-from evodevo.networks.spec import HModelNetwork, NetworkSpec, StackNetwork
-from evodevo.networks.stack import LayerStack
+from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.stacks.stack import StackNetwork
+from evodevo.networks.stacks.stack_model import LayerStack
 from evodevo.networks.towers.files import weights_digest
 from evodevo.operators.layers.spec import Layer
 from evodevo.operators.pretrained.embeddings import embedding_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.module_zoo.procedures.search_settings import BestSingleOptions, candidates_of, zoo_of
 from evodevo.module_zoo.procedures.searching import Search

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.experiments.measure import places
-from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.procedures.search_settings import DartsOptions

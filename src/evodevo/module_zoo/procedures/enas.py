@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.procedures.search_settings import EnasOptions

@@ -11,7 +11,7 @@ from typing import Any
 
 from evodevo.experiments.checkpoint_selection import LOWER_IS_BETTER, settle, value_of
 from evodevo.experiments.measure import Measured
-from evodevo.experiments.procedures import Trained
+from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.procedures.search_settings import check_budget, zoo_of

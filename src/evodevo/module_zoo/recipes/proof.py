@@ -13,14 +13,15 @@ from typing import Any
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
 from evodevo.experiments.trials import ArmPlan, Cell
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import MixtureStyle
 from evodevo.module_zoo.named import zoo_structure
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.classifier import SHORT, ZOO
 from evodevo.module_zoo.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, arm_name
 from evodevo.module_zoo.recipes.opponents import STYLES, matched
 from evodevo.module_zoo.recipes.proof_data import GENERATED, Trial, trial_of
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
 from evodevo.runs.recipe import Baselines, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings

@@ -11,18 +11,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from evodevo.module_zoo.senses.spec import BUCKETS, EVERYTHING, Read, sides, statistics_rank
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, StatisticsStructure
-from evodevo.networks.canvas import InputSizes, fitting_heads, input_length, patch_size
-from evodevo.networks.towers.spec import TowerSizes, tower_sizes
+from evodevo.module_zoo.spec import FusionStructure, StatisticsStructure
+from evodevo.networks.canvas import InputSizes, NamedInput, fitting_heads, input_length, patch_size
+from evodevo.networks.towers.spec import ExtractorStructure, TowerSizes, tower_sizes
 from evodevo.operators.layers.cost import Work, layer_parameters, layer_work, total_work
 from evodevo.operators.layers.spec import Layer, MLPLayer, TransformerLayer
-
-
-class NamedInput(InputSizes, Protocol):
-    """What of ``tasks.base.InputSpec`` is needed."""
-
-    @property
-    def name(self) -> str: ...
 
 
 class SensesSizes(Protocol):

@@ -3,20 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
-from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
-from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.pretrained.spec import model_folder
+from evodevo.tasks.base import InputSpec
 
 WEIGHTS = "model.safetensors"
 PICKLES = ("pytorch_model.bin", "tf_model.h5", "flax_model.msgpack")
-_Structure = TypeVar("_Structure", ZooStructure, BaselineStructure)
+
+
+class WithExtractors(Protocol):
+    """A structure that says how each input is read."""
+
+    @property
+    def extractors(self) -> dict[str, ExtractorStructure]: ...
+    @property
+    def extractor(self) -> ExtractorStructure: ...
+    def extractor_of(self, name: str) -> ExtractorStructure:
+        """How an input is read."""
+        ...
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
+        """With some fields replaced."""
+        ...
+
+
+_Structure = TypeVar("_Structure", bound=WithExtractors)
 
 
 def weights_file(folder: Path) -> Path:
@@ -77,26 +94,8 @@ def settled(structure: _Structure) -> _Structure:
     return structure.model_copy(update={"extractors": extractors, "extractor": _settled(structure.extractor)})
 
 
-def settled_network(network: NetworkSpec) -> NetworkSpec:
-    """Likewise; networks without extractors stay as they are."""
-    structure = network.structure
-    if isinstance(structure, ZooStructure):
-        return network.model_copy(update={"structure": settled(structure)})
-    if isinstance(structure, BaselineStructure):
-        return network.model_copy(update={"structure": settled(structure)})
-    return network
-
-
-def frozen_towers(network: NetworkSpec, inputs: Sequence[Any]) -> dict[str, ExtractorStructure]:
-    """Input -> the tower that reads it and never learns.
-
-    Args:
-        network: of any kind; those without extractors have none.
-        inputs: of the task, ``InputSpec``.
-    """
-    structure = network.structure
-    if not isinstance(structure, ZooStructure | BaselineStructure):
-        return {}
+def frozen_towers(structure: WithExtractors, inputs: Sequence[InputSpec]) -> dict[str, ExtractorStructure]:
+    """Input -> the tower that reads it and never learns."""
     chosen = {spec.name: structure.extractor_of(spec.name) for spec in inputs if spec.modality in ("tokens", "image")}
     return {name: one for name, one in chosen.items() if one.kind == "hugging_face" and one.train == "none"}
 

@@ -17,7 +17,6 @@ from evodevo.multitask.hyperparameters import (
 )
 from evodevo.multitask.paths.families import PathFamily, PathStructure
 from evodevo.multitask.paths.network.spec import HEAD, KIND, NORM, NetworkStructure, structure_of
-from evodevo.networks.cost import network_cost
 from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
 
@@ -67,7 +66,7 @@ def _network_flops(structure: NetworkStructure) -> int:
         length = structure.inputs[0].length
         return space.cost(space.from_json(structure.genome), length=length, convention="actual").executed_flops
     network = validate(NetworkEnvelope, structure.genome, what="an imported network").network
-    return network_cost(network, inputs=structure.inputs).executed_flops
+    return network.cost(inputs=structure.inputs).executed_flops
 
 
 NETWORK = NetworkPaths()

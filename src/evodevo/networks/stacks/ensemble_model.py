@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.networks.base import Batch, Network, Representation
-from evodevo.networks.spec import EnsembleStructure
-from evodevo.networks.stack import LayerStack
+from evodevo.networks.stacks.spec import EnsembleStructure
+from evodevo.networks.stacks.stack_model import LayerStack
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 
