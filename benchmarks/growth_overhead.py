@@ -27,7 +27,7 @@ from evodevo.search.problem import Outcome
 from measuring import Report, Spread, arguments, ratio, take_turns
 
 MOST = 0.10
-"""Of training (issue 5, part 5)."""
+"""Most that growth may cost, as a share of training."""
 KINDS: dict[str, dict[str, Any]] = {
     "fixed": {"strategist": "fixed", "events": {"count": 0}},
     "looking": {"strategist": "fixed"},

@@ -48,7 +48,7 @@ class Spread:
 
 @dataclass
 class Gate:
-    """One statement of the issue, with what was measured."""
+    """One claim, with what was measured."""
 
     statement: str
     measured: float

@@ -2,9 +2,9 @@
 
 ZDT1 to ZDT3 with a real-vector space (SBX 15, polynomial mutation 20; Deb et al. 2002, Zitzler et al. 2000), population
 100; and all cells of NAS-Bench-201 in a table, at the budget of STAR (population 16, 288 evaluations), against random
-search with equally many evaluations. The gates are those of spec/search.md, section 5.
+search with equally many evaluations. The gates are numbers that other engines reach on the same problems.
 
-    python benchmarks/search_quality.py --table ../shared/data/nas_bench_201_12epoch/table.npz --json quality.json
+    python benchmarks/search_quality.py --table nas_bench_201_12epoch/table.npz --json quality.json
 """
 
 from __future__ import annotations

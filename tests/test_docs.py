@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,15 +44,19 @@ from evodevo.settings import Settings
 from evodevo.tasks.base import TASKS
 
 if TYPE_CHECKING:
+    from evodevo.cli.stopping import Stoppable, Stopping
+
     from .conftest import Small, Systems
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "spec").glob("*.md")])
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE_ROW = re.compile(r"^\| `?([^|`]+?)`? \|", re.MULTILINE)
 # Slow, or of another kind; their own tests run them.
 ELSEWHERE = {"demo"}
 ELSEWHERE_RECIPES = {"multitask.characters", "multitask.multipath"}
+# Commands that train what their first argument names.
+TRAINING = {"ablate", "evolve", "grow", "resume", "train"}
 # What a page may say with a large number is run with a small one.
 SMALLER = {
     "--tokens": "512",
@@ -125,14 +130,29 @@ def commands(page: Path) -> Iterator[list[str]]:
 # Examples
 
 
+# One page after the other in a process of their own, since they add rows to the tables; each in its own folder and
+# with a fresh ``__main__``.
+RUN_PAGES = """
+import os, runpy, sys
+for folder in sys.argv[1:]:
+    os.chdir(folder)
+    print("page", folder, file=sys.stderr)
+    runpy.run_path("page.py", run_name="__main__")
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
-def test_the_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
-    script = tmp_path / "page.py"
-    script.write_text("\n\n".join(blocks(page, "python")))
+def test_the_python_of_each_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    folders = []
+    for page in PAGES:
+        if blocks(page, "python"):
+            folder = tmp_path / page.stem
+            folder.mkdir()
+            (folder / "page.py").write_text("\n\n".join(blocks(page, "python")))
+            folders.append(folder)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, "-W", "error", script], cwd=tmp_path, env=environment, capture_output=True, text=True
+        [sys.executable, "-W", "error", "-c", RUN_PAGES, *folders], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -147,6 +167,30 @@ CASES = [
     for words in commands(page)
     if words[0] not in ELSEWHERE and not ELSEWHERE_RECIPES.intersection(words)
 ]
+
+
+def what_it_trains(words: Sequence[str]) -> tuple[str, ...]:
+    """The command and its recipe, run or system; empty for commands that train nothing."""
+    command = tuple(words[:3] if words[0] == "extend" else words[:2])
+    return command if command[0] in TRAINING or command[:2] == ("extend", "run") else ()
+
+
+def cases() -> list[Any]:
+    """Pages, commands, and whether a command is run to its end.
+
+    Of the commands that train the same thing the first is run to its end; of the others it is enough that they begin:
+    all that a page can have wrong (settings, data, names) is read before that.
+    """
+    found: list[Any] = []
+    trained: set[tuple[str, ...]] = set()
+    for page, words in CASES:
+        trains = what_it_trains(words)
+        marks = [pytest.mark.slow] if trains and trains not in trained else []
+        found.append(
+            pytest.param(page, words, trains not in trained, id=f"{page.stem}: {' '.join(words)}", marks=marks)
+        )
+        trained.update([trains] if trains else [])
+    return found
 
 
 @dataclass(frozen=True)
@@ -240,10 +284,11 @@ def of_posts(folder: Path, command: str) -> Brief:
         return Brief(folder, found.id, one, one)
 
 
-@pytest.mark.parametrize(("page", "words"), CASES, ids=[f"{page.stem}: {' '.join(words)}" for page, words in CASES])
+@pytest.mark.parametrize(("page", "words", "whole"), cases())
 def test_the_commands_of_a_page_run(
     page: Path,
     words: list[str],
+    whole: bool,
     request: pytest.FixtureRequest,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -256,7 +301,14 @@ def test_the_commands_of_a_page_run(
             shutil.copytree(request.getfixturevalue("small").store, tmp_path / "other")
     else:
         done = on_runs(page, words, request, tmp_path, monkeypatch)
-    assert run(done) == ExitCode.SUCCESS, capsys.readouterr().err
+    if not whole:
+        monkeypatch.setattr("evodevo.cli.stopping.Stopping.begin", _interrupt)
+    assert run(done) == (ExitCode.SUCCESS if whole else ExitCode.INTERRUPTED), capsys.readouterr().err
+
+
+def _interrupt(stopping: Stopping, session: Stoppable) -> None:
+    """Ctrl-C where the training would begin."""
+    raise KeyboardInterrupt
 
 
 def on_systems(words: Sequence[str], systems: Systems, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -361,9 +413,76 @@ def test_paths_and_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for path in re.findall(r"`((?:src|tests|docs|benchmarks)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), f"{name(page)} names {path}"
-    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if "://" not in link:
-            assert (page.parent / link).exists(), f"{name(page)} links to {link}"
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), f"{name(page)} links to {link}"
+            assert not anchor or anchor in anchors(target), f"{name(page)} links to {link}: no such heading"
+
+
+def anchors(page: Path) -> set[str]:
+    """Fragments of a page's headings as GitHub makes them: small letters, spaces as hyphens, no punctuation."""
+    outside = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+?) *$", outside, re.MULTILINE):
+        plain = re.sub(r"\]\([^)]*\)", "", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        number = next(
+            count for count in range(len(found) + 1) if (f"{anchor}-{count}" if count else anchor) not in found
+        )
+        found.add(f"{anchor}-{number}" if number else anchor)
+    return found
+
+
+# Citations of the specifications in source
+
+SOURCES = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+CITATION = re.compile(r"docs/spec/([\w-]+\.md)(#[\wµ-]*)?")
+OTHER_FORMS = re.compile(
+    r"(?<!docs/)\bspec/\w+|(?<!docs/spec/)\b(?:star|munet|routing|platform|search|donor|stack)\.md\b|\bDESIGN\b"
+    r"|\bshared/|\b[Ss]pec(?:ification)?s?,? (?:part |section |row |checks? |Part )?\(?[A-E]?\d|\b[Cc]hecks? \d"
+    r"|\b[Ii]ssue,? (?:\d|section|part)|\bthe issue\b|\bAppendix [AB]\b|\b[ACE]\d{1,2}\b"
+)
+"""What a citation may not look like: another page, a number of an issue or of a check, a code without a target."""
+ABLATION_CODES = re.compile(r"``[A-D]\d+``")
+
+
+def prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of comments and docstrings with their numbers."""
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            docstring = token.type == tokenize.STRING and token.string.startswith('"""')
+            if token.type == tokenize.COMMENT or docstring:
+                yield from enumerate(token.string.splitlines(), token.start[0])
+
+
+def test_every_citation_of_a_specification_names_a_page_and_a_heading() -> None:
+    pages = {page.name: anchors(page) for page in (ROOT / "docs" / "spec").glob("*.md")}
+    wrong, count = [], 0
+    for path in SOURCES:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for page, anchor in CITATION.findall(line):
+                count += 1
+                if page not in pages or (anchor and anchor[1:] not in pages[page]):
+                    wrong.append(f"{name(path)}:{number}: docs/spec/{page}{anchor}")
+    assert not wrong, "\n".join(wrong)
+    assert count > 200, "citations have another form than the one that this test reads"
+
+
+def test_specifications_are_cited_in_one_form() -> None:
+    other = [
+        f"{name(path)}:{number}: {line.strip()}"
+        for path in SOURCES
+        for number, line in prose(path)
+        if OTHER_FORMS.search(ABLATION_CODES.sub("", line))
+    ]
+    assert not other, "\n".join(other)
+
+
+def test_every_specification_is_cited() -> None:
+    cited = {page for path in SOURCES for page, _ in CITATION.findall(path.read_text(encoding="utf-8"))}
+    assert {page.name for page in (ROOT / "docs" / "spec").glob("*.md")} <= cited
 
 
 def options_of(command: Any) -> set[str]:

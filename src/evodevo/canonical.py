@@ -1,6 +1,7 @@
-"""Strict JSON and the hashes over it: one text for one value, and no value that JSON cannot say.
+"""Strict JSON and hashes over it: one text per value, and no value that JSON cannot represent.
 
-Python's own parser takes NaN, 1e999, duplicate keys and numbers of any length; files from strangers use all four.
+Python's own parser accepts NaN, 1e999, duplicate keys and numbers of any length. Files from untrusted sources may hold
+all four, so ``loads`` refuses them.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def dumps(value: Any) -> str:
-    """The canonical text: sorted keys, no spaces, no NaN or infinity.
+    """The canonical text of a value: sorted keys, no spaces, no NaN or infinity.
 
     Raises:
-        UsageError: where the value has no JSON form.
+        UsageError: The value has no JSON form.
     """
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -36,12 +37,12 @@ def loads(text: str | bytes, *, what: str = "JSON", max_bytes: int = MAX_BYTES) 
     """Parse strictly.
 
     Args:
-        text: what was read.
-        what: its name in error messages.
-        max_bytes: refused above this size, before parsing.
+        text: JSON text or its UTF-8 bytes.
+        what: Name of the text in error messages.
+        max_bytes: Largest accepted size in bytes, checked before parsing.
 
     Raises:
-        UsageError: not JSON, over a limit, a duplicate key, or a number that is not finite.
+        UsageError: The text is not JSON, is over a limit, has a duplicate key, or a number that is not finite.
     """
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if len(raw) > max_bytes:
@@ -72,7 +73,9 @@ class _RefusedError(ValueError):
 
 
 def _depth(raw: bytes) -> int:
-    # Brackets inside strings are text. Possessive, with an optional end: linear on any input, unterminated ones too.
+    # Brackets inside strings do not nest. The pattern is possessive with an optional closing quote, so that it runs in
+    # linear time on any input, also on strings that never end. Counting before parsing keeps deep nesting from
+    # exhausting the parser's recursion.
     depth = deepest = 0
     for byte in _STRING.sub(b"", raw).translate(None, _NO_BRACKETS):
         if byte in b"[{":

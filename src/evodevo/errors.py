@@ -1,6 +1,6 @@
 """Every error that evodevo raises on purpose, with its exit code.
 
-An error says what was given, what is allowed, and what to do next. The command line prints the message on stderr
+An error message states what was given, what is allowed, and what to do next. The command line prints it on stderr
 and exits with ``error.exit_code``; a library user catches the class.
 """
 
@@ -12,7 +12,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller; stable, documented in docs/command-line.md, tested."""
+    """Exit codes of the process; stable, documented in docs/command-line.md, tested."""
 
     SUCCESS = 0
     INTERNAL = 1
@@ -30,19 +30,19 @@ class ExitCode(IntEnum):
 
 
 class EvodevoError(Exception):
-    """Base of all errors of ours."""
+    """Base class of all errors that evodevo raises on purpose."""
 
     exit_code: ExitCode = ExitCode.INTERNAL
 
 
 class UsageError(EvodevoError, ValueError):
-    """What the user gave cannot be used: settings, names, genome text, data."""
+    """Unusable input from the user: settings, names, genome text, data."""
 
     exit_code = ExitCode.USAGE
 
 
 class GenomeError(UsageError):
-    """A genome that is not in the space."""
+    """A genome that is not a member of the space."""
 
 
 class DataError(UsageError):
@@ -54,7 +54,7 @@ class MissingExtraError(UsageError):
 
 
 class NotFoundError(EvodevoError, LookupError):
-    """No run, individual, system or file of that name."""
+    """A run, individual, system or file that does not exist."""
 
     exit_code = ExitCode.NOT_FOUND
 
@@ -72,7 +72,7 @@ class RunOwnedError(EvodevoError):
 
 
 class StoreDamagedError(EvodevoError):
-    """A database or a blob is not what was written; ``evodevo repair`` is the next step."""
+    """A database or a blob that differs from what was written; ``evodevo repair`` is the next step."""
 
     exit_code = ExitCode.STORE_DAMAGED
 
@@ -82,30 +82,30 @@ class StoreVersionError(UsageError):
 
 
 class DiskFullError(EvodevoError):
-    """No space left; what was finished is safe."""
+    """No space left on the disk; everything finished before is stored safely."""
 
     exit_code = ExitCode.DISK_FULL
 
 
 class UnsafeFileError(EvodevoError):
-    """A file that is refused without being read: wrong format, over a limit, outside its folder."""
+    """A file that is refused without being loaded: wrong format, over a limit, outside its folder."""
 
     exit_code = ExitCode.UNSAFE
 
 
 class VerificationError(EvodevoError):
-    """What was written does not answer as what it was written from; nothing of it was kept."""
+    """An exported artefact whose outputs differ from those of its source; the artefact was deleted."""
 
     exit_code = ExitCode.VERIFICATION_FAILED
 
 
 def quoted_list(names: Iterable[object]) -> str:
-    """Names in the order given, for the end of an error message."""
+    """The names, separated by commas in the order given, for the end of an error message."""
     return ", ".join(str(name) for name in names)
 
 
 def unknown_name(kind: str, given: str, allowed: Iterable[str]) -> UsageError:
-    """The error for a name that is not in a table: what was given, the nearest one, all of them."""
+    """The error for a name that is not in a table; its message has the given name, the nearest one and all of them."""
     names = sorted(allowed)
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""Random draws that depend on what they are for, never on what was drawn before.
+"""Keyed random generators: a draw depends on its purpose, never on what was drawn before.
 
 A key is (run seed, generation or event, slot, purpose): the same key gives the same numbers in any process, in any
 order, after any crash. Nothing mutable has to be saved for an exact resume.
@@ -23,13 +23,14 @@ def generator(seed: int, *key: Key) -> np.random.Generator:
     """A generator for one purpose.
 
     Args:
-        seed: the run's seed.
-        key: what the draws are for, for example ``(generation, slot, "mutation")``.
+        seed: The run's seed.
+        key: Purpose of the draws, for example ``(generation, slot, "mutation")``.
     """
     words = np.frombuffer(_digest(seed, key), dtype=np.uint32)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
 
 def integer_seed(seed: int, *key: Key) -> int:
-    """A seed in [0, 2**63) for libraries that want one integer (``torch.manual_seed``)."""
+    """A seed in [0, 2**63) for libraries that take one integer (``torch.manual_seed``)."""
+    # One bit is dropped, because torch and SQLite hold signed 64-bit integers.
     return int.from_bytes(_digest(seed, key)[:8], "big") >> 1

@@ -1,4 +1,4 @@
-"""The base of all settings: strict, frozen, unknown keys refused, and errors a person can act on."""
+"""The base class of all settings (strict, frozen, unknown keys refused), and their reading, merging and validation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ S = TypeVar("S", bound="Settings")
 
 
 class Settings(BaseModel):
-    """Settings of one room, written beside the code that reads them."""
+    """Base class of the settings of one package folder, defined beside the code that reads them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -24,15 +24,16 @@ def validate(kind: type[S], values: dict[str, Any], *, what: str) -> S:
     """Check values against a settings class.
 
     Args:
-        kind: the class.
-        values: plain data (from TOML, JSON or Python).
-        what: where the values come from, for the message.
+        kind: Settings class.
+        values: Plain data (from TOML, JSON or Python).
+        what: Origin of the values, for the error message.
 
     Raises:
-        UsageError: every wrong value with its place, what is allowed and, for unknown keys, the nearest one.
+        UsageError: At least one value is wrong; the message has the path of each, what is allowed and, for unknown
+            keys, the nearest known one.
     """
     try:
-        # JSON mode is strict about numbers and text but lets lists stand for tuples, as files must.
+        # JSON mode is strict about numbers and text but accepts a list for a tuple; TOML and JSON files have no tuples.
         return kind.model_validate_json(_as_json(values, what))
     except ValidationError as error:
         lines = [_line(kind, item) for item in error.errors(include_url=False, include_context=False)]
@@ -43,8 +44,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     """A TOML file as plain data.
 
     Raises:
-        NotFoundError: no such file.
-        UsageError: not TOML, with line and column.
+        NotFoundError: The file does not exist.
+        UsageError: The file is not TOML; the message has line and column.
     """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -55,10 +56,10 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def assign(values: dict[str, Any], dotted: str, text: str) -> None:
-    """Apply one ``--set key.sub=value``: TOML where the text is TOML, else the text itself.
+    """Apply one ``--set key.sub=value`` in place; the value is parsed as TOML where it is TOML, else kept as text.
 
     Raises:
-        UsageError: the key is empty or runs through a value that is not a table.
+        UsageError: The key is empty, or one of its parents is not a table.
     """
     keys = dotted.split(".")
     if not all(keys):
@@ -67,16 +68,16 @@ def assign(values: dict[str, Any], dotted: str, text: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError):
         value = text
-    place = values
+    table = values
     for key in keys[:-1]:
-        place = place.setdefault(key, {})
-        if not isinstance(place, dict):
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
             raise UsageError(f"--set {dotted}: {key!r} is a value, not a table.")
-    place[keys[-1]] = value
+    table[keys[-1]] = value
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Tables are merged key by key; any other value of ``above`` replaces that of ``below``."""
+    """A copy of ``below`` with the values of ``above``: tables are merged key by key, other values are replaced."""
     result = dict(below)
     for key, value in above.items():
         if isinstance(value, dict) and isinstance(result.get(key), dict):
@@ -96,16 +97,16 @@ def _as_json(values: dict[str, Any], what: str) -> str:
 
 
 def _line(kind: type[BaseModel], item: Any) -> str:
-    place = ".".join(str(part) for part in item["loc"]) or "settings"
+    location = ".".join(str(part) for part in item["loc"]) or "settings"
     if item["type"] == "extra_forbidden":
         known = _fields(kind, item["loc"][:-1])
         near = difflib.get_close_matches(str(item["loc"][-1]), known, n=1, cutoff=0.5)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
-        return f"unknown key {place!r}{hint}; known: {', '.join(known)}"
+        return f"unknown key {location!r}{hint}; known: {', '.join(known)}"
     if item["type"] == "value_error" and isinstance(item.get("input"), dict):
-        # Several settings do not go together; all of their table would say less than the message does.
-        return f"{place}: {item['msg'].removeprefix('Value error, ')}"
-    return f"{place}: {item['msg'].lower()}, got {str(item.get('input'))[:80]!r}"
+        # A rule over several settings failed. The input is then the whole table, which would only bury the message.
+        return f"{location}: {item['msg'].removeprefix('Value error, ')}"
+    return f"{location}: {item['msg'].lower()}, got {str(item.get('input'))[:80]!r}"
 
 
 def _fields(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

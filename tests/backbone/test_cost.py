@@ -21,7 +21,7 @@ def named(space: BackboneSpace, name: str, **options: Any) -> Any:
     return space.cost(space.named(name), **({"length": 4096} | options))
 
 
-# Spec 0 (facts 2 and 3) and 3.3; tables 5.1 and 5.2 of the paper, which truncate
+# docs/spec/star.md#the-printed-numbers; tables 5.1 and 5.2 of the paper, which truncate
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_48_operator_striped_mamba_has_the_papers_size() -> None:
 
 
 def test_rec_1_in_place_of_mamba_would_print_135() -> None:
-    """Spec 2.0: why the baselines' Mamba has a class of its own."""
+    """Why the baselines' Mamba has a class of its own."""
     for space, cache_bytes in ((SMALL, 25_411_584), (LARGE, 135_528_448)):
         genome = tuple(
             (5, *rest) if number == 18 else (number, *rest) for number, *rest in space.named("striped-mamba")
@@ -79,7 +79,7 @@ def test_rec_1_in_place_of_mamba_would_print_135() -> None:
 def test_classes_cost_what_the_table_says(
     name: str, millions: float, bytes_per_token: int, constant_kilobytes: float
 ) -> None:
-    """Spec 3.2, d = 768, 2 bytes; the table counts states in 2 bytes too, and gains of a norm not at all."""
+    """docs/spec/star.md#static-cost, d = 768: states in 2 bytes too, and gains of a norm not at all."""
     number = next(row.number for row in liv_classes().values() if row.name == name)
     genome = ((number, 1, 1, 1, 1),)
     assert SMALL.cost(genome, length=1).parameters / 1e6 == pytest.approx(
@@ -100,7 +100,7 @@ def test_literal_gconv_1_is_the_papers_size() -> None:
 
 
 def test_training_flops_of_transformer() -> None:
-    """Spec 3.1: 2·P·L + 12·4·L²·d in matrix products with the full square; half of it under the mask."""
+    """2·P·L + 12·4·L²·d in matrix products with the full square; half of it under the mask."""
     cost = named(SMALL, "transformer++", causal=False)
     products = 2 * 84_934_656 * 4096 + 12 * 4 * 4096**2 * 768
     assert products == pytest.approx(1.31426e12, rel=1e-5)
@@ -137,7 +137,7 @@ def random_genomes(count: int, **settings: Any) -> list[tuple[BackboneSpace, Any
 
 
 def test_sharing_never_costs_more() -> None:
-    """Spec 6, check 12: one strategy integer from 1 to anything, everything else equal."""
+    """One strategy integer from 1 to anything, everything else equal."""
     for space, genome in random_genomes(12):
         for place, name in ((2, "parameters"), (4, "cache_bytes"), (4, "parameters")):
             for position, segment in enumerate(genome):
@@ -169,14 +169,14 @@ def test_relations_between_classes() -> None:
 
 @pytest.mark.parametrize(("strategy", "share"), [(1, 2.0), (2, 1.5), (3, 1.5), (4, 1.0)])
 def test_attention_strategies_and_cache(strategy: int, share: float) -> None:
-    """Spec 2.7: key only or value only halves the borrower's cache, both leave nothing."""
+    """Key only or value only halves the borrower's cache, both leave nothing."""
     genome = ((1, 1, 1, 1, strategy), (1, 2, 1, 1, strategy))
     assert SMALL.cost(genome, length=100).cache_bytes == share * SMALL.cost(((1, 1, 1, 1, 1),), length=100).cache_bytes
 
 
 @pytest.mark.parametrize("strategy", range(1, 33))
 def test_recurrent_state_is_one_only_where_it_is_identical(strategy: int) -> None:
-    """Spec 2.7: value, decay and write together; any proper subset of them saves no state."""
+    """Value, decay and write together; any proper subset of them saves no state."""
     genome = ((5, 1, 1, 1, strategy), (5, 2, 1, 1, strategy))
     alone = SMALL.cost(((5, 1, 1, 1, 1),), length=100).cache_bytes
     identical = (strategy - 1) & 0b111 == 0b111

@@ -1,4 +1,4 @@
-"""Backbones of random genomes against the laws of spec/star.md section 6."""
+"""Backbones of random genomes against docs/spec/star.md#laws."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def shown(genome: BackboneGenome) -> str:
 GENOMES = random_genomes(24)
 
 
-# Checks 1, 2, 3, 13: order, steps, splits, batches
+# Order, steps, splits, batches
 
 
 @pytest.mark.parametrize("genome", GENOMES, ids=shown)
@@ -149,7 +149,7 @@ def test_autocast_trains_and_continues(genome: BackboneGenome) -> None:
     assert all(p.grad is None or bool(p.grad.isfinite().all()) for p in model.parameters())
 
 
-# Check 10: stated = built
+# Stated = built
 
 
 @pytest.mark.slow
@@ -214,7 +214,7 @@ def test_stated_products_are_executed(kind: str) -> None:
 
 
 def test_the_papers_transformer_on_meta() -> None:
-    """Spec 3.1: 84,934,656 parameters and 2·P·L + 12·4·L²·d FLOPs at 4096, counted by torch."""
+    """docs/spec/star.md#static-cost: 84,934,656 parameters and 2·P·L + 12·4·L²·d FLOPs at 4096, counted by torch."""
     space = BackboneSpace()
     plans = space.plan(space.named("transformer++", 24))
     with torch.device("meta"):
@@ -228,7 +228,7 @@ def test_the_papers_transformer_on_meta() -> None:
     assert counter.get_total_flops() == 2 * 84_934_656 * 4096 + 12 * 4 * 4096**2 * 768
 
 
-# Checks 7, 8, 9: sharing
+# Sharing
 
 
 def shared_pair(number: int, *, tied: bool) -> BackboneGenome:
@@ -362,7 +362,7 @@ def test_checkpointing_changes_nothing(genome: BackboneGenome) -> None:
         torch.testing.assert_close(a, b)
 
 
-# Checks 11 to 17
+# The rest of docs/spec/star.md#laws
 
 
 @pytest.mark.parametrize("genome", GENOMES[:12], ids=shown)
@@ -424,7 +424,7 @@ def test_bounded_filters_raise_at_their_end() -> None:
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_models_start_healthy(tied: bool) -> None:
-    """Check 17: loss within 5 % of ln V; what enters each output projection has RMS in [0.1, 10]."""
+    """Loss within 5 % of ln V; what enters each output projection has RMS in [0.1, 10]."""
     space = space_of(12, sizes={"width": 64, "head_size": None}, **_OPTIONS)
     rng = generator(3)
     for seed in range(25):
@@ -454,7 +454,7 @@ def _measured(mix: Any, sizes: list[tuple[str, float]], name: str) -> Any:
 
 @pytest.mark.slow
 def test_random_backbones_learn() -> None:
-    """Check 17: 50 steps on a toy corpus reduce the loss of at least 95 % of random genomes, and none diverges."""
+    """50 steps on a toy corpus reduce the loss of at least 95 % of random genomes, and none diverges."""
     space = space_of(4, sizes={"width": 32, "head_size": 8}, **_OPTIONS)
     rng, learned, count = generator(9), 0, 30
     corpus = torch.tensor([ord(letter) % VOCABULARY for letter in "the quick brown fox jumps over the lazy dog. " * 40])

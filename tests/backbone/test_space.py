@@ -356,7 +356,7 @@ def test_named_backbones_take_the_spaces_depth_and_integers() -> None:
 
 
 def test_stripes_are_where_the_paper_has_them() -> None:
-    """Spec 3.3: 0-based 6 and 18 of 24, ten Mamba, twelve SwiGLU; from 48 on the pattern repeats."""
+    """docs/spec/star.md#named-backbones: 6 and 18 of 24, ten Mamba, twelve SwiGLU; from 48 on the pattern repeats."""
     space = space_of()
     for name, mixer in (("striped-mamba", 18), ("striped-hyena", 20)):
         classes = [segment[0] for segment in space.named(name, 24)]

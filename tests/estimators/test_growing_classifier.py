@@ -189,7 +189,7 @@ def test_texts_images_and_labels() -> None:
 
 
 def test_growth_sees_samples_of_its_own(iris: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither trained on nor used to choose weights (C22), and whole groups."""
+    """Neither trained on nor used to choose weights, and whole groups."""
     groups = np.arange(150) // 5
     parts = divided(iris[1], groups, 0.1, 0.2)
     assert sorted(np.concatenate(list(parts.values()))) == list(range(150))

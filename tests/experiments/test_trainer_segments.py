@@ -1,4 +1,4 @@
-"""A procedure that alternates segments and edits: one training, killed anywhere or not (specification 2.6)."""
+"""A procedure that alternates segments and edits: one training, killed anywhere or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The untrained control of a probe has routers that react, or every gain would flatter (specification 3.7)."""
+"""The untrained control of a probe has routers that react, or every gain would flatter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every edit of a growth is an event in the store: once, whatever interruptions there are (issue 5.1)."""
+"""Every edit of a growth is an event in the store: once, whatever interruptions there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fitness follows its equations, ids and nothing else; clones lose (check 15)."""
+"""Fitness follows its equations, ids and nothing else; clones lose (docs/spec/architect_thyself.md#laws)."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_usage_and_loss_are_shares() -> None:
 
 @pytest.mark.parametrize("kind", ["contribution", "usage_loss", "advantage"])
 def test_nobody_helps_and_nothing_is_nan(kind: str) -> None:
-    """Check 13: a harmful module scores nothing, and all deltas at most 0 are no division by 0."""
+    """A harmful module scores nothing, and all deltas at most 0 are no division by 0."""
     settings = FitnessSettings.model_validate({"kind": kind, "novelty": 0.0, "cost": 0.0})
     harm = assess(History(), probe_of({"a": 0.0, "b": 0.0}, {"a": -0.3, "b": 0.0}), flat("ab"), settings)
     assert harm.fitness == {"a": 0.0, "b": 0.0}
@@ -115,7 +115,7 @@ def test_nobody_helps_and_nothing_is_nan(kind: str) -> None:
 
 
 def test_a_clone_makes_both_less_fit() -> None:
-    """Check 15: all else equal."""
+    """All else equal."""
     settings = FitnessSettings()
     apart = {"a": 0.9, "b": 0.2, "c": 0.6}
 

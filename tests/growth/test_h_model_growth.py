@@ -1,4 +1,4 @@
-"""Hidden layers of an H-Model come and go as modules of a zoo do (issue 5, section 4; checks 7, 9, 12, 14, 23)."""
+"""Hidden layers of an H-Model come and go as modules of a zoo do (docs/spec/h_model.md#adding-and-removing-layers)."""
 
 from __future__ import annotations
 

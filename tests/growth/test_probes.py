@@ -1,4 +1,4 @@
-"""Probes against brute force (check 13): modules really disabled, one network per module."""
+"""Probes against brute force (docs/spec/architect_thyself.md#laws): modules really disabled, one network per module."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_silence_is_not_absence() -> None:
 
 
 def test_a_duplicate_has_hardly_an_impact() -> None:
-    """Check 13: of two equal modules each can replace the other."""
+    """Of two equal modules each can replace the other."""
     modules = [module.model_dump(mode="json") for module in start_zoo(WIDTH)[:3]]
     twin = modules[0] | {"id": "twin"}
     zoo = small_zoo(modules=[*modules, twin], router={"synergy": "off", "gate": "sparsemax", "contribution": 0.0})

@@ -1,4 +1,4 @@
-"""The procedure grow on an H-Model: the same options, facts, log and promises as on a zoo (issue 5, section 4)."""
+"""The procedure grow on an H-Model: the same options, facts, log and promises as on a zoo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule of pruning, and what all of them spare (check 14)."""
+"""Every rule of pruning, and what all of them spare (docs/spec/architect_thyself.md#pruning)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_rounding_is_no_difference() -> None:
 
 @pytest.mark.parametrize(("count", "gone"), [(6, 1), (7, 1), (8, 2), (9, 2), (10, 2), (12, 2)])
 def test_the_quantile_always_prunes(count: int, gone: int) -> None:
-    """C10, as measured there: good modules go, whatever their impact."""
+    """As the paper prints it: good modules go, whatever their impact."""
     rng = np.random.default_rng(count)
     fitness = {str(number): float(value) for number, value in enumerate(1 + 1e-3 * rng.standard_normal(count))}
     history = history_of(fitness, impact=dict.fromkeys(fitness, 9.0))

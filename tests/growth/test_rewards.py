@@ -1,4 +1,4 @@
-"""Rewards: their terms, their signs, and the unit of validation (C16, check 15)."""
+"""Rewards: their terms, their signs, and the unit of validation (docs/spec/architect_thyself.md#rewards)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_parameters_have_a_price_of_their_own() -> None:
 
 @pytest.mark.parametrize("kind", ["change", "absolute"])
 def test_a_clone_is_no_gain(kind: str) -> None:
-    """Check 15: it costs, and it is like another; validation is as it was."""
+    """It costs, and it is like another; validation is as it was."""
     same = replace(BEFORE, value=0.65, loss=0.85)
     clone = replace(same, cost=1.2, novelty=0.5, diversity=0.7)
     assert total(BEFORE, clone, kind=kind) < total(BEFORE, same, kind=kind)

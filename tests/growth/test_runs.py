@@ -1,4 +1,4 @@
-"""Runs of zoos that grow: what they leave, what they take over, and their history made again (C17, C28, check 19)."""
+"""Runs of zoos that grow: what they leave, what they take over, and their history made again."""
 
 from __future__ import annotations
 

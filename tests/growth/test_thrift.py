@@ -1,4 +1,4 @@
-"""Growth costs what it may, and probes come first (issue 5.5)."""
+"""Growth costs what it may, and probes come first (docs/spec/architect_thyself.md#events)."""
 
 from __future__ import annotations
 

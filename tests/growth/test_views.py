@@ -1,4 +1,4 @@
-"""What a strategist and a reward are told is what was measured (65, C20, C21)."""
+"""What a strategist and a reward are told is what was measured (65; docs/spec/architect_thyself.md#strategists)."""
 
 from __future__ import annotations
 

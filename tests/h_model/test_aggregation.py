@@ -1,4 +1,4 @@
-"""Aggregation against a naive loop over samples, targets, positions and sources (H-Model eqs. 1-3; check 21)."""
+"""Aggregation against a naive loop over samples, targets, positions and sources (H-Model eqs. 1-3)."""
 
 from __future__ import annotations
 

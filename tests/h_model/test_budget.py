@@ -1,4 +1,4 @@
-"""A budget of FLOPs is kept, and spent on the layers that are heard most (specification 3.4)."""
+"""A budget of FLOPs is kept, and spent on the layers that are heard most (docs/spec/h_model.md#skipping)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In a causal H-Model no token speaks to earlier ones, whatever the mode (specification check 22, A3, 3.5-1)."""
+"""In a causal H-Model no token speaks to earlier ones, whatever the mode (docs/spec/h_model.md#causality)."""
 
 from __future__ import annotations
 

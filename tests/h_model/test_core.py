@@ -1,4 +1,4 @@
-"""The routing machine against chains, averages and a literal double loop (specification 3.2, checks 20, 21; A8)."""
+"""The routing machine against chains, averages and a literal double loop (docs/spec/h_model.md#laws)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_chain_read_at_its_end_needs_no_division() -> None:
 
 
 def test_as_printed_a_chain_is_no_stack() -> None:
-    """Layers that nobody addresses talk too (A6): the reason for the inflow gate."""
+    """Layers that nobody addresses talk too: the reason for docs/spec/h_model.md#inflow-gate."""
     core = core_of(iterations=3, literal=True, lively=0.0)
     force(core, {0: [1], 1: [2], 2: [3]}, [0])
     values = said()
@@ -100,7 +100,7 @@ def test_equal_connections_give_the_average(value: float) -> None:
 
 
 def literal_pass(core: HCore, values: Tensor, masks: Tensor | None = None) -> Tensor:
-    """Specification 3.2 word by word, one sample, source and target at a time."""
+    """docs/spec/h_model.md#forward-pass word by word, one sample, source and target at a time."""
     structure, hidden, outputs = core.structure, core.hidden_count, core.output_count
     answers = []
     for b in range(len(values)):
@@ -198,7 +198,7 @@ def test_a_thousand_iterations_stay_finite(normaliser: str, aggregation: str) ->
 @pytest.mark.parametrize("count", range(2, 17))
 @pytest.mark.parametrize("alpha", [0.1, 1.0, 3.0])
 def test_the_inflow_lives_at_the_start(count: int, alpha: float) -> None:
-    """A8: one input, min(1, inflow) of hidden layers at t = 10 is at least half of that at t = 0."""
+    """One input: min(1, inflow) of hidden layers at t = 10 is at least half of that at t = 0."""
     core = core_of(hidden=[MLP] * count, alpha=alpha, lively=0.0)
     record: list[Moment] = []
     with torch.no_grad():
@@ -292,7 +292,7 @@ def test_every_head_with_and_without_a_window(head: str, window: int | None) -> 
 
 
 def test_alpha_binarises() -> None:
-    """A8: with a small alpha the middle mass falls, the share above one half stays."""
+    """With a small alpha the middle mass falls, the share above one half stays."""
     core = core_of()
     found = []
     for alpha in (1.0, 0.01):

@@ -1,4 +1,4 @@
-"""Layers that come and go: nothing is forgotten, nothing else moves (specification 3.5-6, 3.5-7; checks 12, 23)."""
+"""Layers that come and go: nothing is forgotten, nothing else moves."""
 
 from __future__ import annotations
 
@@ -323,7 +323,7 @@ def test_usage_finds_who_is_not_heard() -> None:
         usage(model, [])
 
 
-# Optimisers (check 12)
+# Optimisers
 
 
 def steps(model: nn.Module, optimizer: torch.optim.Optimizer, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Samples that are sure leave the batch, and answer as if each had been alone (specification 3.5-3, check 25)."""
+"""Samples that are sure leave the batch, and answer as if each had been alone (docs/spec/h_model.md#halting)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""H-Models over inputs and outputs: samples are alone, padding is nothing, settings hold (checks 4, 7, 23, 25)."""
+"""H-Models over inputs and outputs: samples are alone, padding is nothing, settings hold."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_mask_without_gaps_is_no_mask() -> None:
         torch.testing.assert_close(model(masked)["answer"], model(batch)["answer"], rtol=0, atol=1e-10)
 
 
-# Skipping (check 23)
+# Skipping
 
 SKIPPING = [one for one in CHOICES["inference"] if one["mode"] != "dense"]
 
@@ -136,7 +136,7 @@ def test_skipping_loses_nothing(inference: dict[str, Any], dtype: torch.dtype) -
 
 
 def test_as_printed_silence_is_not_free() -> None:
-    """Without the inflow gate a layer that nobody addresses says L(0) (A6); skipping it is another function."""
+    """Without the inflow gate a layer that nobody addresses says L(0); skipping it is another function."""
     model = small_model(disabled=[], inflow_gate=False).double()
     silent = torch.zeros(1, 3, 8, dtype=torch.float64)
     assert all(layer(silent).y.abs().max() > 0 for layer in model.core.layers)
@@ -154,7 +154,7 @@ def test_a_layer_that_nobody_wants_is_not_called() -> None:
     assert calls == model.core.runner.calls == [0, 3, 0]
 
 
-# Halting (check 25)
+# Halting
 
 
 @pytest.mark.parametrize("rule", ["output_mass", "act", "ponder", "kl"])
@@ -375,7 +375,7 @@ def test_a_sample_of_vectors_and_images() -> None:
         model({**batch, "image": torch.zeros(4, 4, 4, 3, dtype=torch.uint8)})
 
 
-# Bad input (section 7 of the issue)
+# Bad input
 
 
 @pytest.mark.parametrize(

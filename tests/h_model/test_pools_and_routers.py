@@ -1,4 +1,4 @@
-"""Pools against naive loops; routers start with what the specification says (A3, A8)."""
+"""Pools against naive loops; routers start with the stated biases (docs/spec/h_model.md#starting-biases)."""
 
 from __future__ import annotations
 

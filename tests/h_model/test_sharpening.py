@@ -1,4 +1,4 @@
-"""Sharpening trains a model for the few connections with which it will answer (specification 3.4)."""
+"""Sharpening trains a model for the few connections with which it will answer (docs/spec/h_model.md#sharpening)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers that nobody addresses are not called, and nothing is lost by it (specification 3.4, checks 6 and 23)."""
+"""Layers that nobody addresses are not called, and nothing is lost by it (docs/spec/h_model.md#skipping)."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_layers_that_are_never_chosen_are_never_called(name: RunnerName) -> None
 
 @pytest.mark.parametrize("gate", [True, False])
 def test_without_the_inflow_gate_a_skipped_layer_would_have_spoken(gate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A6: as printed, a layer that nobody addresses says L(0), and its own connections carry that on."""
+    """As printed, a layer that nobody addresses says L(0), and its own connections carry that on."""
     model, batch = model_of(MODES["target_topm"], inflow_gate=gate), batch_of()
     model.double()
     skipped = answers(model, batch)

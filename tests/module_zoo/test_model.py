@@ -1,4 +1,4 @@
-"""A zoo decides per sample, calls nobody in vain, and remembers by id (specification, checks 2, 4, 6)."""
+"""A zoo decides per sample, calls nobody in vain, and remembers by id (docs/spec/architect_thyself.md#laws)."""
 
 from __future__ import annotations
 

@@ -1,32 +1,26 @@
-"""The acceptance checks of specification Part 7, over whole systems; what is trained here is told by ``Trainer``.
+"""The laws of docs/spec/munet.md#laws over whole systems; what is trained here is told by ``Trainer``.
 
-Where each check stands (files below ``tests/``; several where a law holds for a function and for a system):
+Where each law stands (files below ``tests/multitask/``; several where it holds for a function and for a system):
 
-1   system/test_real, system/test_checks_real (bits), evaluation/test_path_evaluation, models/test_multipath_vision
-2   routing/test_decoupled: first weights, biases of Appendix B
-3   models/test_multipath: untrained; evaluation/test_path_evaluation: accuracy; system/test_checks_multipath
-4   models/test_multipath: reference vectors; routing/test_decoupled
-5   routing/test_decoupled: the last bit, the naive form
-6   routing/test_decoupled: lambda
-7   evolution/test_mu_agent_mutation, spaces/test_path_hyperparameters
-8   evolution/test_mu_agent_mutation, evolution/test_mu_agent_child
-9   evolution/test_mu_agent_parents; here: counted once, for ever
-10  evolution/test_mu_agent_components; here: whose components
-11  evolution/test_mu_agent_components; testing/agents; system/test_checks_real: weights of a parent
-12  evolution/test_mu_agent_score; system/test_rounds: accounts; here: what each child answered for
-13  evolution/test_mu_agent_score, spaces/test_vision_path
-14  evolution/test_mu_agent_score, training/test_path_training; here: history without heirs
-15  evolution/test_mu_agent_population; system/test_rounds: the test metric; here: one is left
-16  system/test_killed, system/test_rounds, storage/test_system_kills
-17  system/test_killed, storage/test_system_processes; system/test_checks_processes
-18  evolution/test_mu_agent_supports, models/test_multipath, system/test_multipath_agents
-19  models/test_multipath_vision, evaluation/test_path_evaluation, models/test_vision_path_expansion
-20  training/test_path_training, models/test_multipath_cache, evaluation/test_path_evaluation, test_checks_multipath
-21  routing/test_decoupled: EMA
-22  models/test_multipath: skipping
-23  evolution/test_mu_agent_sampler, evolution/test_mu_agent_supports; here: readable paths
-24  routing/test_decoupled: any module
-+   models/test_vision_path_expansion: insertion; storage/test_system_garbage: what is reachable stays
+frozen logits      test_real, test_checks_real (bits), test_evaluate, paths/test_multipath_vision
+first answer       paths/test_decoupled, paths/test_multipath, test_evaluate, test_checks_multipath
+decoupling         paths/test_multipath: reference vectors; paths/test_decoupled: the last bit, the naive form, lambda,
+                   any module, EMA
+mutation           search/test_mutation, search/test_child, test_hyperparameters
+parents            search/test_parents; here: counted once, for ever
+sharing            search/test_components, test_agents; here: whose components; test_checks_real: weights of a parent
+accounts           search/test_score, test_rounds; here: what each child answered for
+score              search/test_score, paths/test_vision_genome
+pruning, cycles    search/test_score, search/test_population, training/test_training; test_rounds: the test metric;
+                   here: history without heirs, one is left
+resume             test_killed, test_rounds, tests/storage
+processes          test_killed, test_checks_processes, tests/storage
+inheritance        search/test_supports, search/test_sampler, paths/test_multipath, test_multipath_agents;
+                   here: readable paths
+resolutions        paths/test_multipath_vision, paths/test_vision_path_expansion, test_evaluate
+caching, skipping  training/test_training, paths/test_multipath_cache, paths/test_multipath, test_evaluate,
+                   test_checks_multipath
+insertion          paths/test_vision_path_expansion; tests/storage: what is reachable stays
 """
 
 from __future__ import annotations
@@ -70,7 +64,7 @@ def genes_of(system: System, individual: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_parent_is_counted_once_for_each_child_and_for_ever(system: System, task: str) -> None:
-    """Check 9: siblings see it at once, later generations and cycles from the record."""
+    """Siblings see it at once, later generations and cycles from the record."""
     counted: Counter[str] = Counter()
     before: list[Counter[str]] = []
     for place, (_, _, details, _) in enumerate(children(system, f"VitTiny~{task}")):
@@ -88,7 +82,7 @@ def test_a_parent_is_counted_once_for_each_child_and_for_ever(system: System, ta
 
 @pytest.mark.parametrize("task", TASKS)
 def test_whose_components_a_child_is_made_of(system: System, task: str) -> None:
-    """Checks 10 and 11, by what others used when the child was asked for."""
+    """Judged by what others used when the child was asked for."""
     agent = f"VitTiny~{task}"
     views = {one.number: one.view for one in system.store.systems.cycles(agent_id=system.agent(agent).id)}
     fates: Counter[tuple[bool, str]] = Counter()
@@ -119,7 +113,7 @@ def test_whose_components_a_child_is_made_of(system: System, task: str) -> None:
 
 
 def test_what_a_child_answers_for_is_split_among_its_users(system: System) -> None:
-    """Check 12, of each child at its cycle's view."""
+    """Of each child at its cycle's view."""
     for task in TASKS:
         agent = f"VitTiny~{task}"
         views = {one.number: one.view for one in system.store.systems.cycles(agent_id=system.agent(agent).id)}
@@ -134,7 +128,7 @@ def test_what_a_child_answers_for_is_split_among_its_users(system: System) -> No
 
 
 def test_the_first_task_pays_half_of_what_it_takes_from_the_root(system: System) -> None:
-    """Check 12."""
+    """docs/spec/munet.md#accounted-parameters."""
     _, _, details, _ = next(iter(children(system, "VitTiny~a")))
     shared = [part["parameters"] for part in details["parts"] if part["id"].startswith(ROOT)]
     assert shared
@@ -144,7 +138,7 @@ def test_the_first_task_pays_half_of_what_it_takes_from_the_root(system: System)
 
 @pytest.mark.parametrize("task", TASKS)
 def test_who_does_not_exceed_its_own_parent_is_history_without_heirs(system: System, task: str) -> None:
-    """Check 14."""
+    """docs/spec/munet.md#kept-weights."""
     agent = f"VitTiny~{task}"
     rows = list(children(system, agent))
     results = system.store.systems.evaluations_of([one for one, *_ in rows])
@@ -168,7 +162,7 @@ def test_who_does_not_exceed_its_own_parent_is_history_without_heirs(system: Sys
 
 @pytest.mark.parametrize("task", TASKS)
 def test_one_path_is_left_of_a_cycle_the_best_and_of_equals_the_oldest(system: System, task: str) -> None:
-    """Check 15."""
+    """docs/spec/munet.md#cycles."""
     row = system.agent(f"VitTiny~{task}")
     published = [one for one in system.store.systems.publications(system.row.id) if one.agent_id == row.id]
     cycles = system.store.systems.cycles(agent_id=row.id)
@@ -201,7 +195,7 @@ def system_scores(system: System, agent: str, cycle: int, view: int, published: 
 
 @pytest.mark.parametrize(("ties", "number"), [("oldest", 0), ("recent", 3)])
 def test_ties_go_to_the_oldest_or_where_so_set_to_the_most_recent(ties: Any, number: int) -> None:
-    """Check 15: four children of the root, all equally good, where size costs nothing."""
+    """Four children of the root, all equally good, where size costs nothing."""
     rules = {"population": PopulationSettings(ties=ties), "score": ScoreSettings(scale=1.0)}
     system = new_system(Store.memory(), ("a",), samples=4, size=4, **rules)
     trainer = Trainer(system.store)
@@ -213,7 +207,7 @@ def test_ties_go_to_the_oldest_or_where_so_set_to_the_most_recent(ties: Any, num
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["uniform", "informed"])
 def test_supports_are_readable_paths_of_distinct_agents(kind: str) -> None:
-    """Check 23: of the class that it reads, of those that can read the task's samples, in view, each agent once."""
+    """Of the class that it reads, of those that can read the task's samples, in view, each agent once."""
     system = new_system(Store.memory(), TASKS)
     system.add_agent("VitTiny", "y", AgentSettings(classes=3, options={"hyperparameters": SIZES}))
     options = {"child": {"supports": {"sampler": {"kind": kind}}}, "most_paths": 3}
@@ -235,7 +229,7 @@ def test_supports_are_readable_paths_of_distinct_agents(kind: str) -> None:
 
 
 def test_a_generation_is_asked_for_at_once_whatever_the_workers() -> None:
-    """Issue, section 1: its size is configuration, never the number of workers."""
+    """Its size is configuration, never the number of workers."""
     waiting: list[int] = []
 
     class Counting(Trainer):

@@ -1,4 +1,4 @@
-"""Issue, section 8, from a user's words: one clear error, its exit code, and nothing lost."""
+"""From a user's words: one clear error, its exit code, and nothing lost."""
 
 from __future__ import annotations
 

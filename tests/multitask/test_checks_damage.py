@@ -1,4 +1,4 @@
-"""Issue, section 8: weights that are damaged or gone are named with their owner, and nothing else is lost."""
+"""Weights that are damaged or gone are named with their owner, and nothing else is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks 3, 18 and 20 over real paths, and the ablations of the paper's Table 2, each trained as a switch."""
+"""First answers, inheritance and kept rows over real paths, and the ablations of Table 2, each trained as a switch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = VisionStructure(width=16, heads=2, hidden=32, layers=1, image_size=8, pa
 LARGE = VisionStructure(width=8, heads=2, hidden=16, layers=1, image_size=16, patch=8)
 
 
-# The cache: specification 3.7
+# The cache: docs/spec/munet.md#caching-and-skipping
 
 
 def joined(dtype: torch.dtype, structure: MultipathStructure) -> Multipath:
@@ -75,7 +75,7 @@ def trained(model: Multipath, dtype: torch.dtype, cache: PathCache | None) -> di
 def test_kept_representations_of_transformers_change_no_training(
     tmp_path: Path, name: str, dtype: torch.dtype, kept: Any, error: float
 ) -> None:
-    """Check 20."""
+    """docs/spec/munet.md#caching-and-skipping."""
     structure = ABLATIONS[name]
     wanted = trained(joined(dtype, structure), dtype, None)
     untrained = joined(dtype, structure).state_dict()
@@ -119,7 +119,7 @@ def logits(request: PathRequest) -> Tensor:
 
 @pytest.mark.slow
 def test_a_multipath_model_begins_with_w_times_what_its_main_path_says(store: Store, tmp_path: Path) -> None:
-    """Check 3, of the model that a system made: untrained it is 0.8 of the main path, trained it is not."""
+    """Of the model that a system made: untrained it is 0.8 of the main path, trained it is not."""
     system = new_real_system(store)
     system.add_agent("MultiVitTiny", "digits", AgentSettings(classes=10))
     run_real(system, 1, tmp_path)
@@ -133,7 +133,7 @@ def test_a_multipath_model_begins_with_w_times_what_its_main_path_says(store: St
 
 @pytest.mark.slow
 def test_every_ablation_is_a_switch_of_an_agent(store: Store, tmp_path: Path) -> None:
-    """Issue, section 3: each trains on the same copies of the same paths; which is better is not asserted."""
+    """Each trains on the same copies of the same paths; which is better is not asserted."""
     system = new_real_system(store)
     run_real(system, 1, tmp_path)
     found: dict[str, Any] = {}
@@ -154,7 +154,7 @@ def test_every_ablation_is_a_switch_of_an_agent(store: Store, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_a_forced_support_is_in_every_model(store: Store, tmp_path: Path) -> None:
-    """Issue, section 3: forced supports; here the root, which answers no task."""
+    """Forced supports; here the root, which answers no task."""
     root = "VitTiny~root_model~random_init"
     system = new_real_system(store)
     options = {"child": {"supports": {"first": root}}}

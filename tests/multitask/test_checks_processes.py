@@ -1,4 +1,4 @@
-"""Check 17 and issue, section 8: an agent belongs to one process while that one lives, and to the next one after it."""
+"""An agent belongs to one process while that one lives, and to the next one after it (docs/spec/munet.md#laws)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_second_process_is_refused_while_the_first_lives_and_goes_on_after_it_
 
 @pytest.mark.slow
 def test_a_replay_repeats_withdrawals() -> None:
-    """Check 17: asynchronous runs are repeated from what was recorded, who left them, too."""
+    """Asynchronous runs are repeated from what was recorded, who left them, too."""
     first = new_system(Store.memory(), ("a", "b", "c"))
     first.run(tasks_of(first), 1, executor_of(Trainer(first.store), 2), schedule="free")
     first.withdraw("VitTiny~b")

@@ -1,4 +1,4 @@
-"""Checks of specification Part 7 over real training: what is frozen stays, bit by bit, whoever works and wherever."""
+"""docs/spec/munet.md#laws over real training: what is frozen stays, bit by bit, whoever works and wherever."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plain(system: System) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_number_of_worker_processes_changes_nothing(tmp_path: Path) -> None:
-    """Issue, section 1: rounds, in this process and in two of their own."""
+    """Rounds, in this process and in two of their own."""
     found = []
     for number, executor in enumerate((SerialExecutor(), ProcessExecutor(2))):
         with Store.open(tmp_path / f"runs{number}") as store:
@@ -52,7 +52,7 @@ def stripes(folder: Path, classes: int, pixels: int, channels: int) -> Path:
 
 @pytest.mark.slow
 def test_tasks_of_other_sizes_classes_and_channels_stand_side_by_side(store: Store, tmp_path: Path) -> None:
-    """Issue, section 1; and check 19: each path reads images as it was trained to."""
+    """Each path reads images as it was trained to."""
     system = new_real_system(store, samples=4)
     grey, colour = stripes(tmp_path / "grey", 3, 11, 1), stripes(tmp_path / "colour", 5, 14, 3)
     for name, classes, data in (("grey", 3, grey), ("colour", 5, colour)):
@@ -73,7 +73,7 @@ def test_tasks_of_other_sizes_classes_and_channels_stand_side_by_side(store: Sto
 
 @pytest.mark.slow
 def test_training_a_child_leaves_its_parents_weights_as_they_are(store: Store, tmp_path: Path) -> None:
-    """Checks 1 and 11: of own parents and of others, frozen or copied; what was copied has changed."""
+    """Of own parents and of others, frozen or copied; what was copied has changed."""
     system = new_real_system(store)
     seen: dict[str, dict[str, torch.Tensor]] = {}
 

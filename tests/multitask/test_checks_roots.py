@@ -1,4 +1,4 @@
-"""Issue, section 2: roots that were pretrained here, come from Hugging Face, or have layers of the library."""
+"""Roots that were pretrained here, come from Hugging Face, or have layers of the library."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_root_from_a_checkpoint_is_what_transformers_saved_and_tasks_build_on_
 def test_a_checkpoint_whose_shape_does_not_fit_is_one_clear_error_and_nothing_is_lost(
     store: Store, tmp_path: Path
 ) -> None:
-    """Issue, section 8: refused when it is added, or where the files were changed since, when it is made."""
+    """Refused when it is added, or where the files were changed since, when it is made."""
     folder = checkpoint(tmp_path / "vit")
     system = new_real_system(store, root=False)
     options = {"checkpoint": str(folder), **OWN}

@@ -1,4 +1,4 @@
-"""Issue, introduction: the rules of the other published versions are options; each of them runs."""
+"""The rules of the other published versions are options; each of them runs."""
 
 from __future__ import annotations
 

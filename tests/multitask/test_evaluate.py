@@ -144,7 +144,7 @@ def test_a_child_below_its_bar_leaves_nothing(trained: tuple[dict[str, str], dic
 
 
 def test_what_is_published_answers_as_it_was_measured(trained: tuple[dict[str, str], dict[str, Any]]) -> None:
-    """Its logits are bit-identical before and after another path was made of its components (check 1)."""
+    """Its logits are bit-identical before and after another path was made of its components."""
     place, root = trained
     whole = {"batch": 269}  # all of the validation split at once
     training = {**TRAINING, "validation_cap": 269}
@@ -253,7 +253,7 @@ class _Drawn:
 
 
 def test_every_path_reads_the_same_changes_at_its_own_size() -> None:
-    """Augmentation is identical across sizes (check 19), and each sample is fetched once for all paths."""
+    """Augmentation is identical across sizes, and each sample is fetched once for all paths."""
     task = _Drawn()
     sizes = [VisionStructure(**{**STRUCTURE, "image_size": size}) for size in (8, 16)]
 
@@ -292,7 +292,7 @@ def _multipath(place: dict[str, str], root: dict[str, Any], **other: Any) -> dic
 def test_a_multipath_model_is_trained_with_and_without_a_cache(
     trained: tuple[dict[str, str], dict[str, Any]], tmp_path: Folder
 ) -> None:
-    """Kept representations change nothing (check 20), and are left alone where chance changes images."""
+    """Kept representations change nothing, and are left alone where chance changes images."""
     place, root = trained
     pool = FolderPool(Folder(place["blobs"]))
     answers = {}

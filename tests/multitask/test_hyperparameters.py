@@ -24,7 +24,7 @@ EVERY += [multipath_hyperparameters(version) for version in VERSIONS]
 
 
 def test_the_largest_paths_have_fifteen_actions_on_values() -> None:
-    # With 27 components to clone that makes the 42 actions of the specification's reference numbers.
+    # With 27 components to clone that makes the 42 actions of docs/spec/munet.md#learned-mutation.
     assert len(singlepath_hyperparameters("L").tuned) == 15
 
 
@@ -77,7 +77,7 @@ def test_sizes_and_versions_differ_where_the_table_says() -> None:
 
 
 def test_the_first_agents_augment_and_mutate_at_fewer_rates() -> None:
-    """Specification 2.2: µNet and µ2Net."""
+    """docs/spec/munet.md#hyperparameters: µNet and µ2Net."""
     first, second = (singlepath_hyperparameters("ti3", version) for version in ("v1", "v2"))
     for space in (first, second):
         values = space.defaults()

@@ -1,4 +1,4 @@
-"""A cycle of a multipath agent from kept representations is the same cycle (specification ``munet.md``, check 20)."""
+"""A cycle of a multipath agent from kept representations is the same cycle."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_stated_stacks_are_built_and_run(layers: Any, repeats: int, causal: bool
 
 
 def test_matched_opponents_match() -> None:
-    """Specification A16: Tr(I + H + O) has the H-Model's blocks, Tr(I + H T + O) runs as many."""
+    """Tr(I + H + O) has the H-Model's blocks, Tr(I + H T + O) runs as many (docs/spec/h_model.md#fair-comparison)."""
     structure = preset("balanced")
     parts = h_model_parameters(structure, (TOKENS,), (CLASS,))
     routing = parts["routers"] + parts["iterations"]

@@ -1,4 +1,4 @@
-"""Laws of gates: simplex, exact zeros, equivariance, against naive references (specification 6, checks 1-3)."""
+"""Laws of gates: simplex, exact zeros, equivariance, against naive references (docs/spec/h_model.md#laws)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What inference modes keep, against naive loops; signs and exact values of the losses on routing (check 5)."""
+"""What inference modes keep, against naive loops; signs and exact values of the losses on routing."""
 
 from __future__ import annotations
 

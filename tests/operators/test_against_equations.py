@@ -1,4 +1,4 @@
-"""Every operator against y = W_o T(u) u with T written out, entry by entry, from the equations (STAR 2, spec 2)."""
+"""Every operator against y = W_o T(u) u with T written out, entry by entry, from the equations (STAR 2)."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_rotations_made_in_inference_mode_can_be_trained_with() -> None:
 
 
 def test_subtraction_weight_of_zero_is_the_plain_class() -> None:
-    """DIFF V2 with λ → 0 is attention with the first query head of each pair (spec 6, check 16)."""
+    """DIFF V2 with λ → 0 is attention with the first query head of each pair (docs/spec/star.md#differential-forms)."""
     torch.manual_seed(0)
     double = build_operator(OPERATORS.get("SA-1-DiffV2").spec, DIMS).double().requires_grad_(False)
     plain = build_operator(OPERATORS.get("SA-1").spec, DIMS).double().requires_grad_(False)
@@ -145,7 +145,7 @@ def test_subtraction_weight_of_zero_is_the_plain_class() -> None:
 
 
 def test_pairs_of_heads_share_keys() -> None:
-    """With grouped keys, both heads of a pair read the same key head (spec 2.6)."""
+    """With grouped keys, both heads of a pair read the same key head (docs/spec/star.md#differential-forms)."""
     spec = compile_operator((3, 2, 1, 2, 1), None, "v2")
     operator = build_operator(spec, DIMS).double().requires_grad_(False)
     weight = operator.groups["query"].weight.view(4, 2, 8, 32)  # type: ignore[index]

@@ -96,7 +96,7 @@ def test_modal_filter_is_a_sum_of_exponentials(chunk: int) -> None:
 
 
 def test_modal_filter_is_its_recurrence() -> None:
-    """Transform = closed form of a piece = step, outputs and modes (spec 2.4: 5e-15 in fp64)."""
+    """Transform = closed form of a piece = step, outputs and modes (docs/spec/star.md#long-gated-convolution)."""
     group = filter_group("modal")
     assert isinstance(group, ModalFilter)
     x, modes = signal(21), torch.zeros(2, CHANNELS, 3, dtype=torch.float64)

@@ -104,7 +104,7 @@ def test_both_ways_costs_two_copies() -> None:
 
 
 def test_the_default_block_has_the_papers_size() -> None:
-    """Spec 3.7: a transformer block of width 64 with 128 hidden units has about 33,000 parameters."""
+    """A transformer block of width 64 with 128 hidden units has about 33,000 parameters."""
     assert layer_parameters(TransformerLayer(), 64, False) == 33_344
     assert layer_work(TransformerLayer(), 64, 1, causal=False).products == 2 * (4 * 64**2 + 2 * 64 * 128) + 4 * 64
 

@@ -128,7 +128,7 @@ def test_unequal_repeats_are_refused_naming_both(key: int, value: int) -> None:
 
 
 def test_featurizers_are_the_papers() -> None:
-    """Spec 2.0, written out."""
+    """docs/spec/star.md#featurizer-genome, written out."""
     written = {
         1: "1111211 1111211 1111211",
         2: "1321211 1321211 1321211",

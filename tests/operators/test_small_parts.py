@@ -31,7 +31,7 @@ def test_memoryless_is_swiglu() -> None:
 
 @pytest.mark.parametrize("name", LITERAL)
 def test_equal_copies_leave_nothing(name: str) -> None:
-    """Spec 6, check 16."""
+    """docs/spec/star.md#differential-forms."""
     operator = build_operator(OPERATORS.get(name).spec, DIMS)
     assert isinstance(operator, Differential)
     x = torch.randn(2, 40, 48)

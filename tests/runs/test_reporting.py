@@ -23,7 +23,7 @@ CONNECTED = {"space": {"depth": 20, "dimensions": {"width": 64}, "classes": ["SA
 
 
 def arcs_by_hand(space: BackboneSpace, genome: tuple[tuple[int, ...], ...]) -> tuple[Arcs, Arcs]:
-    """(feature arcs, featurizer arcs) as (owner, borrower), read off the integers by the rules of spec/star.md 2.0.
+    """(feature arcs, featurizer arcs) as (owner, borrower), read off the integers by docs/spec/star.md#sharing.
 
     A feature strategy s shares the groups of the bits of s - 1; featurizer strategy 2 ties all weights. The owner of a
     group is the first LIV of the same class and index that shares it. Who takes a feature has no use for its weights.

@@ -1,4 +1,4 @@
-"""Checkpoints come back exactly, share what is equal, and refuse everything else (spec/platform.md 5.3, S1 to S7)."""
+"""Checkpoints come back exactly, share what is equal, and refuse everything else."""
 
 from __future__ import annotations
 

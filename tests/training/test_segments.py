@@ -1,4 +1,4 @@
-"""A training in segments is the whole one; after an edit who is left keeps its moments (specification, check 12)."""
+"""A training in segments is the whole one; after an edit who is left keeps its moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimisers of a zoo whose modules come and go (check 12); of H-Models see ``tests/h_model/test_extension.py``."""
+"""Optimisers of a zoo whose modules come and go; of H-Models see ``tests/h_model/test_extension.py``."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_survivors_keep_their_moments_whoever_comes_and_goes(kind: str) -> None:
 
 
 def test_a_newborn_is_slower_until_it_is_grown_up() -> None:
-    """Check of the factor itself: one step of SGD-like size would be a tenth as far (C18)."""
+    """The factor itself: one step of SGD-like size would be a tenth as far."""
     network = zoo()
     network.insert(newborn())
     settings = OptimizerSettings(learning_rate=RATE)

@@ -21,7 +21,7 @@ class EvaluationSettings(Settings):
         training: budget and optimiser of every candidate.
         validation_tokens: how many tokens of the validation split are predicted; None for all.
         length: context for cache, FLOPs and latency; the task's context length if left out.
-        convention: of the cost model (``spaces/cost.py``).
+        convention: of the cost model (``operators/cost.py``).
         max_parameters: refused before training above it.
         max_cache_bytes: likewise.
         seconds: wall-clock limit of one evaluation.

@@ -1,7 +1,7 @@
 """The backbone genome: what each integer of a segment means, and who shares what with whom.
 
 One segment per LIV: class, featurizer index, featurizer strategy, feature-group index, feature-group strategy, and with
-the residual extension (STAR A.7) a sixth. Readings of what the paper leaves open: spec/star.md 2.0.
+the residual extension (STAR A.7) a sixth. Readings of what the paper leaves open: docs/spec/star.md#backbone-genome.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SharingOptions:
 
 
 def feature_mask(spec: OperatorSpec, strategy: int) -> frozenset[str]:
-    """Groups that a feature-group strategy shares: 1 + the sum of 2^bit (spec/star.md 2.0)."""
+    """Groups that a feature-group strategy shares: 1 + the sum of 2^bit (docs/spec/star.md#backbone-genome)."""
     bits = strategy - 1
     return frozenset(role for bit, role in enumerate(SHARED_ROLES[spec.structure]) if bits >> bit & 1)
 
@@ -122,7 +122,7 @@ def plan_backbone(genome: BackboneGenome, classes: dict[int, LIVClass]) -> tuple
     """Resolve every connection of a valid genome.
 
     Two LIVs are connected in a group if class and index agree and both masks contain the group; the owner is the
-    earliest. Where features are shared their weights are unused, so they are not named (spec/star.md 2.7, rule 4).
+    earliest. Where features are shared their weights are unused, so they are not named (docs/spec/star.md#sharing).
     """
     first_feature: dict[tuple[int, int, str], int] = {}
     first_weights: dict[tuple[int, int, str], int] = {}

@@ -1,6 +1,6 @@
 """README.md of an export: what it answers, how good it is, what it is made of, how to use it.
 
-Front matter as the Hugging Face hub reads it (platform.md 6.3). Text of users is quoted, never markup.
+Front matter as the Hugging Face hub reads it. Text of users is quoted, never markup.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``pt2``: a graph and its weights, made by torch.export; PyTorch alone reads it.
 
-The file holds no Python and no class of ours. Facts measured with torch 2.13: platform.md 6.1.
+The file holds no Python and no class of ours.
 
 Legend: B samples, C classes.
 """

@@ -1,6 +1,6 @@
 """An export that does not answer as its network does is none.
 
-AutoKeras's users got exports that scored differently from the search (platform.md 0, finding 1): so what was written is
+AutoKeras's users got exports that scored differently from the search: so what was written is
 loaded again in a fresh process, and its logits are compared.
 """
 

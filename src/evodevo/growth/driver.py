@@ -1,10 +1,12 @@
-"""A zoo that grows while it trains: what happens between two segments of training (specification 2.5).
+"""A zoo that grows while it trains: what happens between two segments of training.
+
+Source: docs/spec/architect_thyself.md#events.
 
     probe -> fitness -> state and what is legal -> strategist -> edits;   after the horizon: reward -> strategist
 
 The driver owns no clock and no data: whoever trains calls ``event``, ``mature`` and ``reward`` at their dates
 (``agenda``), and sets birth factors at every step (``ripen``). All that the next call depends on is in ``memory``, so
-that a run which was killed goes on identically; all draws are keyed by (run seed, event, order) (C28).
+that a run which was killed goes on identically; all draws are keyed by (run seed, event, order).
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ class Growth:
         around: see ``Surroundings``.
         seed: of the run.
         memory: of a run that was killed; None begins. ``repeat`` what had happened before anything else.
-        edits: of earlier runs (C17); None has none.
+        edits: of earlier runs; None has none.
 
     Attributes:
         memory: what the next call depends on; a new value after each.

@@ -1,4 +1,6 @@
-"""What happened to a zoo, as plain data, so that the log and the named blobs rebuild it bit for bit (C28).
+"""What happened to a zoo, as plain data, so that the log and the named blobs rebuild it bit for bit.
+
+Source: docs/spec/architect_thyself.md#edit-log.
 
 Legend: N modules.
 """
@@ -63,7 +65,7 @@ class Edit(Settings):
         before: genotypes of those it is about, by id.
         after: genotype of the newborn; None where none was born.
         tensors: of the newborn.
-        twin: the newborn answers as its parent does, and shares its weight until it stands for itself (``split``, C14).
+        twin: the newborn answers as its parent does, and shares its weight until it stands for itself (``split``).
         note: for people ("kept from the bank", "refused: over the cap of parameters").
     """
 

@@ -1,4 +1,6 @@
-"""One action becomes one structural change of a zoo, and a record from which it can be made again (C23, C28).
+"""One action becomes one structural change of a zoo, and a record from which it can be made again.
+
+Source: docs/spec/architect_thyself.md#edit-log.
 
 A newborn stands in the zoo unheard: its birth factor is 0, its learning rate small. What is drawn for it comes from
 (run seed, event, order) alone, and what it inherits from blobs that the record names.
@@ -276,7 +278,9 @@ class Replayed:
 def replay_log(
     start: Sequence[ZooModule], edits: Iterable[Edit], fetch: Callable[[str], bytes], how: BirthSettings
 ) -> Replayed:
-    """Rebuild all genotypes, and the first weights of every newborn, bit for bit (check 19).
+    """Rebuild all genotypes, and the first weights of every newborn, bit for bit.
+
+    Source: docs/spec/architect_thyself.md#edit-log.
 
     Args:
         start: modules of the zoo before it grew.

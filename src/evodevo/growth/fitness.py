@@ -1,4 +1,4 @@
-"""What a module is worth (eqs. 19, 66 to 71, 90 to 92, Algorithm 1; C16, C20).
+"""What a module is worth (eqs. 19, 66 to 71, 90 to 92, Algorithm 1; docs/spec/architect_thyself.md#fitness).
 
 The history is a value, kept by id: ``assess`` makes the next one of it, of a probe, and of what modules cost.
 
@@ -125,7 +125,10 @@ def novelty(history: History) -> float:
 
 
 def complementarity(probe: Probe, fitness: Mapping[str, float]) -> Pairs:
-    """Share of samples on which exactly one of two modules is right alone, times the lesser standardised F (C20)."""
+    """Share of samples on which exactly one of two modules is right alone, times the lesser standardised F.
+
+    Source: docs/spec/architect_thyself.md#complementarity.
+    """
     fit = dict(zip(fitness, standardised(list(fitness.values())), strict=True))
 
     def of(a: str, b: str) -> float:

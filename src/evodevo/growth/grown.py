@@ -1,4 +1,6 @@
-"""What grows: a zoo of modules, or an H-Model whose hidden layers are a pool (issue 5, section 4).
+"""What grows: a zoo of modules, or an H-Model whose hidden layers are a pool.
+
+Source: docs/spec/h_model.md#adding-and-removing-layers.
 
 The driver, the editor and the procedure know both by what they have in common: ``structure`` (``live``, ``modules``,
 ``width``), ``live``, ``births``, ``newborn_rates``, ``progress``, ``insert`` and ``remove``. What is done another way

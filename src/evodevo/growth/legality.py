@@ -1,4 +1,4 @@
-"""What may be done to a zoo now, and a sentence for everything that may not (specification 2.5; C10, C18, C19, C21).
+"""What may be done to a zoo now, and a sentence for everything that may not (docs/spec/architect_thyself.md#events).
 
 What a birth would cost is estimated by a copy of its parent, of the larger one of two, or of its family's default;
 ``refusal`` looks again at the exact child. Caps are hard: a child that breaks one is not born.

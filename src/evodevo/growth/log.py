@@ -1,4 +1,7 @@
-"""The log of a growth: all edits, and what is needed beside the blobs that they name to make them again (C28)."""
+"""The log of a growth: all edits, and what is needed beside the blobs that they name to make them again.
+
+Source: docs/spec/architect_thyself.md#edit-log.
+"""
 
 from __future__ import annotations
 

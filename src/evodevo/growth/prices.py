@@ -1,4 +1,6 @@
-"""What growing computes beside training, in FLOPs of one sample, from the structure alone (issue 5.5).
+"""What growing computes beside training, in FLOPs of one sample, from the structure alone.
+
+Source: docs/spec/architect_thyself.md#events.
 
 Nothing is run to know it: a run that was killed reckons as the one that was not. A test recounts all of it.
 

@@ -1,4 +1,6 @@
-"""What each module of a zoo does, measured on samples of the split ``architecture`` (eqs. 19, 66 to 68, 70, 91; C20).
+"""What each module of a zoo does, measured on samples of the split ``architecture`` (eqs. 19, 66 to 68, 70, 91).
+
+Source: docs/spec/architect_thyself.md#probes.
 
 Modules run once. Everything else repeats router, mixture and heads alone on what they said, so that leaving out each
 of N modules costs N small passes and not N networks; ``benchmarks/zoo_leave_one_out.py`` holds that. Top-K is left out

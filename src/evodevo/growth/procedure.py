@@ -4,7 +4,7 @@ Architect Thyself 3.5; of an H-Model the hidden layers are the modules (``growth
 
 One training in segments. Between two of them comes what ``growth.agenda`` says: an event, the end of a warm-up, the
 reward of an event. What came of each is kept with every checkpoint, and a run that was killed goes on identically
-where its budget is in steps. The split ``architecture`` is all that growth sees; ``validation`` selects weights (C22).
+where its budget is in steps. The split ``architecture`` is all that growth sees; ``validation`` selects weights.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
     modules at each event with their usage and contribution, who was born and who went; ``looks``, the same between
     events; ``end``, after the training; ``rewards``; ``overhead``, what growth cost beside training.
     Blobs: ``edits``, the log (``spaces.zoo_log``);
-    ``parents/<digest>``, the weights that it names; ``edit_memory``, for later runs (C17).
+    ``parents/<digest>``, the weights that it names; ``edit_memory``, for later runs.
 
     Raises:
         UsageError: wrong options, nothing that can grow, a zoo over a cap, or a budget too small for its events.

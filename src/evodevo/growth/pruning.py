@@ -1,4 +1,4 @@
-"""Who may go (eqs. 23, 72, Algorithms 1 and 2; C10, C18).
+"""Who may go (eqs. 23, 72, Algorithms 1 and 2; docs/spec/architect_thyself.md#pruning).
 
 The paper has five rules. As printed, the quantile rule prunes at every event, also when all modules are good; the
 rule ``standard`` takes only modules that stand out for some events in a row and whose absence costs nothing.
@@ -59,7 +59,7 @@ def judge(
     Args:
         history: of this event.
         low: of the verdict before.
-        ages: id -> events that it has lived (C21).
+        ages: id -> events that it has lived.
         warming: ids of newborns whose birth factor still rises.
         settings: which rule.
     """

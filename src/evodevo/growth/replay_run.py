@@ -1,4 +1,7 @@
-"""The history of a network that grew, made again from its log and the blobs that it names, and compared (C28)."""
+"""The history of a network that grew, made again from its log and the blobs that it names, and compared.
+
+Source: docs/spec/architect_thyself.md#edit-log.
+"""
 
 from __future__ import annotations
 

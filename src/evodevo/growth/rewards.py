@@ -1,7 +1,7 @@
-"""What an event was worth (eqs. 14, 24, 82, 95, Algorithm 2; C16).
+"""What an event was worth (eqs. 14, 24, 82, 95, Algorithm 2; docs/spec/architect_thyself.md#rewards).
 
 As printed, eq. 82 adds the mean of eq. 70, which is redundancy: clones would be rewarded. Here novelty is 1 -
-redundancy. Validation is measured on the split ``architecture``, never on what selects the model (C22).
+redundancy. Validation is measured on the split ``architecture``, never on what selects the model.
 """
 
 from __future__ import annotations

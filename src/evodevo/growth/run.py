@@ -1,4 +1,7 @@
-"""Zoos that grow while they train, with what earlier runs have learned about edits (C17)."""
+"""Zoos that grow while they train, with what earlier runs have learned about edits.
+
+Source: docs/spec/architect_thyself.md#edit-memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How a zoo grows while it trains, as plain data (Architect Thyself 3.5, appendices B, G, H; specification 2.5).
+"""How a zoo grows while it trains, as plain data (Architect Thyself 3.5, appendices B, G, H).
+
+Source: docs/spec/architect_thyself.md#events.
 
 All numbers that the paper leaves open stand here with their default; where the paper gives one, it is the default of
 the preset ``paper``, named in brackets.
@@ -23,7 +25,7 @@ class EventSettings(Settings):
     Attributes:
         count: events in a run (every 3 of at most 25 epochs: 8).
         first, last: share at which the first and the last one come (E_warm).
-        actions: sub-actions of one event (C29).
+        actions: sub-actions of one event.
         births: new modules in one event (G_max).
         warm: share of the budget in which a newborn's birth factor rises from 0 to 1 (T_warm); meanwhile there is no
             other birth, and it is not pruned.
@@ -53,7 +55,7 @@ class EventSettings(Settings):
 
 
 class FitnessSettings(Settings):
-    """What a module is worth (eqs. 19, 66 to 71, 90 to 92; C16).
+    """What a module is worth (eqs. 19, 66 to 71, 90 to 92; docs/spec/architect_thyself.md#fitness).
 
     Attributes:
         kind: ``contribution`` F = a_C C - a_cost cost + a_nov (1 - redundancy) (71); ``usage_loss`` (92); ``advantage``
@@ -76,7 +78,7 @@ class FitnessSettings(Settings):
 
 
 class PruneSettings(Settings):
-    """Who may go (eqs. 23, 72; C10, C18).
+    """Who may go (eqs. 23, 72; docs/spec/architect_thyself.md#pruning).
 
     Attributes:
         rule: ``standard`` (F below mean - kappa std, hysteresis included, for ``patience`` events, and leaving it out
@@ -87,7 +89,7 @@ class PruneSettings(Settings):
         least: modules that always stay (N_min).
         distil_steps: of the rest, before a module goes (T_kd); 0 switches it off.
         distil_tolerance: loss at which that ends early.
-        bank: pruned modules that are kept for a newborn of equal genotype (C23).
+        bank: pruned modules that are kept for a newborn of equal genotype.
     """
 
     rule: Literal["standard", "quantile", "threshold", "patience_usage", "patience_advantage"] = "standard"
@@ -104,7 +106,9 @@ class PruneSettings(Settings):
 
 
 class BirthSettings(Settings):
-    """How a module comes to be (eqs. 12, 13, 21, 22, 73 to 78, 93; C12 to C15).
+    """How a module comes to be (eqs. 12, 13, 21, 22, 73 to 78, 93).
+
+    Source: docs/spec/architect_thyself.md#inheritance, docs/spec/architect_thyself.md#splices.
 
     Attributes:
         inheritance: ``function_preserving`` (overlapping tensors are copied, new units are silent); ``split`` (parent
@@ -113,10 +117,10 @@ class BirthSettings(Settings):
         noise: sigma_w, spread of what is drawn anew, as a factor of a fresh module's.
         mutation: sigma_theta.
         selection: eta of the softmax over standardised fitness that chooses parents (73).
-        splice: ``replace`` takes the motif out that the graft stands for; ``insert`` puts it beside, gated by 0 (C12).
+        splice: ``replace`` takes the motif out that the graft stands for; ``insert`` puts it beside, gated by 0.
         motif: nodes of a motif at most.
         symmetric: both children of a splice are made, and one is drawn.
-        blend: kappa of eq. 78; 1 copies from the fitter parent (C15).
+        blend: kappa of eq. 78; 1 copies from the fitter parent.
         most: modules at most (N_max).
     """
 
@@ -133,7 +137,7 @@ class BirthSettings(Settings):
 
 
 class RewardSettings(Settings):
-    """What an event is worth (eqs. 14, 24, 80, 82, 95; C16).
+    """What an event is worth (eqs. 14, 24, 80, 82, 95; docs/spec/architect_thyself.md#rewards).
 
     Attributes:
         kind: ``change`` r = dVal - eta_c dCost + eta_d mean(1 - redundancy) - k std(val) (82, 95, sign repaired);
@@ -169,7 +173,7 @@ class CapSettings(Settings):
 
 
 class ReplaySettings(Settings):
-    """Which samples are seen again after an edit (C17).
+    """Which samples are seen again after an edit (docs/spec/architect_thyself.md#sample-replay).
 
     Attributes:
         capacity: N_R; 0 switches replay off.
@@ -186,7 +190,7 @@ class GrowthSettings(Settings):
     Attributes:
         strategist: who decides: a row of ``strategist.base.STRATEGISTS``.
         allow: operations that it may use. Without ``prune`` nobody goes, not even to make room for a newborn.
-        memory: edits of earlier runs warm-start a learned strategist (C17).
+        memory: edits of earlier runs warm-start a learned strategist.
         edit_memory: those edits: a blob of the store (``edit_memory`` of an evaluation that grew); None begins without.
         policy: of the strategists. How parents are chosen, the discount and the target of the cost are said by
             ``birth``, ``reward`` and ``caps``.

@@ -1,4 +1,6 @@
-"""How much growth may cost: probes, distillation and replay within a share of what training costs (issue 5.5).
+"""How much growth may cost: probes, distillation and replay within a share of what training costs.
+
+Source: docs/spec/architect_thyself.md#events.
 
 All in FLOPs that follow from structures (``prices``), so that a run that was killed portions as the one that was not.
 Where the budget is in seconds, what a FLOP of growth takes beside one of training is measured and counts too

@@ -1,4 +1,4 @@
-"""What a strategist and a reward are told about a zoo (eqs. 19, 65; C20)."""
+"""What a strategist and a reward are told about a zoo (eqs. 19, 65; docs/spec/architect_thyself.md#strategists)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def standing_of(probe: Probe, history: History, cost: float, parameters: float =
 
 
 def ages_of(modules: Sequence[ZooModule], event: int) -> dict[str, int]:
-    """Id -> events that it has lived when that event comes (C21)."""
+    """Id -> events that it has lived when that event comes."""
     return {module.id: event - module.birth_event for module in modules}
 
 

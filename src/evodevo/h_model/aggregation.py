@@ -1,4 +1,6 @@
-"""What a target hears: the messages of its sources in one tensor (H-Model eqs. 1-3; specification 3.2, A1, 3.5-1).
+"""What a target hears: the messages of its sources in one tensor (H-Model eqs. 1-3).
+
+Source: docs/spec/h_model.md#normaliser, docs/spec/h_model.md#attention-aggregation.
 
 Legend: B samples, S positions, d width, K sources, N targets; P is 1, or S where connections are decided at each
 position. Messages are (B, K, S, d), zero at positions that a source does not have; weights (B, P, K, N).
@@ -71,7 +73,7 @@ def normalised_sum(messages: Tensor, weights: Tensor, masks: Tensor | None, norm
 
 
 class AttentionAggregation(nn.Module):
-    """Aggregation with source identity (specification 3.5-1).
+    """Aggregation with source identity (docs/spec/h_model.md#attention-aggregation).
 
     w_ij = softmax_i(q_j (K h_i + src_i) / sqrt(d) + log c_ij) min(1, a_j), X_j = sum_i w_ij (h_i + src_i). The key
     is of each position where ``per_position`` (in a causal model a pooled key would tell the future), else of the mean.

@@ -1,7 +1,7 @@
 """The routing machine of the H-Model: hidden layers that decide, per sample and per iteration, who hears them.
 
 ``begin`` takes what the inputs say, ``iterate`` lets every hidden layer speak once, ``answer`` gives what the outputs
-have heard. Between two iterations everything is in a ``Flow``. Specification 3.2; equations 1-3 of the paper.
+have heard. Between two iterations everything is in a ``Flow``. docs/spec/h_model.md#forward-pass; equations 1-3.
 
 Legend: B samples, S positions, d width, I inputs, H hidden layers, O outputs, N = H + O targets, K sources (I or H),
 T iterations; P is 1, or S where connections are decided at each position.
@@ -138,7 +138,7 @@ class HCore(nn.Module):
         alpha_rate: factor per iteration.
         inference: which connections count in evaluation mode; in training mode too while ``sharpening``.
         sharpening: train with the hard connections of ``inference`` forward and soft gradients backward.
-        births: place of a hidden layer -> its birth factor in [0, 1] (``models/h_births.py``); 1 where none stands.
+        births: place of a hidden layer -> its birth factor in [0, 1] (``h_model/births.py``); 1 where none stands.
             With 0 it is as if it were not there, and in evaluation it is not run.
         gates: (H,), factors of what hidden layers say, or None: meta-gradients differentiate by them.
         level: everybody addresses all hidden layers alike, as loudly in sum as the routers say: the control of a probe.
@@ -342,7 +342,7 @@ class HCore(nn.Module):
     def iterate(self, flow: Flow, *, streams: Streams | None = None) -> Flow:
         """One iteration: every hidden layer reads, speaks and says who hears it.
 
-        In the last one hidden layers need not hear (specification 3.2).
+        In the last one hidden layers need not hear (docs/spec/h_model.md#forward-pass).
 
         Args:
             flow: from ``begin`` or the iteration before.
@@ -367,7 +367,7 @@ class HCore(nn.Module):
         if structure.inflow_gate:
             weights = weights * as_if_born(inflow, self.births).clamp(max=1.0).unsqueeze(-1)
         elif self.may_be_silent:
-            # Without the gate an unaddressed layer would still say L(0) (A6); one that is not called cannot. Decided
+            # Without the gate an unaddressed layer would still say L(0); one that is not called cannot. Decided
             # where connections are, or a later position could wake a layer for an earlier one.
             weights = weights * (inflow > 0).unsqueeze(-1)
         if t == flow.total - 1:
@@ -396,7 +396,10 @@ class HCore(nn.Module):
         )
 
     def answer(self, flow: Flow) -> Tensor:
-        """What the outputs have heard, (B, O, S, d), divided as ``output_division`` says (A13)."""
+        """What the outputs have heard, (B, O, S, d), divided as ``output_division`` says.
+
+        Source: docs/spec/h_model.md#outputs.
+        """
         division = self.structure.output_division
         if division == "last":
             return flow.y
@@ -516,7 +519,7 @@ class HCore(nn.Module):
         return heard, weights.sum(-2), self._node_masks(weights, masks, messages)
 
     def _node_masks(self, weights: Tensor, masks: Tensor | None, messages: Tensor) -> Tensor | None:
-        """A position of a target is real where any contributor has it (A11): (B, N, S)."""
+        """A position of a target is real where any contributor has it (docs/spec/h_model.md#canvas): (B, N, S)."""
         varied = weights.shape[1] > 1 and self.positions_may_differ
         if masks is None and not varied:
             return None

@@ -1,6 +1,6 @@
 """What an H-Model costs, in parts that add up: inputs, hidden layers, routers, aggregation, outputs.
 
-A pass runs I + H T + O blocks (specification A16); routers and aggregation come on top.
+A pass runs I + H T + O blocks (docs/spec/h_model.md#fair-comparison); routers and aggregation come on top.
 
 Legend: S positions, d width, I inputs, H hidden layers, O outputs, N = H + O targets, K sources, T iterations; P
 decisions of a router per sample: 1, or S where it decides at each position.
@@ -156,7 +156,7 @@ def executed_flops(
     length: int | None = None,
     iterations: float | None = None,
 ) -> float:
-    """FLOPs per sample of passes that skip layers or stop early (specification 3.4).
+    """FLOPs per sample of passes that skip layers or stop early (docs/spec/h_model.md#skipping).
 
     Routers and aggregation run for all layers in every iteration that takes place, as they do in the model.
 

@@ -1,4 +1,7 @@
-"""A pass in evaluation mode in which samples stop when they are sure; the batch shrinks (specification 3.5-3)."""
+"""A pass in evaluation mode in which samples stop when they are sure; the batch shrinks.
+
+Source: docs/spec/h_model.md#halting.
+"""
 
 from __future__ import annotations
 

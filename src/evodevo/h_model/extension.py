@@ -1,4 +1,6 @@
-"""Hidden layers that come and go after training, and a network that keeps what it knows (specification 3.5-6, 3.5-7).
+"""Hidden layers that come and go after training, and a network that keeps what it knows.
+
+Source: docs/spec/h_model.md#adding-and-removing-layers.
 
 A new layer stands in ``disabled`` at first: nobody hears it and it is not called, so that no answer changes. Enabled,
 it begins softly: every router addresses it with the bias -SHUT, and what it says counts only as far as it is addressed.

@@ -1,4 +1,4 @@
-"""When a sample has thought enough (specification 3.5-3).
+"""When a sample has thought enough (docs/spec/h_model.md#halting).
 
 A halting unit gives p_t in (0, 1) after each iteration t = 1..T. The share of halting at t is p_t prod_{s<t} (1 - p_s);
 what is left after T belongs to T. Legend: B samples, P decisions per sample (1, or one per position in causal models).

@@ -1,4 +1,4 @@
-"""The H-Model: inputs, hidden layers that choose who hears them, outputs (Hospodarchuk; specification section 3).
+"""The H-Model: inputs, hidden layers that choose who hears them, outputs (Hospodarchuk; docs/spec/h_model.md).
 
 Depth is time: the hidden layers are run T times, and between two iterations every layer hears what was addressed to it.
 """

@@ -1,4 +1,4 @@
-"""An H-Model as a layer of another one: one latent input, one output, no heads (specification 3.5-5).
+"""An H-Model as a layer of another one: one latent input, one output, no heads (docs/spec/h_model.md#nested-models).
 
 Legend: B samples, S positions, d width, H hidden layers, T iterations.
 """

@@ -8,7 +8,7 @@ from evodevo.operators.layers.spec import Layer
 
 
 def parameter_matched(structure: HModelStructure) -> StackStructure:
-    """The transformer Tr(I + H + O): each layer of the H-Model once (specification A16)."""
+    """The transformer Tr(I + H + O): each layer of the H-Model once (docs/spec/h_model.md#fair-comparison)."""
     return _stack(structure, structure.hidden)
 
 

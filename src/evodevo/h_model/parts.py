@@ -205,4 +205,4 @@ class HModelParts(Network):
 
     @abstractmethod
     def trace(self, batch: Batch) -> RoutingTrace:
-        """What happens in a pass in evaluation mode: every connection of every iteration (3.5-12)."""
+        """What happens in a pass in evaluation mode: every connection of every iteration."""

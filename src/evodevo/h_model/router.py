@@ -1,4 +1,7 @@
-"""A layer's connection signal c: a head on its output says who hears it (H-Model 3.1; specification A3, A8, A19)."""
+"""A layer's connection signal c: a head on its output says who hears it (H-Model 3.1).
+
+Source: docs/spec/h_model.md#router-heads, docs/spec/h_model.md#starting-biases.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class Router(nn.Module):
         self.outer: nn.Linear | None = None
         self.logits: nn.Parameter | None = None
         self.channels: Tensor | None
-        # Which channel speaks of which target; kept with the weights, as targets come and go (spec 3.5-6).
+        # Which channel speaks of which target; kept with the weights, as targets come and go.
         self.register_buffer("channels", torch.arange(targets) if self.head == "channel" else None)
         if self.head == "feedforward":
             self.inner = nn.Linear(width, structure.units(width))
@@ -80,7 +83,7 @@ class Router(nn.Module):
 def start_biases(
     structure: RouterStructure, alpha: float, sources: int, hidden: int, outputs: int, *, of_input: bool
 ) -> Tensor:
-    """The logits with which a router begins (A8): hidden targets first, then outputs.
+    """The logits with which a router begins (docs/spec/h_model.md#starting-biases): hidden targets first, then outputs.
 
     Inputs speak to hidden layers with sigmoid(2); hidden layers to each other so that the expected inflow
     ``sources * sigmoid(b)`` is at least 1, or it would fade with every iteration; outputs get 1/2. All are multiplied

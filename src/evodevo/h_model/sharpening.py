@@ -1,8 +1,8 @@
 """A sharpening phase: a trained H-Model learns to answer with the few connections that it will have at inference.
 
 Forward only the connections that the inference mode keeps count, backward all of them do (straight through), so that
-routers also learn of layers that they did not choose (specification 3.4). A smaller alpha on the way pushes the
-remaining weights to 0 or 1.
+routers also learn of layers that they did not choose (docs/spec/h_model.md#sharpening). A smaller alpha on the way
+pushes the remaining weights to 0 or 1.
 """
 
 from __future__ import annotations

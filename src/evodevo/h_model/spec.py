@@ -1,4 +1,4 @@
-"""An H-Model as plain data: its layers, how they are connected, how long it thinks (spec/routing.md section 3).
+"""An H-Model as plain data: its layers, how they are connected, how long it thinks (docs/spec/h_model.md).
 
 Legend: B samples, S positions of the canvas, d width, I inputs, H hidden layers, O outputs, N = H + O targets,
 T iterations, c connection weights in [0, 1], a inflow of a target (the sum of c over its sources).
@@ -16,7 +16,9 @@ from evodevo.settings import Settings
 
 
 class RouterStructure(Settings):
-    """Who hears whom, decided by a head on each layer's output (A2, A3, A8, A19 of the specification).
+    """Who hears whom, decided by a head on each layer's output.
+
+    Source: docs/spec/h_model.md#what-a-router-reads, docs/spec/h_model.md#gate.
 
     Attributes:
         head: ``feedforward`` (one hidden layer), ``linear``, ``channel`` (N channels of the layer's own output, for
@@ -28,7 +30,7 @@ class RouterStructure(Settings):
         gate: ``sigmoid`` (the paper's); ``softmax_out`` over targets; ``softmax_in`` and ``sparsemax_in`` over
             sources; ``gumbel`` (binary concrete noise while training).
         value: of ``constant``.
-        bias: ``alive`` starts with biases that keep the inflow of small H alive (A8); ``zero`` as printed.
+        bias: ``alive`` starts with biases that keep the inflow of small H alive; ``zero`` as printed.
     """
 
     head: RouterHead = "feedforward"
@@ -44,7 +46,7 @@ class RouterStructure(Settings):
 
 
 class HaltingStructure(Settings):
-    """When a sample stops early (specification 3.5-3).
+    """When a sample stops early (docs/spec/h_model.md#halting).
 
     Attributes:
         rule: ``none``; ``output_mass`` and ``ponder`` (a trained halting unit, the losses of all iterations mixed by
@@ -62,7 +64,7 @@ class HaltingStructure(Settings):
 
 
 class RegularisationStructure(Settings):
-    """Losses on the routing and noise while training; every weight 0 is off (specification 3.5-8, 9, 10).
+    """Losses on the routing and noise while training; every weight 0 is off (docs/spec/h_model.md#routing-losses).
 
     Attributes:
         balance: squared coefficient of variation of the inflow over hidden layers.
@@ -109,7 +111,7 @@ class HModelStructure(Settings):
         normaliser: what the sum of messages is divided by: ``sum`` (max(1, a), the default), ``count`` (of c > 0.5),
             ``softmax`` (weights c / a), ``sinkhorn`` (c doubly stochastic), ``rms`` (of the sum).
         aggregation: ``sum`` (the paper's), or ``attention`` with source identity (3.5-1).
-        inflow_gate: c of a layer is multiplied by min(1, its inflow): an unaddressed layer is silent (A6).
+        inflow_gate: c of a layer is multiplied by min(1, its inflow): an unaddressed layer is silent.
         iteration_embedding: added to the ``message`` (the paper's), to the ``input``, as ``film``, or ``none``.
         output_division: Y is divided by ``t`` (as printed) or ``t_plus_1``, ``learned`` (weighted), or only ``last``.
         window: layers hear at most this far along the ring or row of enabled hidden layers; all if left out.
@@ -228,7 +230,10 @@ def preset(name: Preset, *, layer: Layer | None = None, **options: object) -> HM
 
 
 def paper(structure: HModelStructure) -> HModelStructure:
-    """The same layers as the paper prints it (specification 3.2): no inflow gate, biases 0, sum over max(1, a)."""
+    """The same layers as the paper prints it: no inflow gate, biases 0, sum over max(1, a).
+
+    Source: docs/spec/h_model.md#forward-pass.
+    """
     router = structure.router.model_copy(update={"bias": "zero", "gate": "sigmoid"})
     return structure.model_copy(
         update={

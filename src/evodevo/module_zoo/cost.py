@@ -1,6 +1,8 @@
-"""What a zoo of modules costs, in parts that add up: senses, fusion, modules, router, heads (specification C5, 2.3).
+"""What a zoo of modules costs, in parts that add up: senses, fusion, modules, router, heads.
 
-``models/module_zoo.py`` builds exactly these parameters; a test recounts them, and the products.
+Source: docs/spec/architect_thyself.md#keys.
+
+``module_zoo/model.py`` builds exactly these parameters; a test recounts them, and the products.
 
 Legend: L positions of the fused sequence, d width, N live modules, K modules that a sample may use.
 """

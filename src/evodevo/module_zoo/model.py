@@ -96,7 +96,7 @@ class ModuleZoo(Network):
     Attributes:
         structure: as given.
         active: ids of the modules that run and count; None for all that are not disabled. A search sets it.
-        births: id of a newborn -> its birth factor in [0, 1] (C14, ``routing/module_births.py``); 1 where none stands.
+        births: id of a newborn -> its birth factor in [0, 1] (``router/births.py``); 1 where none stands.
         twins: id of a newborn -> id of the module whose weight it shares while its factor is below 1.
         newborn_rates: id -> factor of its learning rate.
 
@@ -331,7 +331,7 @@ class ModuleZoo(Network):
         """Modules, router and heads.
 
         While training every module runs. In evaluation, keys from outputs need them all, too; keys from genotypes and
-        the predictor decide first, and modules that were not chosen for a sample are not run on it (C5).
+        the predictor decide first, and modules that were not chosen for a sample are not run on it.
         """
         tokens, mask = self.readable(heard.fused)
         ids, f = self.live, heard.fused.vector
@@ -404,7 +404,7 @@ class ModuleZoo(Network):
         return answers
 
     def readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:
-        """What modules read, with its mask: F, or f in pieces (C4)."""
+        """What modules read, with its mask: F, or f in pieces."""
         if self.chunk is None:
             return fused.tokens, fused.mask
         pieces = fused.vector.view(-1, self.structure.chunks, self.structure.width // self.structure.chunks)

@@ -134,7 +134,7 @@ def _without(structure: ZooStructure, drop: Any) -> ZooStructure:
 def paper(text: str | None = TEXT_TOWER, image: str | None = IMAGE_TOWER) -> ZooStructure:
     """What section 4.1 states of the network: d = 512, nine modules, dropout 0.1 on both embeddings, two towers.
 
-    Where the paper is silent, the defaults are the specification's: the towers stay as they are while training, and no
+    Where the paper is silent, the defaults are this library's: the towers stay as they are while training, and no
     K limits who counts (the paper's 9 is the limit of the pool).
 
     Args:

@@ -120,7 +120,10 @@ class ModuleZooSpace(Space[ZooGenome]):
     # Drawing
 
     def initial(self, rng: np.random.Generator) -> ZooGenome | None:
-        """One module of each archetype of the start (specification 2.5), as far as the space allows."""
+        """One module of each archetype of the start, as far as the space allows.
+
+        Source: docs/spec/architect_thyself.md#families.
+        """
         known = tuple(module for module in self._start() if module.archetype in self.archetypes)
         return self.repair(ZooGenome(modules=known), rng)
 

@@ -1,6 +1,6 @@
-"""A multimodal network with a zoo of modules as plain data (Architect Thyself; specification 2.0 to 2.4).
+"""A multimodal network with a zoo of modules as plain data (Architect Thyself; docs/spec/architect_thyself.md).
 
-Numbers in brackets are equations of the paper; C1 to C30 are decisions of the specification, which are the defaults.
+Numbers in brackets are equations of the paper; docs/spec/architect_thyself.md says what was decided where it is open.
 The printed forms stay as options, and ``paper`` sets everything that section 4.1 of the paper states.
 
 Legend: B samples, L positions of the fused sequence, d width, N modules, H heads, K modules that a sample may use.
@@ -34,7 +34,7 @@ class StatisticsStructure(Settings):
 
 
 class FusionStructure(Settings):
-    """How two modalities become one sequence F and one vector f (eqs. 39 to 43; C6).
+    """How two modalities become one sequence F and one vector f (eqs. 39 to 43; docs/spec/architect_thyself.md#fusion).
 
     Attributes:
         kind: ``asym_residual`` F = norm(Z_v + attention(Z_v, Z_t, Z_t)); ``paper`` as printed, where values come from
@@ -47,7 +47,7 @@ class FusionStructure(Settings):
         gate: g of eq. 42: one number per sample, one per channel, or one half.
         temperature: learned, or 1.
         norm: layer norm on what was fused; false takes it away (Table 3, block B).
-        relative_positions: learned bias by (patch, token) position (C27).
+        relative_positions: learned bias by (patch, token) position.
         concat_query: F also holds the query's own tokens side by side (the base of Table 3, blocks B and C).
         rank: of ``bilinear``.
     """
@@ -66,7 +66,7 @@ class FusionStructure(Settings):
 
 
 class ZooRouterStructure(Settings):
-    """Whose outputs count, per sample (eqs. 8 to 10, 53 to 61; C1 to C5, C24).
+    """Whose outputs count, per sample (eqs. 8 to 10, 53 to 61; docs/spec/architect_thyself.md#router).
 
     Attributes:
         kind: ``graph_attention``; ``mean`` (no choice); ``mlp_gate`` (a small network on f alone);
@@ -76,7 +76,7 @@ class ZooRouterStructure(Settings):
             divided by their sum.
         synergy: what a module gains from others: ``off``; ``similar`` as printed; ``complement`` its negative;
             ``bilinear`` with a learned form.
-        synergy_self: j = m counts in the sum (as printed, C2).
+        synergy_self: j = m counts in the sum (as printed).
         synergy_activation: q_int.
         contribution: lambda_c, how much the standardised contribution counts (eq. 10); 0 switches it off.
         temperature: learned, or 1.
@@ -130,19 +130,21 @@ class ContributionStructure(Settings):
 
 
 class ZooLosses(Settings):
-    """Weights of what is added to the task's loss (eq. 89; C7, C8, C11). 0 switches a term off.
+    """Weights of what is added to the task's loss (eq. 89). 0 switches a term off.
+
+    Source: docs/spec/architect_thyself.md#losses.
 
     Attributes:
         align: InfoNCE between the statistics of matched pairs (eq. 38).
         align_both: text to image and image to text; false as printed.
         align_temperature: start of the learned temperature, which stays in [0.01, 1].
         load: squared distance of the mean softmax of the logits from uniform (eq. 63).
-        budget: ((n_eff - K) / N)^2, n_eff = 1 / sum alpha^2 (eq. 64, C8); off where there is no K.
-        entropy: of the softmax of the logits, subtracted (eqs. 62, 85, C7).
+        budget: ((n_eff - K) / N)^2, n_eff = 1 / sum alpha^2 (eq. 64); off where there is no K.
+        entropy: of the softmax of the logits, subtracted (eqs. 62, 85).
         entropy_until: share of the training after which that weight is 0; it falls linearly.
         orthogonality: cos^2 between the outputs of two modules, mean over pairs (eq. 86).
         orthogonality_per_sample: mean over samples of cos^2; false takes batch means first, as printed.
-        complexity: gated parameters as a share of the pool's (eq. 87, C11).
+        complexity: gated parameters as a share of the pool's (eq. 87).
         replay: cross-entropy on replayed samples after an edit (eq. 88); without edits there are none.
         z: mean squared log-sum-exp of the logits.
         predictor: KL from the weights of ``output`` keys to the predictor's.
@@ -175,7 +177,7 @@ class ZooStructure(Settings):
         fusion: of image and text; a single modality passes as it is.
         modules: the zoo.
         disabled: ids of modules that are there but neither run nor count.
-        mode: modules read the fused ``sequence``, or f cut into ``chunks`` pseudo-tokens (``vector``, C4).
+        mode: modules read the fused ``sequence``, or f cut into ``chunks`` pseudo-tokens (``vector``).
         chunks: of ``vector``; divides the width.
         pool: from a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
         router: whose outputs count.

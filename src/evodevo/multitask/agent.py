@@ -1,6 +1,6 @@
 """The words of the driver: what an agent sees, what it proposes, and what a class of agents is.
 
-Sources: µNet (2205.10937), µ4Net (2302.02721); specification ``munet.md`` parts 1 and 2.
+Sources: µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#agents.
 """
 
 from __future__ import annotations

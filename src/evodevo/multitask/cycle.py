@@ -1,6 +1,6 @@
 """One cycle of one agent: generations of children, asked for together; then the best path is published.
 
-µNet (2205.10937), µ4Net (2302.02721); specification ``munet.md`` 1.5, 2.6 to 2.11. Every step is one transaction of the
+µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#cycles. Every step is one transaction of the
 store, and what to do next follows from its rows: a cycle that was killed anywhere goes on as if it had not been.
 """
 

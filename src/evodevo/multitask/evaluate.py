@@ -1,6 +1,6 @@
 """What a worker does with one path of a multitask system: build it, train what is its own, measure, keep.
 
-Specification ``munet.md`` 2.7 and 2.8. Only components that the request lets learn are trained, and they are new blobs
+Source: docs/spec/munet.md#training. Only components that the request lets learn are trained, and they are new blobs
 afterwards: nothing that anybody else uses is ever written.
 """
 

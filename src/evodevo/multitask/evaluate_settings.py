@@ -1,6 +1,6 @@
 """What is asked of a worker about one path of a multitask system, and what it answers; no torch.
 
-Specification ``munet.md`` 1.5, 2.7 and 2.8. A worker knows blobs by their digests and no rows: everything that it needs
+Source: docs/spec/munet.md#stored-system. A worker knows blobs by their digests and no rows: everything that it needs
 is in the request.
 """
 

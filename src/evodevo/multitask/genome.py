@@ -1,6 +1,6 @@
 """A path of a multitask system as plain data: which components, in which order, trained with which hyperparameters.
 
-µNet (2205.10937) and µ4Net (2302.02721); specification ``munet.md`` 1.1 and 1.2. A path is the genome of an individual
+µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#paths. A path is the genome of an individual
 of its agent's run; weights lie in the blobs of its components, which several paths share.
 """
 
@@ -54,7 +54,7 @@ class Path(Settings):
         kind: what it is built as: a row of the table of paths ("vision_path", "multipath").
         structure: of that kind, as plain data.
         hparams: every tunable value by name, without the mutation function.
-        mu: the learned mutation function: ``_mu_`` and ``_mu_|<action>`` -> probability (specification 2.3).
+        mu: the learned mutation function: ``_mu_`` and ``_mu_|<action>`` -> probability.
         components: in the order in which a sample passes them.
         paths: of a multipath one, the main path first.
     """

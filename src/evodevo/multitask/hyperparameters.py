@@ -1,6 +1,6 @@
 """What a path's agent may tune: ordered lists of values, their defaults, and the lists of the published agents.
 
-Source: specification ``munet.md`` 2.2, 2.3 and 3.5; µ4Net (2302.02721), Table 1. Keys are those of the published code:
+Source: docs/spec/munet.md#hyperparameters; µ4Net (2302.02721), Table 1. Keys are those of the published code:
 ``opt_`` tunes the optimizer, ``ds_`` the preparation of data, ``_mu_`` how often anything is mutated.
 """
 
@@ -194,7 +194,9 @@ def singlepath_hyperparameters(size: str | PathRange = "ti3", version: Version =
 
 
 def multipath_hyperparameters(version: Version = "paper", *, most_paths: int = 3) -> Hyperparameters:
-    """What a multipath agent tunes: neither depth nor resolution, since its paths are frozen (specification 3.5).
+    """What a multipath agent tunes: neither depth nor resolution, since its paths are frozen.
+
+    Source: docs/spec/munet.md#multipath-children.
 
     Args:
         version: whose lists and defaults.
@@ -236,7 +238,7 @@ def _common(size: str, version: Version) -> list[Hyperparameter]:
 
 
 def _first(version: Version) -> list[Hyperparameter]:
-    """µNet's and µ2Net's (its second list). The specification gives the ends of lists; what lies between is ours."""
+    """µNet's and µ2Net's (its second list). The papers give the ends of lists; what lies between is ours."""
     one = version == "v1"
     learning_rates = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1)
     return [

@@ -1,6 +1,6 @@
 """How good a published path is on data that played no part in its choice. Nothing that selects ever reads it.
 
-Specification ``munet.md`` part 6, point 17: on request, once for each path, outside the search.
+Source: docs/spec/munet.md#tasks. On request, once for each path, outside the search.
 """
 
 from __future__ import annotations

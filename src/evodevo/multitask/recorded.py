@@ -1,6 +1,6 @@
 """Under which words results of paths are recorded, and which of them decides. Nothing here loads numpy or torch.
 
-Specification ``munet.md`` 2.8 and part 6, point 17.
+Source: docs/spec/munet.md#kept-weights.
 """
 
 from __future__ import annotations

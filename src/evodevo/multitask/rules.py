@@ -1,7 +1,7 @@
 """Which rules an agent follows: those of its version, what its system changes of them, and what it says itself.
 
-Specification ``munet.md`` Appendix A. All is recorded with the agent when it is added, so that another version of this
-library changes nothing about it.
+Source: docs/spec/munet.md#differences-between-versions. All is recorded with the agent when it is added, so that
+another version of this library changes nothing about it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which cycles run when. ``rounds``: all agents of a stage do one cycle with one view, and publish in agent order, so
 that the system is the same with 1 or N workers. ``free``: each begins with what is there; its views are recorded.
 
-Specification ``munet.md`` 1.5 (5 and 12).
+Source: docs/spec/munet.md#schedule.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A multitask system: open this file first.
 
-µNet (2205.10937), µ4Net (2302.02721); specification ``munet.md`` 1.3 to 1.5. A system is what its store says: agents,
+µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#stored-system. A system is what its store says: agents,
 their publications, and components that never change. This file makes systems, lets agents run, and withdraws tasks.
 """
 

@@ -67,6 +67,6 @@ def input_length(spec: InputSizes) -> int:
 
 
 def canvas_length(inputs: Sequence[InputSizes], canvas: Canvas, slots: int) -> int:
-    """Positions S on which all inputs meet (specification A11)."""
+    """Positions S on which all inputs meet (docs/spec/h_model.md#canvas)."""
     lengths = [input_length(spec) for spec in inputs]
     return {"segments": sum(lengths), "pad": max(lengths, default=0), "latents": slots}[canvas]

@@ -186,7 +186,7 @@ def lone_token(rows: int, length: int, token: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class LatentReader(nn.Module):
-    """Reads a sequence of any length into a fixed number of slots by cross-attention (specification A11)."""
+    """Reads a sequence of any length into a fixed number of slots by cross-attention (docs/spec/h_model.md#canvas)."""
 
     def __init__(self, width: int, slots: int) -> None:
         super().__init__()
@@ -217,7 +217,7 @@ class Messages:
 
 
 class Inputs(nn.Module):
-    """All inputs of a network (specification A11).
+    """All inputs of a network (docs/spec/h_model.md#canvas).
 
     Args:
         specs: of the inputs.

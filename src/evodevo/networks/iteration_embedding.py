@@ -1,4 +1,4 @@
-"""How a layer learns which iteration it is in (specification A7, A18)."""
+"""How a layer learns which iteration it is in (docs/spec/h_model.md#iteration-embedding)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,10 @@ HEAD_STD = 0.02
 
 
 class OutputLayer(nn.Module):
-    """Blocks, a norm and a linear head: on the mean over real positions, or on each position for tokens (A12)."""
+    """Blocks, a norm and a linear head: on the mean over real positions, or on each position for tokens.
+
+    Source: docs/spec/h_model.md#outputs.
+    """
 
     def __init__(self, spec: OutputSpec, width: int, blocks: int, *, causal: bool) -> None:
         super().__init__()

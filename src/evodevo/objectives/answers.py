@@ -1,4 +1,4 @@
-"""What a network of separate samples answers, and what its answers cost: all measured on validation samples."""
+"""Objectives of trained networks on separate samples, measured on validation samples: quality and executed FLOPs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an objective is: a number with a name, a unit and a direction, and what it has to look at."""
+"""The table of objectives and their interface: a number with a name, a unit and a direction, measured on a subject."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ OBJECTIVES.add("calibration_error", "evodevo.objectives.answers:CALIBRATION_ERRO
 
 @dataclass(frozen=True)
 class Subject:
-    """What is judged.
+    """The architecture, model and measurements that an objective reads.
 
     Attributes:
-        space: of the genome; its ``cost`` needs no model.
-        genome: the architecture.
-        length: tokens in the context for cache, FLOPs and latency.
-        vocabulary: tokens; embedding and head count in FLOPs only.
-        convention: of the cost model.
-        model: the built network, where an objective needs it.
-        held_out: what was measured on validation data, where an objective needs a trained one.
+        space: Space of the genome; its ``cost`` needs no model.
+        genome: Genome of the architecture.
+        length: Number of tokens in the context for cache, FLOPs and latency.
+        vocabulary: Number of tokens in the vocabulary; embedding and head count in FLOPs only.
+        convention: Convention of the cost model.
+        model: Built network; None where no objective needs it.
+        held_out: Measurements of the trained network on validation data; None where no objective needs them.
     """
 
     space: Any
@@ -58,7 +58,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A value (NaN where there is none) and, for what is timed, the spread between repetitions in the same unit."""
+    """A value (NaN where there is none) and, for timed objectives, the spread between repetitions in the same unit."""
 
     value: float
     spread: float | None = None
@@ -69,14 +69,15 @@ class Objective:
     """One objective.
 
     Attributes:
-        name: in tables, settings and files.
-        unit: of the value.
-        direction: which values are better.
-        needs: the genome, the built model, or the trained model.
-        summary: one line for people.
-        measure: the value of a subject.
-        timed: it is measured with a clock, so that equal runs give unequal values.
-        judges: what it can be asked of: a language model over a backbone genome, or a network of separate samples.
+        name: Name in tables, settings and files.
+        unit: Unit of the value.
+        direction: Whether smaller or larger values are better.
+        needs: Input of the measurement: the genome, the built model, or the trained model.
+        summary: Description in one line.
+        measure: Function that measures a subject.
+        timed: Whether a clock measures it, so that equal runs give unequal values.
+        judges: Kind of model that it applies to: a language model over a backbone genome, or a network of separate
+            samples.
     """
 
     name: str
@@ -89,15 +90,15 @@ class Objective:
     judges: Judged = "language_model"
 
     def to_minimise(self, value: float) -> float:
-        """The value as a number to minimise, and back again."""
+        """The value as a number to minimise; applied twice, the value itself."""
         return value if self.direction == "minimise" else -value
 
 
 def parse_objective(text: str) -> Objective:
-    """``name`` or ``name:minimise`` or ``name:maximise``.
+    """The objective of a text: ``name``, ``name:minimise`` or ``name:maximise``.
 
     Raises:
-        UsageError: an unknown name or direction.
+        UsageError: The name or the direction is unknown.
     """
     name, colon, direction = text.partition(":")
     objective = OBJECTIVES.get(name)
@@ -109,10 +110,10 @@ def parse_objective(text: str) -> Objective:
 
 
 def parse_objectives(texts: Sequence[str], judged: Judged = "language_model") -> tuple[Objective, ...]:
-    """All of them.
+    """The objectives of several texts, all for one kind of model.
 
     Raises:
-        UsageError: none, an unknown one, one twice, or one that cannot be asked of what is judged.
+        UsageError: There is none, one is unknown or given twice, or one does not apply to this kind of model.
     """
     objectives = tuple(parse_objective(text) for text in texts)
     names = [objective.name for objective in objectives]
@@ -130,5 +131,5 @@ def parse_objectives(texts: Sequence[str], judged: Judged = "language_model") ->
 
 
 def number(value: float | None) -> Measurement:
-    """A measurement of a number that may be missing."""
+    """A measurement of a number that may be missing; NaN for None."""
     return Measurement(math.nan if value is None else float(value))

@@ -1,4 +1,4 @@
-"""Inference cache."""
+"""The objective ``cache``: size of the inference cache in bytes."""
 
 from __future__ import annotations
 

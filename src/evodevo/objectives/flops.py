@@ -1,4 +1,4 @@
-"""Work."""
+"""The objective ``flops``: forward FLOPs per token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured speed of the built model, on the device where it stands: prefill of a context, and one decoded token."""
+"""Latency objectives, measured on the built model's device: prefill of a context, and decoding of one token."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DECODED = 16
 
 
 def _timed(action: Callable[[], None], device: Any, scale: float) -> Measurement:
-    """Median and half the range of the middle repetitions, in milliseconds, after one that does not count."""
+    """Median of the repetitions and half their range without the two extremes, in milliseconds."""
     import torch
 
     def once() -> float:
@@ -26,7 +26,7 @@ def _timed(action: Callable[[], None], device: Any, scale: float) -> Measurement
             torch.cuda.synchronize(device)
         return (time.perf_counter() - begin) * 1000 * scale
 
-    once()
+    once()  # the first call allocates memory and compiles kernels
     times = sorted(once() for _ in range(REPETITIONS))
     return Measurement(median(times), (times[-2] - times[1]) / 2)
 

@@ -1,4 +1,4 @@
-"""Size."""
+"""The objective ``parameters``: number of trainable parameters."""
 
 from __future__ import annotations
 

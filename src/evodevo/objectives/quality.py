@@ -1,4 +1,4 @@
-"""Predictive quality on validation data."""
+"""Objectives of a language model's prediction of validation text: bits per byte and perplexity."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ def attend(
         band = None
     plain = valid is None and band is None
     if nonlinearity == SOFTMAX and plain and tokens == 1:
-        # One token sees everything: the query heads of a group become rows of one product (spec/star.md 2.1).
+        # One token sees everything: the query heads of a group become rows of one product
+        # (docs/spec/star.md#attention).
         packed = query.view(batch, groups, heads // groups, size)
         return F.scaled_dot_product_attention(packed, key, value).view(batch, heads, 1, size)
     if heads != groups:
@@ -178,7 +179,10 @@ class Attention(LIV):
         return y.transpose(1, 2)
 
     def _subtract(self, heads: Tensor, x: Tensor) -> Tensor:
-        """DIFF V2: of each pair of heads the second is subtracted, weighted per token (spec/star.md 2.6)."""
+        """DIFF V2: of each pair of heads the second is subtracted, weighted per token.
+
+        Source: docs/spec/star.md#differential-forms.
+        """
         weight = torch.sigmoid(F.linear(x, self.subtract)).transpose(1, 2).unsqueeze(-1)
         return heads[:, 0::2] - weight * heads[:, 1::2]
 

@@ -1,7 +1,7 @@
 """From operator and featurizer genome to an operator, or to the integers that conflict.
 
 Of the 576 operator genomes over the paper's options those compile that mean one well-defined causal operator with a
-recurrent form; every other one is refused here, by name (spec/star.md 2.0).
+recurrent form; every other one is refused here, by name (docs/spec/star.md#operator-genome).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Causal depthwise convolutions and the gated convolutions made of them (STAR 2, scaled Toeplitz C_i K_{i-j} B_j).
 
 y_i = C_i * sum_{j <= i} h_{i-j} * (B_j * V_j), with an explicit filter of 3 taps (GConv-1) or an implicit one as long
-as the sequence (GConv-2). Realisations and measurements: spec/star.md 2.3 and 2.4.
+as the sequence (GConv-2). See docs/spec/star.md#short-gated-convolution, docs/spec/star.md#long-gated-convolution.
 
 Legend: B batch, T tokens, C channels, K taps, N modes.
 """

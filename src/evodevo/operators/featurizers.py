@@ -52,7 +52,8 @@ class Projection(FeatureGroup):
         self.convolved = hasattr(self, "taps")
         self.activation = spec.groups[role].nonlinearity
         if spec.structure == "semi_separable" and self.convolved and self.activation == genes.LINEAR:
-            # The structure's own rule: values, writes and reads pass SiLU after their convolution (spec/star.md 2.2).
+            # The structure's own rule: values, writes and reads pass SiLU after their convolution
+            # (docs/spec/star.md#recurrence).
             self.activation = genes.SWISH
         with torch.no_grad():
             if self.dense:
@@ -134,7 +135,10 @@ class ExplicitFilter(FeatureGroup):
 
 
 class ModalFilter(FeatureGroup):
-    """h_t = Σ_n r_n λ_n^t + D [t = 0], λ = exp(-exp(log_rate)): unbounded length, constant state (spec/star.md 2.4)."""
+    """h_t = Σ_n r_n λ_n^t + D [t = 0], λ = exp(-exp(log_rate)): unbounded length, constant state.
+
+    Source: docs/spec/star.md#long-gated-convolution.
+    """
 
     residues: nn.Parameter
     log_rates: nn.Parameter

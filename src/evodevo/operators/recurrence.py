@@ -1,7 +1,7 @@
 """Gated linear recurrences: semi-separable T_ij = C_i A_{i-1} … A_{j+1} B_j (STAR 2), with one decay per head.
 
 S_t = α_t S_{t-1} + B_t ⊗ V_t,  y_t = C_tᵀ S_t. The scan works on chunks of tokens: inside a chunk it is a masked matrix
-product, between chunks a short loop over states (the SSD form of Mamba-2). Why this form: spec/star.md 2.2.
+product, between chunks a short loop over states (the SSD form of Mamba-2). Why this form: docs/spec/star.md#recurrence.
 
 Legend: B batch, T tokens, H heads, P head size, N state size, G 1 or H, c chunk, K chunks.
 """
@@ -44,7 +44,7 @@ def scan(
         y (B, T, H, P), and S after the last token (B, H, N, P) or None.
 
     Computed in float32 or better. Differences of cumulated logs are masked before they are exponentiated: nothing
-    overflows, whatever the decays (spec/star.md 0, fact 7).
+    overflows, whatever the decays (docs/spec/star.md#recurrence).
     """
     kind, precise = value.dtype, torch.promote_types(value.dtype, torch.float32)
     with full_precision(value.device):
@@ -114,7 +114,7 @@ def _between(made: Tensor, log_decay: Tensor | None, initial: Tensor | None) -> 
         initial: (B, H, N, P).
     """
     state = torch.zeros_like(made[:, 0]) if initial is None else initial.to(made.dtype)
-    # Indexing inside the loop would make the backward pass quadratic; unbind does not (spec/star.md 0, fact 6).
+    # Indexing inside the loop would make the backward pass quadratic; unbind does not (docs/spec/star.md#recurrence).
     factors = None if log_decay is None else log_decay.exp()[..., None, None].unbind(1)
     before = []
     for number, new in enumerate(made.unbind(1)):

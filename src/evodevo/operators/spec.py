@@ -41,7 +41,8 @@ ROLES: dict[Structure, tuple[str, ...]] = {
     "toeplitz": ("value", "write", "read", "filter"),
     "semi_separable": ("value", "gate", "decay", "write", "read"),
 }
-# Groups in the order of the bits of a feature-group strategy (spec/star.md 2.0); queries are shared by option only.
+# Groups in the order of the bits of a feature-group strategy (docs/spec/star.md#notation); queries are shared by option
+# only.
 SHARED_ROLES: dict[Structure, tuple[str, ...]] = {
     "diagonal": ("gate", "up"),
     "low_rank": ("key", "value", "query"),
@@ -233,7 +234,7 @@ class OperatorSpec:
         if group.parametrisation != genes.PROJECTED or group.token_mixing != genes.TOEPLITZ:
             return 0
         if self.structure == "semi_separable":
-            # The structure's own rule: the gene acts on values, writes and reads (spec/star.md 2.0 and 2.2).
+            # The structure's own rule: the gene acts on values, writes and reads (docs/spec/star.md#recurrence).
             return RECURRENCE_TAPS if role in ("value", "write", "read") else 0
         return ATTENTION_TAPS
 
@@ -350,7 +351,10 @@ class OperatorSpec:
         return total
 
     def other_flops(self, owned: frozenset[str], dims: Dimensions, length: int, *, decode: bool) -> int:
-        """FLOPs outside matrix products of one copy: convolutions by taps, FFTs, gates (spec/star.md 3.1)."""
+        """FLOPs outside matrix products of one copy: convolutions by taps, FFTs, gates.
+
+        Source: docs/spec/star.md#static-cost.
+        """
         tokens, width = 1 if decode else length, dims.width
         total = sum(2 * self.taps(role) * self.channels(role, dims) for role in self.groups if role in owned) * tokens
         total += tokens * self.inner(dims)

@@ -1,6 +1,7 @@
 """Short causal depthwise convolutions by shifting and adding.
 
-Inside a channel-last model this beats a convolution with two transposes up to about 8 taps (spec/star.md 2.3).
+Inside a channel-last model this beats a convolution with two transposes up to about 8 taps
+(docs/spec/star.md#short-gated-convolution).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Search algorithms as ask and tell; open ``base.py`` first."""
+"""Search over architectures: spaces, problems, the study that drives an algorithm. Open ``study.py`` first."""

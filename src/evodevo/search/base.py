@@ -1,8 +1,8 @@
-"""Ask and tell: the contract of every search algorithm, and the values that pass through it.
+"""The ask-and-tell interface of every search algorithm, and the values that it exchanges with a driver.
 
-An algorithm holds settings and nothing else. What it has learnt is a ``State``, an immutable value: ``ask`` reads it,
-``tell`` returns the next one. A driver that records what it told can therefore replay a run to the same proposals, in
-any process, after any crash.
+An algorithm holds settings and nothing else. The progress of a search is a ``State``, an immutable value: ``ask`` reads
+it, ``tell`` returns the next one. A driver that records the results can therefore replay a run to the same proposals,
+in any process, after any crash.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from evodevo.settings import Settings, validate
 ALGORITHMS: Registry[type[Algorithm]] = table("algorithm", "evodevo.algorithms")
 
 Draw = Callable[[int, str], np.random.Generator]
-"""``draw(slot, purpose)``; the driver binds the run's seed and the generation (or, in steady state, the event)."""
+"""``draw(slot, purpose)``; the driver binds the run's seed and the generation (in steady state, the event)."""
 
 Known = Callable[[str], bool]
-"""Whether the genome of this hash is scored, failed or pending in this run already."""
+"""Whether the genome with this hash is already scored, failed or pending in this run."""
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What an algorithm knows of an individual.
+    """An evaluated individual as an algorithm gets it.
 
     Attributes:
-        id: the individual's id, unique in the run.
-        genome: its genome.
-        values: all objectives as finite numbers to minimise; None = the evaluation failed.
-        violation: sum of the constraint violations, finite and >= 0; 0 = feasible. Where it is positive, the values
-            never influence how feasible individuals are judged; a genome that its constraints refused before any
-            evaluation may carry any finite values, for example zeros.
+        id: Id of the individual, unique in the run.
+        genome: Genome of the individual.
+        values: All objectives as finite numbers to minimise; None where the evaluation failed.
+        violation: Sum of the constraint violations, finite and >= 0; 0 = feasible. The values of an infeasible
+            individual never influence how feasible ones are ranked; a genome that its constraints refused before any
+            evaluation may have any finite values, for example zeros.
 
     Raises:
-        UsageError: a value that is not finite, no value at all, or a negative violation.
+        UsageError: A value is not finite, there is no value at all, or the violation is negative.
     """
 
     id: str
@@ -65,14 +65,14 @@ class Scored:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A genome to be evaluated, and how it came to be.
+    """A genome to be evaluated, and its origin.
 
     Attributes:
-        genome: valid in the space, new in the run.
-        parents: ids, in the order of their roles.
-        operation: "initial", "sample", "mutation", "crossover", "crossover+mutation", "attraction" or
-            "attraction+mutation".
-        details: JSON-able; ``redraws`` counts the draws that gave nothing new before this one.
+        genome: Genome that is valid in the space and new in the run.
+        parents: Ids of the parents, in the order of their roles.
+        operation: Operation that made it: "initial", "sample", "mutation", "crossover", "crossover+mutation",
+            "attraction" or "attraction+mutation".
+        details: JSON-able facts; ``redraws`` is the number of earlier draws that were no new genome.
     """
 
     genome: Any
@@ -83,13 +83,13 @@ class Proposal:
 
 @dataclass(frozen=True)
 class State:
-    """All that a search remembers.
+    """The whole state of a search.
 
     Attributes:
-        population: valid individuals only; a failed one is never here.
-        standings: one number per individual, lower is better and equal is equal: how it was judged against the
-            parents and children that it was told with.
-        told: how many results have been told, failed ones included.
+        population: Individuals that may become parents; failed ones are never among them.
+        standings: One integer per individual, lower is better, equal means equally good: its rank among the parents
+            and children of the last ``tell``.
+        told: Number of results passed to ``tell``, failed ones included.
     """
 
     population: tuple[Scored, ...] = ()
@@ -97,27 +97,27 @@ class State:
     told: int = 0
 
     def to_json(self, space: Space[Any]) -> dict[str, Any]:
-        """Plain data; ``State.from_json(space, state.to_json(space)) == state``."""
+        """The state as JSON-able data; ``State.from_json(space, state.to_json(space)) == state``."""
         return {
             "told": self.told,
             "standings": list(self.standings),
             "population": [
                 {
-                    "id": one.id,
-                    "genome": space.to_json(one.genome),
-                    "values": list(one.values or ()),
-                    "violation": one.violation,
+                    "id": individual.id,
+                    "genome": space.to_json(individual.genome),
+                    "values": list(individual.values or ()),
+                    "violation": individual.violation,
                 }
-                for one in self.population
+                for individual in self.population
             ],
         }
 
     @classmethod
     def from_json(cls, space: Space[Any], data: Any) -> State:
-        """Read what ``to_json`` wrote.
+        """The state that ``to_json`` wrote.
 
         Raises:
-            UsageError: not such data, or a genome that is not of this space.
+            UsageError: The data has another form, or a genome belongs to another space.
         """
         try:
             population = tuple(
@@ -140,10 +140,10 @@ class State:
 
 
 class SpaceExhausted(EvodevoError):
-    """So many samples in a row were known already that the space counts as searched through; a regular end.
+    """1,000 samples in a row had been proposed before, so the space counts as exhausted; a regular end of a search.
 
     Attributes:
-        proposals: what this ask had found before; still worth evaluating.
+        proposals: New proposals of the same ``ask`` from before; still worth evaluating.
     """
 
     exit_code = ExitCode.SUCCESS
@@ -154,13 +154,13 @@ class SpaceExhausted(EvodevoError):
 
 
 class AlgorithmSettings(Settings):
-    """What every algorithm has."""
+    """Settings that every algorithm has."""
 
     population: int = Field(default=16, ge=2, description="individuals that live at a time")
 
 
 Breed = Callable[[int, np.random.Generator], Iterator[Proposal]]
-"""``breed(slot, rng)``: the children of one mating, ``Algorithm.brood`` of them, each made when it is asked for."""
+"""``breed(slot, rng)``: the ``Algorithm.brood`` children of one mating, each made only when the iterator reaches it."""
 
 
 class Algorithm(ABC):
@@ -171,50 +171,50 @@ class Algorithm(ABC):
     ``offspring`` of them, and tells each generation in slot order. A steady-state driver asks for ``population``
     proposals once and hands them out, then asks for one child at each event and tells each result alone.
 
-    A subclass gives ``_breeder`` (how children are made) and ``_survive`` (who lives on).
+    A subclass implements ``_breeder`` (how children are made) and ``_survive`` (which individuals are kept).
     """
 
     name: ClassVar[str]
     settings_class: ClassVar[type[AlgorithmSettings]] = AlgorithmSettings
     brood: ClassVar[int] = 1
-    """Children per mating. The mating of slots 2k and 2k + 1, at brood 2, is drawn once, by the first of them."""
+    """Children per mating. With brood 2, slots 2k and 2k + 1 share one mating, drawn with the generator of slot 2k."""
 
     def __init__(self, settings: AlgorithmSettings | None = None) -> None:
         self.settings = settings if settings is not None else self.settings_class()
 
     @property
     def offspring(self) -> int:
-        """How many children make a generation after the first."""
+        """Number of children in a generation after the first."""
         return self.settings.population
 
     def start(self) -> State:
-        """The state before anything was told."""
+        """The state before the first ``tell``."""
         return State()
 
     def ask(self, state: State, space: Space[Any], draw: Draw, count: int, known: Known) -> list[Proposal]:
-        """New genomes: founders while nothing has been told, then children, or samples where nobody lives.
+        """New genomes: the initial population before the first ``tell``, then children; samples without a population.
 
-        Founders in the first half of the slots are the space's simple designs (``Space.initial``) where it has some,
-        the others random.
+        The first half of the initial population are the space's simple designs (``Space.initial``) where it has some,
+        the others are random.
 
         Args:
-            state: what was told so far.
-            space: where the genomes live.
-            draw: the generator for a slot and a purpose.
-            count: how many; slots are 0 to count - 1.
-            known: whether a genome's hash has been proposed before in this run.
+            state: State after all results so far.
+            space: Space of the genomes.
+            draw: Generator for a slot and a purpose.
+            count: Number of proposals; slots are 0 to count - 1.
+            known: Whether a genome's hash has been proposed before in this run.
 
         Returns:
-            ``count`` proposals in slot order, distinct from each other and from all that is known.
+            ``count`` proposals in slot order, distinct from each other and from all that were proposed before.
 
         Raises:
-            SpaceExhausted: with the proposals so far.
+            SpaceExhausted: Too many samples in a row were not new; the error holds the proposals so far.
         """
         litter = Litter(space, draw, known)
         if state.population:
             breed = self._breeder(state, space, count)
             matings = (breed(first, draw(first, "child/0")) for first in range(0, count, self.brood))
-            # All children first, then all hashes: the same work takes a tenth longer in turns.
+            # All children are made before the first is hashed: alternating takes a tenth longer for the same work.
             children = list(islice(chain.from_iterable(matings), count))
             for slot, child in enumerate(children):
                 litter.add(slot, partial(_child, breed, draw, slot, child))
@@ -228,46 +228,46 @@ class Algorithm(ABC):
         return litter.proposals
 
     def tell(self, state: State, scored: Sequence[Scored]) -> State:
-        """The state after these results; failed ones (``values`` None) count as told and are forgotten.
+        """The state after these results; failed ones (``values`` None) are counted in ``told`` and dropped.
 
         Raises:
-            UsageError: an individual told twice, or different numbers of objectives.
+            UsageError: An individual is told twice, or the numbers of objectives differ.
         """
-        children = tuple(one for one in scored if one.values is not None)
+        children = tuple(individual for individual in scored if individual.values is not None)
         told = state.told + len(scored)
         if not children:
             return replace(state, told=told)
         pool = state.population + children
-        if len({one.id for one in pool}) != len(pool):
+        if len({individual.id for individual in pool}) != len(pool):
             raise UsageError("an individual was told twice; each result is told once.")
-        if len({len(one.values or ()) for one in pool}) != 1:
+        if len({len(individual.values or ()) for individual in pool}) != 1:
             raise UsageError("individuals of one run have one number of objectives.")
         population, standings = self._survive(state.population, children)
         return replace(state, population=population, standings=standings, told=told)
 
     @abstractmethod
     def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
-        """The way children of this (not empty) population are made; ``count`` of them are wanted."""
+        """The function that makes children of this (not empty) population; ``count`` of them are needed."""
 
     @abstractmethod
     def _survive(
         self, parents: tuple[Scored, ...], children: tuple[Scored, ...]
     ) -> tuple[tuple[Scored, ...], tuple[int, ...]]:
-        """The next population and its standings; there is at least one child."""
+        """The next population and its standings; ``children`` is not empty."""
 
 
 def create(name: str, values: dict[str, Any] | None = None) -> Algorithm:
     """The algorithm of that name with these settings.
 
     Raises:
-        UsageError: no such algorithm, or wrong settings.
+        UsageError: The algorithm does not exist, or its settings are wrong.
     """
     kind = ALGORITHMS.get(name)
     return kind(validate(kind.settings_class, values or {}, what=f"settings of algorithm {name!r}"))
 
 
 class Litter:
-    """The proposals of one ask: each new, each in its slot."""
+    """The proposals of one ``ask``, each new in the run, in slot order."""
 
     MAX_REDRAWS = 100
     MAX_SAMPLES = 1000
@@ -280,10 +280,10 @@ class Litter:
         self._hashes: set[str] = set()
 
     def add(self, slot: int, attempt: Callable[[int], Iterable[Proposal]]) -> None:
-        """Take the first new proposal of ``attempt(0)``, ``attempt(1)``, …; a sample where there is none.
+        """Add the first new proposal of ``attempt(0)``, ``attempt(1)``, …; a sample where none is new.
 
         Raises:
-            SpaceExhausted: no sample was new either.
+            SpaceExhausted: No sample was new either.
         """
         for redraws in range(self.MAX_REDRAWS + 1):
             proposal = None
@@ -298,10 +298,10 @@ class Litter:
         self.add_sample(slot, {"redraws": redraws} if redraws else {})
 
     def add_sample(self, slot: int, details: dict[str, Any]) -> None:
-        """Take the first new random genome.
+        """Add the first new random genome.
 
         Raises:
-            SpaceExhausted: 1,000 in a row are known.
+            SpaceExhausted: 1,000 in a row were proposed before.
         """
         rng = self._draw(slot, "sample")
         for redraws in range(self.MAX_SAMPLES):
@@ -322,7 +322,7 @@ class Litter:
 
 
 def _child(breed: Breed, draw: Draw, slot: int, child: Proposal, attempt: int) -> Iterable[Proposal]:
-    # A slot that is redrawn has a mating of its own, and either child of it will do.
+    # A redrawn slot gets a mating of its own; sharing one again would make slot 2k + 1 depend on the redraws of 2k.
     return breed(slot, draw(slot, f"child/{attempt}")) if attempt else (child,)
 
 

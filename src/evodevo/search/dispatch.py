@@ -1,4 +1,4 @@
-"""Between a study and an executor: one ticket per evaluation, outcomes instead of bytes, lost workers tried again."""
+"""Sends a study's evaluations to an executor: payloads and answers are encoded here, and lost jobs are retried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOG_KEPT = 4096
 
 @dataclass(frozen=True)
 class Ticket:
-    """One evaluation: who, with which seed, and its number among the attempts."""
+    """The identity of one evaluation: individual, number of its seed, number of the attempt."""
 
     individual: str
     seed: int
@@ -25,13 +25,13 @@ class Ticket:
 
     @property
     def job(self) -> str:
-        """The job's id."""
+        """Id of the evaluation's job."""
         return f"{self.individual}/{self.seed}/{self.attempt}"
 
 
 @dataclass(frozen=True)
 class Finished:
-    """An evaluation that has ended."""
+    """The end of an evaluation."""
 
     ticket: Ticket
     outcome: Outcome
@@ -47,11 +47,11 @@ class Message:
 
 @dataclass(frozen=True)
 class _Open:
-    """An evaluation that runs.
+    """A running evaluation.
 
     Attributes:
-        resume: digest of the last checkpoint that is known.
-        lost: how often it was begun again.
+        resume: Digest of the last reported checkpoint, None before the first.
+        lost: Number of restarts after the job was lost.
     """
 
     ticket: Ticket
@@ -62,13 +62,13 @@ class _Open:
 
 
 class Dispatcher:
-    """Hands evaluations to an executor.
+    """Runs evaluations on an executor.
 
     Args:
-        problem: what a genome's job is.
-        executor: where it runs.
-        retries: how often an evaluation is begun again that was killed from outside, alone or with its worker; that
-            death says nothing about the genome. A live message {"restarted": why} tells of it.
+        problem: Problem that turns genomes into payloads and answers into outcomes.
+        executor: Executor that runs the jobs.
+        retries: Largest number of restarts of an evaluation that was killed from outside, alone or with its worker,
+            which is no evidence about the genome. Each restart is reported as a message {"restarted": reason}.
     """
 
     def __init__(self, problem: Problem, executor: Executor, retries: int = 2) -> None:
@@ -82,45 +82,47 @@ class Dispatcher:
 
     @property
     def free(self) -> int:
-        """Workers without an evaluation."""
+        """Number of workers without an evaluation."""
         return max(0, self.executor.workers - len(self._open))
 
     def submit(self, ticket: Ticket, genome: Any, seed: int, resume: str | None = None) -> None:
-        """Begin an evaluation, or go on with it from a checkpoint."""
+        """Start an evaluation, or continue it from a checkpoint."""
         self._open[ticket.job] = _Open(ticket, genome, seed, resume)
         self._send(ticket.job)
 
     def cancel_all(self) -> None:
-        """Stop everything; what was stopped is forgotten, not failed."""
+        """Cancel all running evaluations; they yield no outcome and count neither as done nor as failed."""
         opened, self._open = self._open, {}
-        for job, one in opened.items():
-            self.executor.cancel(_name(job, one.lost))
+        for job, evaluation in opened.items():
+            self.executor.cancel(_name(job, evaluation.lost))
 
     def poll(self, timeout: float) -> list[Finished | Message]:
-        """What happened; waits at most ``timeout`` seconds."""
+        """Messages and ends of evaluations since the last call; waits at most ``timeout`` seconds for the first."""
         happened: list[Finished | Message] = []
         for event in self.executor.poll(timeout):
             job = event.id.partition("#")[0]
-            if job not in self._open:
+            if job not in self._open:  # a late event of a cancelled evaluation
                 continue
-            one = self._open[job]
+            evaluation = self._open[job]
             if isinstance(event, Progress):
                 if "checkpoint" in event.payload:
-                    self._open[job] = replace(one, resume=str(event.payload["checkpoint"]))
-                happened.append(Message(one.ticket, event.payload))
-            elif event.reason in REPEATABLE and one.lost < self.retries:
-                self._open[job] = replace(one, lost=one.lost + 1)
+                    self._open[job] = replace(evaluation, resume=str(event.payload["checkpoint"]))
+                happened.append(Message(evaluation.ticket, event.payload))
+            elif event.reason in REPEATABLE and evaluation.lost < self.retries:
+                self._open[job] = replace(evaluation, lost=evaluation.lost + 1)
                 self._send(job)
-                happened.append(Message(one.ticket, {"restarted": event.detail or str(event.reason)}))
+                happened.append(Message(evaluation.ticket, {"restarted": event.detail or str(event.reason)}))
             else:
                 del self._open[job]
-                happened.append(Finished(one.ticket, self._outcome(event)))
+                happened.append(Finished(evaluation.ticket, self._outcome(event)))
         return happened
 
     def _send(self, job: str) -> None:
-        one, problem = self._open[job], self.problem
-        payload = problem.payload(one.genome, one.seed, one.resume)
-        self.executor.submit(Job(_name(job, one.lost), problem.entry, payload, problem.seconds, problem.memory_bytes))
+        evaluation, problem = self._open[job], self.problem
+        payload = problem.payload(evaluation.genome, evaluation.seed, evaluation.resume)
+        self.executor.submit(
+            Job(_name(job, evaluation.lost), problem.entry, payload, problem.seconds, problem.memory_bytes)
+        )
 
     def _outcome(self, result: Result) -> Outcome:
         extra = {"log": result.log[-LOG_KEPT:]} if result.log else {}
@@ -132,7 +134,7 @@ class Dispatcher:
             outcome = replace(outcome, seconds=outcome.seconds or result.seconds)
             self._check(outcome)
         except (UsageError, LookupError, TypeError, ValueError, AttributeError) as error:
-            # What an evaluator answers is data from outside; a wrong answer is a failure of that individual.
+            # An evaluator may be code of a user or of another package; a malformed answer fails this individual only.
             detail = f"the answer cannot be read: {error!r}"
             return Outcome(reason="exception", detail=detail, extra=extra, seconds=result.seconds)
         wrong = [goal.name for goal in self.problem.goals if not math.isfinite(outcome.scores.get(goal.name, 0.0))]
@@ -141,7 +143,7 @@ class Dispatcher:
         return outcome
 
     def _check(self, outcome: Outcome) -> None:
-        """Refuse here, where it costs one individual, what the store would refuse."""
+        """Refuse what the store would refuse: here it costs one individual, there it would end the run."""
         missing = [goal.name for goal in self.problem.goals if goal.name not in outcome.scores]
         if outcome.reason is None and missing:
             raise UsageError(f"it says nothing of {', '.join(missing)}.")
@@ -151,5 +153,5 @@ class Dispatcher:
 
 
 def _name(job: str, lost: int) -> str:
-    """What the executor calls a job that was lost so often: ids are never used twice."""
+    """The executor's id of a job after ``lost`` restarts; ids are never reused, so late events cannot be confused."""
     return f"{job}#{lost}" if lost else job

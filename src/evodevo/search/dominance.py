@@ -1,6 +1,6 @@
-"""Who is better than whom when there are several objectives: ranks, crowding, hypervolume. All are minimised.
+"""Comparison under several objectives, all minimised: dominance, ranks, crowding distance, hypervolume.
 
-The only file that knows moocore; what goes in and out is numpy. Rows are individuals, columns objectives.
+The only file that imports moocore; arguments and results are numpy arrays, rows are individuals, columns objectives.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Booleans = NDArray[np.bool_]
 def dominates(a: ArrayLike, b: ArrayLike, violation_a: float = 0.0, violation_b: float = 0.0) -> bool:
     """Whether ``a`` is better than ``b`` (Deb et al. 2002, section VI: constrained domination).
 
-    A feasible one dominates an infeasible one; of two infeasible ones the smaller violation dominates, whatever the
-    objectives; of two feasible ones, the one that is nowhere worse and somewhere better.
+    A feasible individual dominates an infeasible one; of two infeasible ones the smaller violation dominates, whatever
+    the objectives; of two feasible ones, the one that is nowhere worse and somewhere better.
 
     Args:
-        a: values of one individual, shape (objectives,).
-        b: values of the other.
-        violation_a: >= 0, 0 = feasible.
-        violation_b: the same for ``b``.
+        a: Objective values of the first individual, shape (objectives,).
+        b: Objective values of the second, shape (objectives,).
+        violation_a: Constraint violation of ``a``, >= 0; 0 = feasible.
+        violation_b: Constraint violation of ``b``, likewise.
     """
     if violation_a > 0 or violation_b > 0:
         return violation_a < violation_b
@@ -38,50 +38,50 @@ def ranks(values: ArrayLike) -> Integers:
     """Non-dominated sorting: 0 for the front, 1 for the front without it, …; equal points have equal ranks.
 
     Args:
-        values: shape (individuals, objectives); infinities are allowed.
+        values: Objective values, shape (individuals, objectives); infinities are allowed.
 
     Returns:
-        Shape (individuals,).
+        Ranks from 0, shape (individuals,).
 
     Raises:
-        UsageError: NaN, or not a table.
+        UsageError: A value is NaN, or the array is not two-dimensional.
     """
     rows = _table(values)
-    # Only the order within a column counts, so each value is replaced by its place there: moocore 0.3.2 reads beyond
-    # its memory (a segmentation fault) where one of three or more objectives is minus infinity.
-    places = np.empty_like(rows)
+    # Only the order within a column counts, so each value is replaced by its position in that order: moocore 0.3.2
+    # reads beyond its memory (a segmentation fault) where one of three or more objectives is minus infinity.
+    order = np.empty_like(rows)
     for column in range(rows.shape[1]):
-        places[:, column] = np.unique(rows[:, column], return_inverse=True)[1]
-    return np.asarray(moocore.pareto_rank(places), dtype=np.int64)
+        order[:, column] = np.unique(rows[:, column], return_inverse=True)[1]
+    return np.asarray(moocore.pareto_rank(order), dtype=np.int64)
 
 
 def constrained_ranks(values: ArrayLike, violations: ArrayLike) -> Integers:
     """Non-dominated sorting under constrained domination.
 
     Args:
-        values: shape (individuals, objectives); rows with a violation are not looked at.
-        violations: shape (individuals,), >= 0.
+        values: Objective values, shape (individuals, objectives); rows with a violation are ignored.
+        violations: Constraint violations, shape (individuals,), >= 0.
 
     Returns:
-        Shape (individuals,): the feasible ones by ``ranks``, then one rank for each size of violation.
+        Ranks, shape (individuals,): feasible individuals by ``ranks``, then one rank for each size of violation.
     """
     rows, excess = _table(values), np.asarray(violations, dtype=float)
     feasible = excess <= 0
     result = np.zeros(len(rows), dtype=np.int64)
     result[feasible] = ranks(rows[feasible])
     if not feasible.all():
-        # Any feasible one dominates all infeasible ones, and unequal violations form a chain.
+        # Any feasible individual dominates all infeasible ones, and unequal violations form a chain.
         below = result[feasible].max() + 1 if feasible.any() else 0
         result[~feasible] = below + np.unique(excess[~feasible], return_inverse=True)[1]
     return result
 
 
 def front(values: ArrayLike, violations: ArrayLike | None = None) -> Integers:
-    """The positions of the feasible non-dominated individuals, ascending; none where none is feasible.
+    """Indices of the feasible non-dominated individuals, ascending; empty where none is feasible.
 
     Args:
-        values: shape (individuals, objectives).
-        violations: shape (individuals,), >= 0; None = all feasible.
+        values: Objective values, shape (individuals, objectives).
+        violations: Constraint violations, shape (individuals,), >= 0; None = all feasible.
     """
     rows = _table(values)
     excess = np.zeros(len(rows)) if violations is None else np.asarray(violations, dtype=float)
@@ -91,16 +91,16 @@ def front(values: ArrayLike, violations: ArrayLike | None = None) -> Integers:
 def crowding(values: ArrayLike, ranks: ArrayLike) -> Floats:
     """The crowding distance of each individual within its rank (star.txt, A.4, footnote 7).
 
-    Per objective, the gap between an individual's two neighbours over the range of its rank, summed; infinite at both
-    ends. An objective that is constant in a rank says nothing about it. Of individuals with equal values the first
-    keeps the distance and its copies have 0, so that copies are the first to go.
+    Sum over the objectives of the gap between an individual's two neighbours, divided by the range of its rank;
+    infinite at both ends. An objective that is constant within a rank adds 0. Of individuals with equal values the
+    first keeps the distance and its copies get 0, so that copies are removed first.
 
     Args:
-        values: shape (individuals, objectives), finite.
-        ranks: shape (individuals,).
+        values: Objective values, shape (individuals, objectives), finite.
+        ranks: Rank of each individual, shape (individuals,).
 
     Returns:
-        Shape (individuals,), in [0, inf].
+        Crowding distances, shape (individuals,), in [0, inf].
     """
     rows, groups = _table(values), np.asarray(ranks)
     result = np.zeros(len(rows))
@@ -109,13 +109,13 @@ def crowding(values: ArrayLike, ranks: ArrayLike) -> Floats:
     if len(rows) == 0:
         return result
     distance = np.zeros(len(rows))
-    # All ranks at once: sorted by rank and then by value, each rank is one stretch.
+    # All ranks at once, without a Python loop over them: sorted by rank and then by value, each is one slice.
     for column in rows.T:
         order = np.lexsort((column, groups))
         sorted_groups = groups[order]
         starts = np.flatnonzero(np.r_[True, sorted_groups[1:] != sorted_groups[:-1]])
         ends = np.r_[starts[1:], len(order)] - 1
-        # Halved, because the range of finite numbers can be infinite.
+        # Halved, because the difference of two finite floats can overflow to infinity.
         halves = column[order] / 2
         spans = halves[ends] - halves[starts]
         lengths = ends - starts + 1
@@ -133,14 +133,14 @@ def crowding(values: ArrayLike, ranks: ArrayLike) -> Floats:
 
 
 def hypervolume(values: ArrayLike, reference: ArrayLike) -> float:
-    """The volume that the points dominate, bounded by the reference point; points beyond it add nothing.
+    """The volume between the points' front and the reference point; points beyond the reference add nothing.
 
     Args:
-        values: shape (individuals, objectives); +inf is allowed, no row gives 0.
-        reference: shape (objectives,), finite.
+        values: Objective values, shape (individuals, objectives); +inf is allowed, without rows the volume is 0.
+        reference: Reference point, shape (objectives,), finite.
 
     Raises:
-        UsageError: NaN, shapes that do not fit, or a volume that is not finite.
+        UsageError: A value is NaN, the shapes do not fit, or the volume is not finite.
     """
     corner = np.asarray(reference, dtype=float)
     rows = _table(values) if np.size(values) else np.empty((0, len(np.atleast_1d(corner))))
@@ -151,8 +151,8 @@ def hypervolume(values: ArrayLike, reference: ArrayLike) -> float:
     inside = rows[(rows < corner).all(axis=1)]
     if len(inside) == 0:
         return 0.0
-    # Distinct members of the front in one order: the same set gives the same bits, and moocore 0.3.2 loses four digits
-    # of sixteen where many points of five objectives are equal.
+    # Distinct points of the front in sorted order: the same set of points gives the same bits in whatever order it
+    # comes, and moocore 0.3.2 loses four digits of sixteen where many points of five objectives are equal.
     inside = np.unique(inside[ranks(inside) == 0], axis=0)
     volume = float(moocore.hypervolume(inside, ref=corner)) if np.isfinite(inside).all() else np.inf
     if not np.isfinite(volume):
@@ -170,7 +170,7 @@ def _table(values: ArrayLike) -> Floats:
 
 
 def _first_of_equals(rows: Floats, groups: NDArray[np.int64]) -> Booleans:
-    """True for each row unless an earlier one of its group is equal to it."""
+    """True for each row unless an earlier row of its group is equal to it; shape (rows,)."""
     order = np.lexsort((*rows.T, groups))  # stable: of equals, the earliest comes first
     same = (groups[order][1:] == groups[order][:-1]) & (rows[order][1:] == rows[order][:-1]).all(axis=1)
     result = np.ones(len(rows), dtype=bool)

@@ -1,4 +1,4 @@
-"""Fronts and their hypervolume over individuals that may have failed."""
+"""Fronts, reference points and hypervolumes of outcomes, some of which may have failed."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ Point = tuple[float, ...]
 
 
 def feasible_points(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...]) -> list[tuple[int, Point]]:
-    """(place, values to minimise) of everyone who has values and breaks no constraint."""
-    found = []
-    for place, outcome in enumerate(outcomes):
+    """(index, values to minimise) of each outcome that has values and violates no constraint."""
+    points = []
+    for index, outcome in enumerate(outcomes):
         values = None if outcome is None or outcome.violation > 0 else outcome.values(goals)
         if values is not None:
-            found.append((place, values))
-    return found
+            points.append((index, values))
+    return points
 
 
 def front_places(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...]) -> list[int]:
-    """Places of the non-dominated, ascending."""
+    """Indices of the non-dominated outcomes, ascending."""
     points = feasible_points(outcomes, goals)
     if not points:
         return []
-    return [points[int(place)][0] for place in dominance.front([values for _, values in points])]
+    return [points[int(index)][0] for index in dominance.front([values for _, values in points])]
 
 
 def reference_point(points: Sequence[Point]) -> Point:
-    """The worst value of each goal and a tenth of its range more, so that the extremes of a front count too."""
+    """The worst value of each goal plus a tenth of its range.
+
+    Without the margin the extreme points of a front would have no volume.
+    """
     corner = []
     for values in zip(*map(_bounded, points), strict=True):
         worst, best = max(values), min(values)
@@ -40,12 +43,12 @@ def reference_point(points: Sequence[Point]) -> Point:
 
 
 def hypervolume(outcomes: Sequence[Outcome | None], goals: tuple[Goal, ...], reference: Point) -> float:
-    """The volume that everyone together dominates, bounded by the reference point."""
+    """The volume that the outcomes dominate together, bounded by the reference point."""
     points = [_bounded(values) for _, values in feasible_points(outcomes, goals)]
     return dominance.hypervolume(points, reference) if points else 0.0
 
 
 def _bounded(point: Point) -> Point:
-    """A point whose volumes are floats too: values near the ends of the range of floats are brought nearer."""
+    """The point clipped so that a product of its coordinates, a volume, stays a finite float."""
     limit = 10.0 ** (300 // len(point))
     return tuple(min(max(value, -limit), limit) for value in point)

@@ -1,7 +1,7 @@
-"""The written forms of integer genomes.
+"""The text form of genomes that consist of integers.
 
-A segment's digits run together if every value is below 10 (``12121``), else dots separate them (``12.1.1.1.1``).
-Segments are separated by spaces, hyphens or en dashes. The reader is told how many integers a segment has.
+A segment's digits are concatenated if every value is below 10 (``12121``), else dots separate them (``12.1.1.1.1``).
+Segments are separated by spaces, hyphens or en dashes. The caller gives the number of integers in a segment.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def parse_segments(text: str, size: int, *, what: str, most: int) -> tuple[tuple
     """Read segments of ``size`` integers.
 
     Args:
-        text: the written genome.
-        size: how many integers each segment has.
-        what: the kind of genome, for error messages.
-        most: the largest number of segments that is read.
+        text: Text of the genome.
+        size: Number of integers in each segment.
+        what: Kind of genome, for error messages.
+        most: Largest allowed number of segments.
 
     Raises:
-        GenomeError: with the segment's place and text.
+        GenomeError: The text is not such segments; the message has the segment's position and text.
     """
     if len(text) > MAX_TEXT:
         raise GenomeError(f"{what}: the text has {len(text)} characters; at most {MAX_TEXT} are read.")
@@ -37,16 +37,18 @@ def parse_segments(text: str, size: int, *, what: str, most: int) -> tuple[tuple
     if len(parts) > most:
         raise GenomeError(f"{what}: {len(parts)} segments; at most {most} are allowed.")
     segments = []
-    for place, part in enumerate(parts, 1):
+    for position, part in enumerate(parts, 1):
         if _DOTTED.fullmatch(part):
             values = tuple(int(value) for value in part.split("."))
         elif _DIGITS.fullmatch(part):
             values = tuple(int(digit) for digit in part)
         else:
-            raise GenomeError(f"{what}: segment {place} is {part[:40]!r}; digits are allowed, or integers with dots.")
+            raise GenomeError(
+                f"{what}: segment {position} is {part[:40]!r}; digits are allowed, or integers with dots."
+            )
         if len(values) != size:
             raise GenomeError(
-                f"{what}: segment {place} ({part[:40]!r}) has {len(values)} integers; {size} are wanted."
+                f"{what}: segment {position} ({part[:40]!r}) has {len(values)} integers; {size} are wanted."
                 + (" Values from 10 on need dots between the integers." if "." not in part else "")
             )
         segments.append(values)
@@ -54,7 +56,7 @@ def parse_segments(text: str, size: int, *, what: str, most: int) -> tuple[tuple
 
 
 def print_segments(segments: Sequence[Sequence[int]]) -> str:
-    """The text of segments, separated by spaces; dots are chosen segment by segment."""
+    """The text of segments, separated by spaces; each segment has dots only where a value needs them."""
     return " ".join(
         ("" if all(value < 10 for value in segment) else ".").join(map(str, segment)) for segment in segments
     )

@@ -1,4 +1,4 @@
-"""Two parents, two children: tournament, crossover, mutation (star.txt, A.4)."""
+"""Children of two parents: tournament, crossover, mutation (star.txt, A.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study asks of a problem: which numbers, what is refused unseen, how a genome becomes a job and an outcome."""
+"""The interface of an optimisation problem: its goals, its constraints, and how a genome is evaluated."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from evodevo.objectives.base import Direction
 INFEASIBLE = "infeasible"
 DISK_FULL = "disk_full"
 DAMAGED = "damaged"
-"""Weights that an evaluation needs are gone, or are not what their digest says."""
+"""Reason of an outcome: weights that the evaluation needs are missing, or do not match their digest."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """An objective as a study sees it."""
+    """An objective of a study: a named number with a unit and a direction."""
 
     name: str
     unit: str = ""
@@ -39,14 +39,15 @@ class Outcome:
     """The result of evaluating one genome.
 
     Attributes:
-        reason: why there is none ("nan", "diverged", "infeasible", "exception", …); None where all went well.
-        scores: goal -> value; not finite values are kept as states.
-        detail: for people.
-        violation: how far constraints are broken; 0 where they hold.
-        cost, extra: JSON.
-        blobs: role -> digest in the store's pool.
-        series: name -> points.
-        seconds: of work.
+        reason: Reason of a failure ("nan", "diverged", "infeasible", "exception", …); None after a success.
+        scores: Goal -> value; values that are not finite are stored as states.
+        detail: Explanation for people, may be empty.
+        violation: Sum of the constraint violations, >= 0; 0 where all constraints hold.
+        cost: Cost of the model, JSON-able.
+        extra: Further facts, JSON-able.
+        blobs: Role -> digest of a blob in the store.
+        series: Name -> (x, y) points of a curve.
+        seconds: Duration of the evaluation in seconds, >= 0.
     """
 
     reason: str | None = None
@@ -60,7 +61,7 @@ class Outcome:
     seconds: float = 0.0
 
     def values(self, goals: tuple[Goal, ...]) -> tuple[float, ...] | None:
-        """All goals as finite numbers to minimise, or None."""
+        """The values of all goals as finite numbers to minimise; None after a failure or where one is not finite."""
         numbers = [self.scores.get(goal.name, math.nan) for goal in goals]
         if self.reason is not None or not all(math.isfinite(number) for number in numbers):
             return None
@@ -71,11 +72,11 @@ class Problem(ABC):
     """A family of evaluations of one fidelity.
 
     Attributes:
-        goals: what is optimised.
-        fidelity: text; scores of equal fidelity and seed are comparable.
-        entry: name of the evaluator.
-        seconds: limit of one evaluation, or None.
-        memory_bytes: limit of one evaluation, or None.
+        goals: Objectives of the search.
+        fidelity: Key of data and training; scores of equal fidelity and seed are comparable.
+        entry: Name of the evaluator.
+        seconds: Time limit of one evaluation in seconds; None = no limit.
+        memory_bytes: Memory limit of one evaluation in bytes; None = no limit.
     """
 
     goals: tuple[Goal, ...]
@@ -90,28 +91,28 @@ class Problem(ABC):
 
     @abstractmethod
     def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
-        """What the evaluator gets.
+        """The input of the evaluator.
 
         Args:
-            genome: to be evaluated.
-            seed: of the evaluation.
-            resume: digest of the last checkpoint that it reported before it was cut short, if any.
+            genome: Genome to evaluate.
+            seed: Seed of the evaluation.
+            resume: Digest of the last checkpoint of an interrupted attempt; None starts from the beginning.
         """
 
     @abstractmethod
     def read(self, payload: bytes) -> Outcome:
-        """What it answered."""
+        """The outcome in an evaluator's answer."""
 
     def baselines(self) -> dict[str, Any]:
-        """Hand-drawn genomes to compare with, by name."""
+        """Hand-designed genomes for comparison, by name."""
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """What is recorded of the data when a run begins: JSON."""
+        """JSON-able description of the data, recorded when a run begins."""
         return {}
 
     def local_evaluators(self) -> Mapping[str, Evaluator] | None:
-        """Evaluators that only this process has; None where ``entry`` is registered."""
+        """Evaluators that exist in this process only; None where ``entry`` is a registered name."""
         return None
 
 
@@ -122,9 +123,9 @@ class FunctionProblem(Problem):
     """A problem given as a Python function, evaluated in this process.
 
     Args:
-        space: of the genomes.
-        function: genome -> one number, several in the order of the goals, or numbers by name.
-        goals: what they mean.
+        space: Space of the genomes.
+        function: Genome -> one number, several in the order of the goals, or numbers by name.
+        goals: Names, units and directions of these numbers.
     """
 
     entry = "function"
@@ -156,7 +157,7 @@ class FunctionProblem(Problem):
                     f"the function gave no {', '.join(missing)}; it gave {', '.join(scores) or 'nothing'}."
                 )
             return {goal.name: float(scores[goal.name]) for goal in self.goals}
-        # A number may come from numpy or torch too, where it is an array without dimensions.
+        # A scalar of numpy or torch is an array without dimensions, so isinstance(scores, float) would miss it.
         values = [float(value) for value in ([scores] if np.ndim(scores) == 0 else scores)]  # type: ignore[arg-type,union-attr]
         if len(values) != len(self.goals):
             raise UsageError(f"the function gave {len(values)} numbers; {len(self.goals)} goals want one each.")
@@ -164,7 +165,7 @@ class FunctionProblem(Problem):
 
 
 def write_numbers(numbers: Mapping[str, float]) -> dict[str, Any]:
-    """Numbers for JSON: what is not finite becomes its name."""
+    """Numbers as JSON-able data: a value that is not finite becomes a string ("nan", "inf", "-inf")."""
     return {name: value if math.isfinite(value) else str(value) for name, value in numbers.items()}
 
 
@@ -174,7 +175,7 @@ def read_numbers(data: Mapping[str, Any]) -> dict[str, float]:
 
 
 def answered(work: Callable[[], Mapping[str, Any]]) -> bytes:
-    """The answer of an evaluator's work in bytes; a full disk is an answer too."""
+    """The answer of an evaluation as bytes; a full disk is answered with the reason ``disk_full``."""
     try:
         answer = work()
     except DiskFullError as error:

@@ -1,4 +1,4 @@
-"""Outcomes as rows of the store, and back."""
+"""Conversion between outcomes and the evaluation rows of the store."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from evodevo.search.problem import Outcome
 from evodevo.storage import Evaluation, EvaluationRow, Score
 
 REPEATABLE = ("lost", "killed")
-"""Reasons that say nothing about the genome: such an evaluation is done again, at once and on resume."""
+"""Reasons that are no evidence about the genome: such an evaluation is repeated, at once and on resume."""
 
 _NUMBERS = {"inf": math.inf, "neginf": -math.inf}
 
 
 def to_evaluation(individual: str, fidelity: str, seed: int, attempt: int, outcome: Outcome) -> Evaluation:
-    """The row of an outcome; the violation of constraints is kept beside the other facts."""
+    """The row of an outcome; the constraint violation has no column of its own and is stored in ``extra``."""
     return Evaluation(
         individual_id=individual,
         fidelity=fidelity,
@@ -33,7 +33,7 @@ def to_evaluation(individual: str, fidelity: str, seed: int, attempt: int, outco
 
 
 def to_outcome(row: EvaluationRow) -> Outcome:
-    """The outcome that a row tells of, without its curves."""
+    """The outcome in a row, without its curves."""
     scores = {
         name: score.value if score.value is not None else _NUMBERS.get(score.status, math.nan)
         for name, score in row.scores.items()
@@ -51,5 +51,5 @@ def to_outcome(row: EvaluationRow) -> Outcome:
 
 
 def is_final(row: EvaluationRow) -> bool:
-    """Whether the evaluation has ended with something that counts."""
+    """Whether the evaluation has ended with a result that is not repeated."""
     return row.state == "done" or (row.state == "failed" and row.reason not in REPEATABLE)

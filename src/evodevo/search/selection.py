@@ -1,6 +1,6 @@
-"""Standings (how individuals compare), tournaments (who becomes a parent) and survival (who lives on).
+"""Ranking of individuals, selection of parents by tournament, and survival.
 
-A standing is an integer: lower is better, equal is equal.
+A standing is the integer rank of an individual: lower is better, equal standings mean equally good.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ElitistSettings(AlgorithmSettings):
 
     @property
     def offspring(self) -> int:
-        """The children of a generation: the elites leave room for so many."""
+        """Number of children in a generation: the population without the elites."""
         return self.population - self.elites
 
     @model_validator(mode="after")
@@ -35,13 +35,13 @@ class ElitistSettings(AlgorithmSettings):
 
 
 def crowded_standings(pool: Sequence[Scored]) -> Integers:
-    """By constrained rank, then by crowding distance, the larger the better (NSGA-II).
+    """Standings by constrained rank, then by crowding distance, the larger the better (NSGA-II).
 
     Args:
-        pool: valid individuals.
+        pool: Individuals whose evaluation succeeded.
 
     Returns:
-        Shape (individuals,).
+        Standings from 0, shape (individuals,).
     """
     values, violations = _arrays(pool)
     rank = dominance.constrained_ranks(values, violations)
@@ -49,13 +49,13 @@ def crowded_standings(pool: Sequence[Scored]) -> Integers:
 
 
 def summed_standings(pool: Sequence[Scored]) -> Integers:
-    """Feasible first, by the sum of the normalised objectives; the others by violation.
+    """Standings with feasible individuals first, by the sum of the normalised objectives; the others by violation.
 
     Args:
-        pool: valid individuals; the feasible ones among them set the ranges.
+        pool: Individuals whose evaluation succeeded; the feasible ones among them define the ranges.
 
     Returns:
-        Shape (individuals,).
+        Standings from 0, shape (individuals,).
     """
     values, violations = _arrays(pool)
     feasible = violations <= 0
@@ -69,31 +69,32 @@ def summed_objectives(values: Floats) -> Floats:
     """ΣU(x), U(x) = (x − min)/(max − min), 0 where max = min (star.txt, footnote 5).
 
     Args:
-        values: shape (individuals, objectives), finite, at least one row.
+        values: Objective values, shape (individuals, objectives), finite, at least one row.
 
     Returns:
-        Shape (individuals,), in [0, objectives].
+        Sums, shape (individuals,), in [0, objectives].
     """
-    halves = values / 2  # because the range of finite numbers can be infinite
+    halves = values / 2  # because the difference of two finite floats can overflow to infinity
     low = halves.min(axis=0)
     spans = halves.max(axis=0) - low
     return np.asarray(((halves - low) / np.where(spans > 0, spans, 1.0)).sum(axis=1))
 
 
 def tournament(standings: Sequence[int], size: int, rng: np.random.Generator, excluded: int | None = None) -> int:
-    """The position of the best of ``size`` different individuals drawn at random; of equals, the first drawn.
+    """Index of the best of ``size`` different individuals drawn at random; of equals, the first drawn.
 
     Args:
-        standings: of the population.
-        size: how many are drawn; all, where there are fewer.
-        rng: for the draws.
-        excluded: a position that is not drawn; not the only one.
+        standings: Standings of the population.
+        size: Number of individuals drawn; all where the population is smaller.
+        rng: Generator of the draws.
+        excluded: Index that is never drawn; the population then has at least two members.
     """
     taken = [] if excluded is None else [excluded]
     best = -1
-    # One call for all draws: a call of ``integers`` for each costs more than all the rest of a mating.
+    # One call for all draws: calling ``integers`` for each costs more than the rest of a mating.
     for chance in rng.random(min(size, len(standings) - len(taken))).tolist():
         position = int(chance * (len(standings) - len(taken)))
+        # The draw is an index into the remaining individuals; shifting it past each taken one makes it absolute.
         for earlier in sorted(taken):
             position += position >= earlier
         taken.append(position)
@@ -103,7 +104,7 @@ def tournament(standings: Sequence[int], size: int, rng: np.random.Generator, ex
 
 
 def keep_best(standings: Integers, size: int) -> Integers:
-    """(µ + λ) survival: the positions of the ``size`` best, best first; of equals, the earliest."""
+    """(µ + λ) survival: indices of the ``size`` best, best first; of equals, the earliest."""
     return np.argsort(standings, kind="stable")[:size]
 
 
@@ -113,13 +114,13 @@ def keep_elites(standings: Integers, num_parents: int, elites: int, size: int) -
     With one child told at a time (steady state) the child replaces the worst parent.
 
     Args:
-        standings: of parents and children together, the parents first.
-        num_parents: how many of them are parents.
-        elites: how many parents survive in any case.
-        size: of the next population.
+        standings: Standings of parents and children together, the parents first.
+        num_parents: Number of parents among them.
+        elites: Number of parents that survive in any case.
+        size: Size of the next population.
 
     Returns:
-        The positions of the survivors, best first; of equals, the earliest.
+        Indices of the survivors, best first; of equals, the earliest.
     """
     parents = keep_best(standings[:num_parents], num_parents)
     children = num_parents + keep_best(standings[num_parents:], len(standings) - num_parents)
@@ -128,16 +129,17 @@ def keep_elites(standings: Integers, num_parents: int, elites: int, size: int) -
 
 
 def take(pool: tuple[Scored, ...], standings: Integers, kept: Integers) -> tuple[tuple[Scored, ...], tuple[int, ...]]:
-    """The individuals at these positions, with their standings."""
+    """The individuals at these indices, with their standings."""
     return tuple(pool[position] for position in kept.tolist()), tuple(standings[kept].tolist())
 
 
 def _arrays(pool: Sequence[Scored]) -> tuple[Floats, Floats]:
-    return np.array([one.values for one in pool], dtype=float), np.array([one.violation for one in pool], dtype=float)
+    values = np.array([individual.values for individual in pool], dtype=float)
+    return values, np.array([individual.violation for individual in pool], dtype=float)
 
 
 def _dense(primary: NDArray[np.generic], secondary: Floats) -> Integers:
-    """0, 1, 2, … in ascending order of the pair; equal pairs are equal."""
+    """Dense ranks 0, 1, 2, … in ascending order of the pair; equal pairs have equal ranks. Shape (individuals,)."""
     order = np.lexsort((secondary, primary))
     first, second = primary[order], secondary[order]
     step = (first[1:] != first[:-1]) | (second[1:] != second[:-1])

@@ -1,7 +1,7 @@
-"""What a space of architectures is: genomes as plain data, and the operations under which they are closed.
+"""The interface of a search space: genomes as plain data, and the operations under which they are closed.
 
-A genome is an immutable value. It travels in an envelope ``{"space", "version", "genes"}`` and its hash is over the
-canonical form of that envelope, so that two texts of one architecture are one individual.
+A genome is an immutable value. It is stored and sent in an envelope ``{"space", "version", "genes"}``, and its hash is
+over the canonical form of that envelope, so that two texts of one architecture are one individual.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Space(ABC, Generic[G]):
         return self.repair(self._sample(rng), rng)
 
     def mutate(self, genome: G, rng: np.random.Generator) -> G:
-        """A valid genome near ``genome``; it may be equal to it."""
+        """A valid genome close to ``genome``; it may be equal to it."""
         return self.repair(self._mutate(genome, rng), rng)
 
     def crossover(self, a: G, b: G, rng: np.random.Generator) -> tuple[G, G]:
@@ -49,12 +49,12 @@ class Space(ABC, Generic[G]):
         return self.repair(left, rng), self.repair(right, rng)
 
     def initial(self, rng: np.random.Generator) -> G | None:
-        """A genome for the first population that is not random (a known simple design), or None."""
+        """A known simple design for the initial population; None where the space has none."""
         return None
 
     @abstractmethod
     def repair(self, genome: G, rng: np.random.Generator) -> G:
-        """The genome itself if it is valid, else a valid one near it."""
+        """The genome itself if it is valid, else a valid one close to it."""
 
     @abstractmethod
     def check(self, genome: G) -> None:
@@ -73,14 +73,14 @@ class Space(ABC, Generic[G]):
 
     @abstractmethod
     def segments(self, genome: G) -> tuple[Hashable, ...]:
-        """The genome as a sequence of whole parts (one LIV each, one coordinate each)."""
+        """The genome as a sequence of parts that crossover keeps whole (one LIV each, one coordinate each)."""
 
     @abstractmethod
     def join(self, segments: Sequence[Any]) -> G:
         """The inverse of ``segments``; the result may need ``repair``."""
 
     def distance(self, a: G, b: G) -> float:
-        """The share of unequal segments, in [0, 1]; segments that only one of them has count as unequal."""
+        """Share of unequal segments, in [0, 1]; segments that only the longer genome has count as unequal."""
         left, right = self.segments(a), self.segments(b)
         longest = max(len(left), len(right))
         if longest == 0:
@@ -88,7 +88,7 @@ class Space(ABC, Generic[G]):
         return 1.0 - sum(x == y for x, y in zip(left, right, strict=False)) / longest
 
     def canonical(self, genome: G) -> G:
-        """The one genome that stands for all genomes that build the same model."""
+        """The representative of all genomes that build the same model."""
         return genome
 
     def hash(self, genome: G) -> str:
@@ -99,31 +99,32 @@ class Space(ABC, Generic[G]):
 
     @abstractmethod
     def parse(self, text: str) -> G:
-        """Read the text form; raises ``GenomeError``."""
+        """The genome of a text form; raises ``GenomeError`` where the text is none."""
 
     @abstractmethod
     def print(self, genome: G) -> str:
         """The text form; ``parse(print(g)) == g``."""
 
     def title(self, genome: G) -> str:
-        """What a row of a table calls it; the text form, where nothing shorter says as much."""
+        """Short name of the genome in tables; by default the text form."""
         return self.print(genome)
 
     def to_json(self, genome: G) -> dict[str, Any]:
-        """The envelope."""
+        """The envelope of the genome, JSON-able."""
         return {"space": self.name, "version": self.version, "genes": self._to_genes(genome)}
 
     def from_json(self, envelope: Any) -> G:
-        """Read an envelope; older versions are upgraded.
+        """The genome in an envelope; older versions are upgraded.
 
         Raises:
-            GenomeError: not an envelope of this space, a newer version, or an invalid genome.
+            GenomeError: The value is no envelope of this space, has a newer version, or holds an invalid genome.
         """
         if not isinstance(envelope, dict) or set(envelope) != {"space", "version", "genes"}:
             raise GenomeError('a genome is an object with exactly the keys "space", "version" and "genes".')
         if envelope["space"] != self.name:
             raise GenomeError(f"this genome is of space {envelope['space']!r}; {self.name!r} is wanted here.")
         version = envelope["version"]
+        # Not isinstance: True and False are integers there.
         if type(version) is not int or not 1 <= version <= self.version:
             raise GenomeError(
                 f"this genome has version {version!r}; this evodevo reads {self.name!r} genomes of version 1 to "
@@ -134,7 +135,7 @@ class Space(ABC, Generic[G]):
         return genome
 
     def upgrade(self, genes: Any, version: int) -> Any:
-        """Genes of an older version as genes of this one; spaces with history override it."""
+        """Genes of an older version as genes of the current one; spaces with older versions override it."""
         return genes
 
     @abstractmethod

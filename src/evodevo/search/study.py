@@ -1,8 +1,8 @@
 """One search: ask, evaluate, record, tell. Open this file first.
 
-``Study`` drives an algorithm over a space and records everything in a store. It keeps no state that the store does not
-have: a resumed study reads what was recorded, tells it to the algorithm again, and goes on where it stopped. In
-generational mode the future is then the one that the uninterrupted study would have had, bit for bit.
+``Study`` drives an algorithm over a space and records everything in a store. It has no state that the store does not
+have: a resumed study reads the recorded results, tells them to the algorithm again, and continues where it stopped. In
+generational mode the rest of the search is then equal, bit for bit, to that of an uninterrupted study.
 """
 
 from __future__ import annotations
@@ -44,23 +44,24 @@ BASELINE = "baseline"
 POLL_SECONDS = 0.5
 HEARTBEAT_SECONDS = 5.0
 Listener = Callable[[str, dict[str, Any]], None]
-"""Told what happens: type and JSON-able facts. See ``docs/evolve.md`` for the types."""
+"""Called for each event of a study with its type and JSON-able facts. See ``docs/evolve.md`` for the types."""
 
 
 class StudySettings(Settings):
     """One search.
 
     Attributes:
-        algorithm: nsga2, genetic, firefly, regularized or random.
-        population: individuals that live at a time.
-        generations: the first one counts; in steady state, generations times population evaluations are made.
+        algorithm: Name of the algorithm: nsga2, genetic, firefly, regularized or random.
+        population: Number of individuals in the population, at least 2.
+        generations: Number of generations, the initial population included; in steady state, generations times
+            population evaluations are made.
         mode: ``generational`` waits for a whole generation; ``steady`` gives a free worker the next child at once.
-        algorithm_settings: further settings of the algorithm.
-        seed: of every draw.
-        baselines: hand-drawn genomes are evaluated too, before the first generation.
-        confirmations: fresh seeds with which the final front and the baselines are evaluated again.
-        retries: how often an evaluation is begun again that was killed from outside, alone or with its worker.
-        max_failed_share: a larger share of failed evaluations ends the run with an error; None allows any.
+        algorithm_settings: Further settings of the algorithm.
+        seed: Seed of every draw.
+        baselines: Whether hand-designed genomes are evaluated too, before the initial population.
+        confirmations: Number of fresh seeds with which the final front and the baselines are evaluated again.
+        retries: Largest number of restarts of an evaluation that was killed from outside, alone or with its worker.
+        max_failed_share: Largest share of failed evaluations, 0 to 1; more end the run with an error. None = any.
     """
 
     algorithm: str = "nsga2"
@@ -84,12 +85,14 @@ class Member:
     """One individual in memory.
 
     Attributes:
-        id: in the store.
-        birth: unique key in the run, ``generation/slot``, ``event/n`` or ``baseline/name``.
-        generation: -1 for baselines.
-        genome: the architecture.
-        hash: of the genome.
-        outcomes: by seed number; 0 is the search's own.
+        id: Id in the store.
+        birth: Unique key in the run: ``generation/slot``, ``event/n`` or ``baseline/name``.
+        generation: Number of the generation, from 0; -1 for baselines.
+        slot: Position in the generation, from 0.
+        genome: Genome of the individual.
+        hash: Hash of the genome.
+        operation: Operation that made it, see ``Proposal``; ``baseline`` for baselines.
+        outcomes: Number of the seed -> outcome; 0 is the evaluation for the search, others are confirmations.
     """
 
     id: str
@@ -104,15 +107,15 @@ class Member:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """How a study ended.
+    """The result of a study.
 
     Attributes:
         state: finished, or interrupted (resumable).
-        run: its id in the store.
-        front: the non-dominated members that keep all constraints.
-        members: all individuals, in order of birth, baselines included.
-        hypervolumes: of the archive after each generation.
-        exhausted: the space held no further genome.
+        run: Id of the run in the store.
+        front: Non-dominated members that keep all constraints.
+        members: All individuals, in order of birth, baselines included.
+        hypervolumes: Hypervolume of all results so far after each generation.
+        exhausted: Whether the search ended because the space had no further genome.
     """
 
     state: Literal["finished", "interrupted"]
@@ -127,20 +130,21 @@ class Study:
     """A search over a space.
 
     Args:
-        space: of the genomes.
-        evaluate: a problem, or a plain function genome -> number(s), which runs in this process.
-        goals: what the function's numbers mean: names (all minimised) or ``Goal``; a problem brings its own.
-        settings: of the search.
-        store: where it is recorded; in memory if left out.
-        executor: where evaluations run; in this process if left out. The caller closes what it gives.
-        algorithm: instead of the one that the settings name.
-        run: id of a recorded run to go on with.
-        record: kind, recipe and settings to record with a new run.
-        listener: told what happens.
+        space: Space of the genomes.
+        evaluate: Problem, or a plain function genome -> number(s), which runs in this process.
+        goals: Meaning of the function's numbers: names (all minimised) or ``Goal``; ignored for a problem, which has
+            goals of its own.
+        settings: Settings of the search.
+        store: Store of the records; None = in memory.
+        executor: Executor of the evaluations; None = in this process. The caller closes it.
+        algorithm: Algorithm to use instead of the one in the settings.
+        run: Id of a recorded run to continue.
+        record: Kind, recipe and settings to record with a new run.
+        listener: Function called for each event.
 
     Raises:
-        UsageError: settings that cannot be, or a recorded run of another seed or of other data.
-        NotFoundError: no such run in the store.
+        UsageError: The settings are wrong, or the recorded run has another seed or other data.
+        NotFoundError: The run is not in the store.
     """
 
     def __init__(
@@ -190,7 +194,7 @@ class Study:
         self.run_id = run or self._create(record or {})
 
     def _check(self, run: str) -> None:
-        """Refuse to go on with a run whose scores would not be comparable with the new ones."""
+        """Refuse to continue a run whose scores would not be comparable with the new ones."""
         seed = self.store.run(run).seed
         if seed != self.settings.seed:
             raise UsageError(f"run {run} was begun with seed {seed}, not {self.settings.seed}; go on with that one.")
@@ -202,7 +206,7 @@ class Study:
                 )
 
     def _create(self, record: Mapping[str, Any]) -> str:
-        goals = [{"name": one.name, "unit": one.unit, "direction": one.direction} for one in self.problem.goals]
+        goals = [{"name": goal.name, "unit": goal.unit, "direction": goal.direction} for goal in self.problem.goals]
         own = {"study": self.settings.model_dump(mode="json"), "goals": goals}
         return self.store.create_run(
             kind=record.get("kind", "study"),
@@ -219,8 +223,8 @@ class Study:
         """Search until the generations are done, or until ``stop``. A study runs once.
 
         Raises:
-            EvaluationsFailedError: none succeeded, or more failed than the settings allow.
-            RunOwnedError: another process works on this run.
+            EvaluationsFailedError: No evaluation succeeded, or more failed than the settings allow.
+            RunOwnedError: Another process has the run open.
         """
         if self._lease is not None:
             raise UsageError(f"this study has run already; go on with a new Study(…, run={self.run_id!r}).")
@@ -251,12 +255,12 @@ class Study:
         )
 
     def stop(self) -> None:
-        """End early: at the first call running evaluations are finished, at the second they are dropped."""
+        """End early: after the first call running evaluations are finished, after the second they are cancelled."""
         self._stop = "finish" if self._stop == "no" else "now"
 
     @property
     def lease(self) -> Lease:
-        """The right to write, held while ``run`` runs."""
+        """The run's write lease, held during ``run``."""
         assert self._lease is not None, "held while running"
         return self._lease
 
@@ -283,7 +287,7 @@ class Study:
         self._evaluate(self._add(born))
 
     def _generations(self) -> bool:
-        """Ask for a generation, evaluate it, tell it; again. True where the space ran out of genomes."""
+        """Ask for, evaluate and tell generation after generation. True where the space ran out of genomes."""
         state = self.algorithm.start()
         for generation in range(self.settings.generations):
             members, exhausted = self._generation(state, generation)
@@ -297,7 +301,7 @@ class Study:
         return False
 
     def _generation(self, state: State, generation: int) -> tuple[list[Member], bool]:
-        """The members of a generation: those recorded, or new ones."""
+        """The members of a generation, recorded or new, and whether the space was exhausted."""
         recorded = [member for member in self.members.values() if member.generation == generation]
         if recorded:
             return sorted(recorded, key=lambda member: member.slot), generation in self._exhausted
@@ -308,13 +312,13 @@ class Study:
             proposals = self.algorithm.ask(state, self.space, draw, count, self._hashes.__contains__)
         except SpaceExhausted as end:
             proposals, exhausted = end.proposals, True
-        born = [(f"{generation}/{slot}", generation, slot, one) for slot, one in enumerate(proposals)]
+        born = [(f"{generation}/{slot}", generation, slot, proposal) for slot, proposal in enumerate(proposals)]
         if exhausted:
             self.store.add_event(self.lease, "space.exhausted", str(generation), {})
         return self._add(born), exhausted
 
     def _steady_state(self) -> bool:
-        """A free worker gets the next child at once; results are told one by one, in the order in which they came."""
+        """Give each free worker the next child at once; tell results one by one, in order of completion."""
         population, total = self.settings.population, self.settings.generations * self.settings.population
         state = self.algorithm.start()
         for member in self._by_completion():
@@ -338,7 +342,7 @@ class Study:
         return exhausted
 
     def _tell_one(self, state: State, member: Member) -> State:
-        """In steady state a generation is as many results as a population has members, whoever they are of."""
+        """Tell one result; in steady state a generation ends after as many results as the population has members."""
         population = self.settings.population
         state = self._tell(state, [member])
         if len(self._told) % population == 0:
@@ -346,7 +350,7 @@ class Study:
         return state
 
     def _children(self, state: State, born: int) -> tuple[list[Member], bool]:
-        """The first population at once, later one child at a time."""
+        """The initial population at once, later one child per call; and whether the space was exhausted."""
         population = self.settings.population
         draw, exhausted = partial(self._draw, born), False
         try:
@@ -355,14 +359,14 @@ class Study:
         except SpaceExhausted as end:
             proposals, exhausted = end.proposals, True
         rows = []
-        for number, one in enumerate(proposals, born):
-            # How much was known at its birth: with the order of completion, all that a replay needs.
-            proposal = replace(one, details={**one.details, "told": len(self._told)})
+        for number, child in enumerate(proposals, born):
+            # Number of results the algorithm had at this birth: with the order of completion, all a replay needs.
+            proposal = replace(child, details={**child.details, "told": len(self._told)})
             rows.append((f"event/{number}", number // population, number % population, proposal))
         return self._add(rows), exhausted
 
     def _confirm(self) -> None:
-        """The front and the baselines again, with seeds that played no part in the search."""
+        """Evaluate the front and the baselines again, with seeds that played no part in the search."""
         if not self.settings.confirmations:
             return
         self.listener("phase", {"name": "confirmation"})
@@ -374,7 +378,7 @@ class Study:
     # Individuals
 
     def _describe(self) -> None:
-        """Record once what scores hold for, and what the problem says of its data."""
+        """Record the fidelity of the scores and the description of the data, once per run."""
         if not self._described:
             self.store.add_event(self.lease, "task", self.problem.fidelity, self.problem.describe())
 
@@ -382,11 +386,14 @@ class Study:
         return generator(self.settings.seed, moment, slot, purpose)
 
     def seed(self, number: int) -> int:
-        """The seed of the number-th evaluation of every individual: all candidates see the same data in one order."""
+        """The seed of the number-th evaluation of every individual.
+
+        It does not depend on the individual, so that all are trained on the same data in the same order.
+        """
         return integer_seed(self.settings.seed, "evaluation", number)
 
     def _add(self, born: Sequence[tuple[str, int, int, Proposal]]) -> list[Member]:
-        """Record new individuals in one transaction; those of these births that are recorded are taken as they are."""
+        """Record individuals in one transaction; a birth that is recorded already gives the recorded member."""
         members, rows = [], []
         for birth, generation, slot, proposal in born:
             if birth in self._births:
@@ -423,12 +430,12 @@ class Study:
         self.members[member.id] = member
         self._births[member.birth] = member.id
         self._originals.setdefault(member.hash, member)
-        # A baseline is no part of the search: a child equal to it is a discovery of its own.
+        # A baseline is no part of the search: the search may propose an equal genome by itself.
         if member.operation != BASELINE:
             self._hashes.add(member.hash)
 
     def _recall(self) -> None:
-        """Read what was recorded."""
+        """Restore the members, outcomes and generations of a resumed run from the store."""
         for row in self.store.individuals(self.run_id):
             genome = self.space.from_json(row.genome_envelope)
             self._admit(Member(row.id, row.birth, row.generation, row.slot, genome, row.genome_hash, row.operation))
@@ -455,7 +462,7 @@ class Study:
         rows = self.store.evaluations(self.run_id)
         first = self.seed(0)
         ids = dict.fromkeys(row.individual_id for row in rows if row.seed == first and is_final(row))
-        members = [self.members[one] for one in ids if one in self.members]
+        members = [self.members[identity] for identity in ids if identity in self.members]
         return [member for member in members if member.operation != BASELINE]
 
     def _scored(self, member: Member) -> Scored:
@@ -471,9 +478,9 @@ class Study:
         return bool(len(self._dispatcher) or self._decided)
 
     def _evaluate(self, members: Sequence[Member], number: int = 0) -> None:
-        """Evaluate whoever has no outcome of this seed number; returns when all have one, or after ``stop``."""
+        """Evaluate members without an outcome for this seed; returns when all have one, or after ``stop``."""
         pending = [member for member in members if number not in member.outcomes]
-        # A copy of one that is in this list waits until its original has an outcome that it can take.
+        # Members whose genome equals an earlier one go second: by then the original has an outcome to copy.
         self._work([member for member in pending if self._originals[member.hash] is member], number)
         self._work([member for member in pending if self._originals[member.hash] is not member], number)
 
@@ -489,7 +496,7 @@ class Study:
         seed = self.seed(number)
         attempt = self._attempts.get((member.id, number), 0) + 1
         decided = self.problem.screen(member.genome) or self._of_its_original(member, number)
-        # The row of a beginning tells of a crash what was running; of a store in memory nothing would be left to read.
+        # A row at the start shows after a crash what was running; a store in memory would not survive the crash.
         if decided is None and self.store.folder is not None:
             attempt = self.store.start_evaluation(self.lease, member.id, self.problem.fidelity, seed)
         self._attempts[member.id, number] = attempt
@@ -501,7 +508,7 @@ class Study:
         self.listener("started", {"id": member.id, "seed": number, "attempt": attempt})
 
     def _of_its_original(self, member: Member, number: int) -> Outcome | None:
-        """The outcome of an earlier individual with this very genome (a baseline): nothing is evaluated twice."""
+        """The outcome of an earlier individual with the same genome (a baseline), which is not evaluated again."""
         original = self._originals[member.hash]
         outcome = original.outcomes.get(number)
         if original is member or outcome is None or outcome.reason in REPEATABLE:
@@ -509,7 +516,7 @@ class Study:
         return replace(outcome, extra={**outcome.extra, "same_as": original.id}, seconds=0.0)
 
     def _poll(self) -> list[Member]:
-        """Record what has finished; gives the members whose search evaluation ended, in the order of recording."""
+        """Record finished evaluations; returns the members whose evaluation for the search ended, in that order."""
         ended = []
         before = time.monotonic()
         decided, self._decided = self._decided, []
@@ -519,10 +526,10 @@ class Study:
             if not isinstance(event, Finished):
                 if "checkpoint" in event.payload:
                     self._keep(_role(event.ticket), event.payload)
-                told = {name: value for name, value in event.payload.items() if name != "event"}
+                facts = {name: value for name, value in event.payload.items() if name != "event"}
                 if "event" in event.payload and not self._note(event.ticket, event.payload["event"]):
                     continue
-                self.listener("progress", {"id": event.ticket.individual, "seed": event.ticket.seed, **told})
+                self.listener("progress", {"id": event.ticket.individual, "seed": event.ticket.seed, **facts})
                 continue
             self._record(event)
             if event.ticket.seed == 0:
@@ -537,7 +544,7 @@ class Study:
     def _record(self, event: Finished) -> None:
         ticket, outcome = event.ticket, event.outcome
         if outcome.reason == DISK_FULL:
-            # The disk's fault, not the genome's: nothing is recorded, and a resume does it again.
+            # A full disk is no property of the genome: nothing is recorded, so that a resume evaluates it again.
             raise DiskFullError(f"{outcome.detail} What was finished is safe; free some space and resume.")
         fidelity, seed = self.problem.fidelity, self.seed(ticket.seed)
         row = to_evaluation(ticket.individual, fidelity, seed, ticket.attempt, outcome)
@@ -549,32 +556,33 @@ class Study:
         self.listener("evaluated", {**facts, "scores": write_numbers(outcome.scores), "detail": outcome.detail[-300:]})
 
     def _keep(self, role: str, message: Mapping[str, Any]) -> None:
-        """Hold the last checkpoint of an evaluation with all that it is made of."""
+        """Keep the last checkpoint of an evaluation: its manifest and all blobs that it names."""
         parts = {f"{role}/{number}": str(digest) for number, digest in enumerate(message.get("blobs", ()))}
         blobs = {role: str(message["checkpoint"]), **parts}
         self.store.attach_blobs(self.lease, blobs)
         self._checkpoints |= blobs
 
     def _note(self, ticket: Ticket, told: Mapping[str, Any]) -> bool:
-        """Record what an evaluation tells of itself; after an interruption it tells again what is recorded already.
+        """Record an event that an evaluation reports of itself; False where the same event is recorded already.
 
-        Where it had to begin anew and something came otherwise, that is recorded too: the last event of a name counts.
+        A resumed evaluation reports recorded events again. Where it had to restart and an event differs, the new one
+        is recorded too: the last event of a name is the valid one.
         """
         if self._noted is None:
             self._noted = {
-                (one.subject, one.payload.get("seed"), one.type, one.payload.get("name")): canonical.digest(one.payload)
-                for one in self.store.events(self.run_id)
+                (row.subject, row.payload.get("seed"), row.type, row.payload.get("name")): canonical.digest(row.payload)
+                for row in self.store.events(self.run_id)
             }
-        what = (ticket.individual, ticket.seed, str(told["type"]), str(told["name"]))
-        payload = {**told["payload"], "seed": ticket.seed, "name": what[-1]}
-        if self._noted.get(what) == canonical.digest(payload):
+        key = (ticket.individual, ticket.seed, str(told["type"]), str(told["name"]))
+        payload = {**told["payload"], "seed": ticket.seed, "name": key[-1]}
+        if self._noted.get(key) == canonical.digest(payload):
             return False
-        self.store.add_event(self.lease, what[2], ticket.individual, payload)
-        self._noted[what] = canonical.digest(payload)
+        self.store.add_event(self.lease, key[2], ticket.individual, payload)
+        self._noted[key] = canonical.digest(payload)
         return True
 
     def _drop_checkpoint(self, role: str) -> None:
-        """Let go of the checkpoint of an evaluation that has ended."""
+        """Release the checkpoint of an evaluation that has ended."""
         roles = [name for name in self._checkpoints if name == role or name.startswith(f"{role}/")]
         if roles:
             self.store.detach_blobs(self.lease, roles)
@@ -584,7 +592,7 @@ class Study:
     # Fronts
 
     def front(self) -> list[Member]:
-        """The non-dominated of the search's own individuals, in order of birth."""
+        """The non-dominated individuals of the search, without baselines, in order of birth."""
         pool = [member for member in self.members.values() if member.operation != BASELINE]
         return _front(pool, self.problem.goals)
 
@@ -593,19 +601,19 @@ class Study:
         return self.algorithm.tell(state, [self._scored(member) for member in members])
 
     def _close_generation(self, generation: int, own: Sequence[Member], state: State) -> None:
-        """Fix the reference point once, measure the hypervolume of all that was told, and record both.
+        """Fix the reference point once, measure the hypervolume of all results so far, and record both.
 
         Args:
-            generation: its number.
-            own: who was told in it.
-            state: after all of them.
+            generation: Number of the generation, from 0.
+            own: Members that were told in this generation.
+            state: State of the algorithm after all of them.
         """
-        # Whoever is dominated once stays so: the front of all is that of the last front and of the new ones.
+        # A dominated point stays dominated, so the front of all is the front of the last front and the new members.
         self._archive = _front([*self._archive, *own], self.problem.goals)
         closed = self._closed.get(generation)
         if closed is None:
             closed = self._measure(own)
-            closed["population"] = [one.id for one in state.population]
+            closed["population"] = [individual.id for individual in state.population]
             failpoint("before_generation_event")
             self.store.add_event(self.lease, "generation", str(generation), closed)
             failpoint("after_generation_event")
@@ -618,7 +626,7 @@ class Study:
     def _measure(self, own: Sequence[Member]) -> dict[str, Any]:
         goals = self.problem.goals
         if self._reference is None:
-            # Told before were only individuals without values.
+            # No individual of an earlier generation had values, else the reference would be fixed already.
             points = [values for _, values in feasible_points([member.outcomes[0] for member in own], goals)]
             self._reference = reference_point(points) if points else None
         outcomes = [member.outcomes[0] for member in self._archive]
@@ -636,7 +644,7 @@ class Study:
         failed = [outcome for outcome in judged if outcome.reason is not None]
         if own and len(failed) == len(judged):
             reasons = sorted({outcome.reason or "" for outcome in own if outcome.reason})
-            # Of a traceback the last line says what it is about.
+            # The last line of a traceback has the exception and its message.
             last = next((outcome.detail.splitlines()[-1] for outcome in reversed(own) if outcome.detail), "nothing")
             raise EvaluationsFailedError(
                 f"none of {len(own)} evaluations succeeded ({', '.join(reasons)}). The last one says: {last[-300:]!r}. "
@@ -651,15 +659,15 @@ class Study:
             )
 
     def _times(self) -> dict[str, float]:
-        """Where the time went, for ``docs/results.md``: waiting for evaluations, and everything else."""
+        """Wall time of the search in seconds, and the part of it that was spent waiting for evaluations."""
         wall = self._last_score - self._first_proposal
         return {"wall_seconds": wall, "waited_seconds": self._waited}
 
 
 def _role(ticket: Ticket) -> str:
-    """Under which name the run holds the last checkpoint of an evaluation."""
+    """Role under which the run keeps the last checkpoint of an evaluation."""
     return f"checkpoint/{ticket.individual}/{ticket.seed}"
 
 
 def _front(members: Sequence[Member], goals: tuple[Goal, ...]) -> list[Member]:
-    return [members[place] for place in front_places([member.outcomes.get(0) for member in members], goals)]
+    return [members[index] for index in front_places([member.outcomes.get(0) for member in members], goals)]

@@ -1,6 +1,6 @@
 """A task some of whose inputs are features, prepared once: what a frozen extractor made of every sample.
 
-``evaluation/features.py`` prepares them. Shapes: B samples, L positions, D numbers of each.
+``experiments/tower_features.py`` prepares them. Shapes: B samples, L positions, D numbers of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A task with a fourth split, held back from its training samples: what a search may look at (specification C22).
+"""A task with a fourth split, held back from its training samples: what a search may look at.
+
+Source: docs/spec/architect_thyself.md#splits.
 
 For tasks that have none of their own. Which samples are held back is drawn sample by sample: where several samples
 share a picture or a sentence, a task's own split by group judges more honestly.

@@ -1,4 +1,4 @@
-"""What a task's samples consist of, in words by which a path knows whether it can read them (``munet.md`` 1.4).
+"""What a task's samples consist of, in words by which a path knows whether it can read them (docs/spec/munet.md#tasks).
 
 Images can be resized; ids of tokens mean something only to who knows the tokenizer, and numbers only where they are as
 many. A task of a system hands out texts as bytes where its source can, since every path can read those.

@@ -36,7 +36,7 @@ class LayerCase:
         width: d.
         causal: as the model would be.
         residual: as ``build_layer`` takes it.
-        counted: whether ``spaces/layer_cost.py`` states what it costs.
+        counted: whether ``operators/layers/cost.py`` states what it costs.
         frozen: whether none of its parameters but those of adapters is trained.
         leak: what a later position may change; above 0 only where a Fourier transform rounds.
     """

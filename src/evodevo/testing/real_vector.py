@@ -19,7 +19,7 @@ from evodevo.search.space import Space
 Point = tuple[float, ...]
 
 ZDT_REFERENCE = (1.1, 1.1)
-"""Reference point of the hypervolumes in spec/search.md, section 5."""
+"""Reference point of the hypervolumes that pymoo is compared at."""
 
 
 class RealVectorSpace(Space[Point]):

@@ -57,7 +57,7 @@ def holes(x: Tensor) -> Tensor:
 
 
 def assert_runs(genotype: ModuleGenotype) -> None:
-    """Check 10 of the specification: it is valid, builds, runs forwards and backwards, and states its parameters."""
+    """It is valid, builds, runs forwards and backwards, and states its parameters."""
     check_genotype(genotype)
     module = build_module(genotype, seed=0).train()
     x = inputs_of(genotype, 5, 2).float().requires_grad_()

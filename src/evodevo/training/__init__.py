@@ -1,1 +1,1 @@
-"""Training: a network becomes a trained network. ``settings`` loads no torch; the other files do."""
+"""Training of one network: loop, optimiser, checkpoints, validation. ``settings`` loads no torch; other files do."""

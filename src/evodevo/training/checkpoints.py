@@ -34,19 +34,19 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class BlobStore(Protocol):
-    """Where blobs lie: a store of evodevo, or anything with these two methods."""
+    """Storage of blobs: a store of evodevo, or anything with these two methods."""
 
     def put_bytes(self, data: bytes) -> str:
-        """Keep the bytes and return their SHA-256 as 64 hexadecimal digits."""
+        """Store the bytes and return their SHA-256 as 64 hexadecimal digits."""
         ...
 
     def get(self, digest: str) -> bytes:
-        """The bytes of that name."""
+        """The bytes with that SHA-256."""
         ...
 
 
 class PartRecord(Settings):
-    """Where one part lies: its blob, whether other parts lie there too, and the names of its tensors."""
+    """Location of one part: its blob, whether the blob holds other parts too, and the names of its tensors."""
 
     blob: Digest
     packed: bool
@@ -54,7 +54,7 @@ class PartRecord(Settings):
 
 
 class OptimizerRecord(Settings):
-    """AdamW's state by parameter name: one blob for each moment, and the steps that each parameter has made."""
+    """AdamW's state by parameter name: one blob for each moment, and the number of updates of each parameter."""
 
     exp_avg: Digest
     exp_avg_sq: Digest
@@ -65,13 +65,13 @@ class Manifest(Settings):
     """The whole checkpoint as plain data.
 
     Args:
-        format: this format's name.
-        genome: the envelope of the genome that the model was compiled from, if any.
-        input: the model's input specification.
-        parts: part -> where it lies.
-        optimizer: None where only weights were kept.
-        cursor: where the training stands, None likewise.
-        attachments: role -> blob of something else that belongs to the model ("tokenizer").
+        format: Name of the checkpoint format.
+        genome: Envelope of the genome that the model was compiled from; None where there is none.
+        input: Input specification of the model.
+        parts: Name of a part -> location of its tensors.
+        optimizer: State of the optimiser; None where only weights were saved.
+        cursor: Position of the training; None where only weights were saved.
+        attachments: Role -> blob of other data that belong to the model ("tokenizer").
     """
 
     format: str = Field(pattern=f"^{re.escape(FORMAT)}$")
@@ -83,16 +83,16 @@ class Manifest(Settings):
     attachments: dict[str, Digest] = Field(default_factory=dict)
 
     def digests(self) -> list[str]:
-        """All blobs that the manifest names, sorted. Whoever keeps the checkpoint must hold each of them."""
-        found = {record.blob for record in self.parts.values()} | set(self.attachments.values())
+        """Digests of all blobs that the manifest names, sorted. A run that keeps the checkpoint must hold them all."""
+        digests = {record.blob for record in self.parts.values()} | set(self.attachments.values())
         if self.optimizer is not None:
-            found |= {self.optimizer.exp_avg, self.optimizer.exp_avg_sq}
-        return sorted(found)
+            digests |= {self.optimizer.exp_avg, self.optimizer.exp_avg_sq}
+        return sorted(digests)
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A manifest that was read, and the store in which its blobs lie."""
+    """The manifest of a checkpoint, and the store of its blobs."""
 
     manifest: Manifest
     store: BlobStore
@@ -101,10 +101,10 @@ class Checkpoint:
         """Copy the weights into a model of the same shape.
 
         Raises:
-            UnsafeFileError: anything but exactly the model's tensors, finite; the model is then unchanged.
+            UnsafeFileError: The blobs do not hold exactly the model's tensors, all finite; the model is unchanged.
         """
         expected = model.state_dict()
-        found: dict[str, Tensor] = {}
+        loaded: dict[str, Tensor] = {}
         blobs: dict[str, dict[str, Tensor]] = {}
         for part, record in self.manifest.parts.items():
             if record.blob not in blobs:
@@ -114,18 +114,19 @@ class Checkpoint:
                 stored = f"{part}/{name}" if record.packed else name
                 if stored not in tensors:
                     raise UnsafeFileError(f"the weights of {part!r} lack the tensor {name!r} that the manifest names.")
-                found[_full_name(part, name)] = tensors[stored]
-        _check_tensors(found, expected, "the checkpoint")
+                loaded[_full_name(part, name)] = tensors[stored]
+        # All tensors are checked before the first is copied, so that a refused file leaves the model as it was.
+        _check_tensors(loaded, expected, "the checkpoint")
         with torch.no_grad():
             for name, tensor in expected.items():
-                tensor.copy_(found[name])
+                tensor.copy_(loaded[name])
 
     def snapshot(self, model: nn.Module) -> Snapshot:
-        """What ``train(resume=…)`` needs beside the weights.
+        """The state that ``train(resume=…)`` needs beside the weights.
 
         Raises:
-            UsageError: only weights were kept.
-            UnsafeFileError: an optimiser state that is not that of this model's trainable parameters.
+            UsageError: The checkpoint holds weights only.
+            UnsafeFileError: The optimiser's state does not fit this model's trainable parameters.
         """
         record, cursor = self.manifest.optimizer, self.manifest.cursor
         if record is None or cursor is None:
@@ -152,7 +153,7 @@ class Checkpoint:
         """The bytes attached under that role.
 
         Raises:
-            UsageError: none is.
+            UsageError: The checkpoint has no attachment of that role.
         """
         if role not in self.manifest.attachments:
             raise UsageError(
@@ -170,21 +171,21 @@ def save(
     input_specification: dict[str, Any] | None = None,
     attachments: Mapping[str, bytes] | None = None,
 ) -> str:
-    """Write a checkpoint, the manifest last.
+    """Write a checkpoint, the manifest last, so that no manifest ever names a missing blob.
 
     Args:
-        store: where to.
-        model: its ``state_dict`` is kept.
-        snapshot: the training's state, for a resume; None keeps weights only.
-        genome: the envelope of the model's genome.
-        input_specification: what the model reads; JSON.
-        attachments: role -> bytes that belong to the model.
+        store: Storage of the blobs.
+        model: Model whose ``state_dict`` is saved.
+        snapshot: State of the training, for a resume; None saves weights only.
+        genome: Envelope of the model's genome.
+        input_specification: Input specification of the model, JSON-able.
+        attachments: Role -> bytes that belong to the model.
 
     Returns:
-        The digest of the manifest, the name of the checkpoint.
+        Digest of the manifest, which names the checkpoint.
 
     Raises:
-        UsageError: a tensor that is not finite, or too many.
+        UsageError: A tensor is not finite, or there are too many tensors.
     """
     optimizer = None if snapshot is None else _save_optimizer(store, snapshot.optimizer)
     manifest = Manifest(
@@ -200,10 +201,10 @@ def save(
 
 
 def load(store: BlobStore, digest: str) -> Checkpoint:
-    """Read the manifest of a checkpoint; weights are read when they are asked for.
+    """Read the manifest of a checkpoint; weights are read only by ``restore`` and ``snapshot``.
 
     Raises:
-        UnsafeFileError: not a manifest of this format.
+        UnsafeFileError: The blob is no manifest of this format.
     """
     data = store.get(digest)
     try:
@@ -218,8 +219,8 @@ def load(store: BlobStore, digest: str) -> Checkpoint:
 def parts_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
     """A model's tensors by part and by their name in the part.
 
-    A part is one entry of a top-level list or dictionary of modules (``layers.3``), any other top-level module whole
-    (``embedding``), or ``.`` for tensors that lie in the model itself.
+    A part is one entry of a top-level list or dictionary of modules (``layers.3``), any other whole top-level module
+    (``embedding``), or ``.`` for tensors of the model itself.
     """
     parts: dict[str, dict[str, Tensor]] = {}
     containers = {
@@ -236,11 +237,12 @@ def parts_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
 
 
 def read_tensors(data: bytes, what: str) -> dict[str, Tensor]:
-    """The tensors of a safetensors blob from anywhere, after looking at its header.
+    """The tensors of a safetensors blob of any origin, after a check of its header.
 
     Raises:
-        UnsafeFileError: not safetensors, a header over 4 MiB, or more than 20,000 tensors.
+        UnsafeFileError: The bytes are not safetensors, the header is over 4 MiB, or has more than 20,000 tensors.
     """
+    # A safetensors file begins with the header's size as an unsigned 64-bit integer, then the header as JSON.
     size = struct.unpack("<Q", data[:8])[0] if len(data) >= 8 else 0
     if not 2 <= size <= len(data) - 8:
         raise UnsafeFileError(

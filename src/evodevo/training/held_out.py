@@ -1,4 +1,4 @@
-"""The loss of a model on text that it was not trained on."""
+"""Loss, perplexity and bits per byte of a language model on text that it was not trained on."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from evodevo.training.precision import Precision, decide
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What was measured; the numbers are None where the loss is not finite.
+    """Measurements on held-out text; the numbers are None where the loss is not finite.
 
     Args:
         state: "ok" or "nan".
-        loss: mean over predicted tokens, in nats.
+        loss: Mean loss over predicted tokens, in nats.
         perplexity: exp(loss), per token.
-        bits_per_byte: comparable between tokenizers; None also where no bytes were given.
-        tokens: how many were predicted.
+        bits_per_byte: Loss in bits per byte of text, comparable between tokenizers; None also where the number of
+            bytes is unknown.
+        tokens: Number of predicted tokens.
     """
 
     state: Literal["ok", "nan"]
@@ -43,15 +44,15 @@ def evaluate(
     loss_function: LossFunction = model_loss,
     precision: Precision | None = None,
 ) -> HeldOut:
-    """Measure a model; it comes back in the mode (training or not) in which it was.
+    """Measure a model; its mode (training or not) is restored afterwards.
 
     Args:
-        model: on any device; it is moved to that of ``precision``.
-        windows: shape ``(windows, L + 1)``; each predicts its last L tokens.
-        predicted_bytes: bytes of text behind all predicted tokens, for bits per byte.
-        batch_size: windows at a time.
-        loss_function: the mean loss of a batch.
-        precision: None is this machine's default device in float32.
+        model: Model on any device; it is moved to that of ``precision``.
+        windows: Token ids, shape ``(windows, L + 1)``; the last L tokens of each are predicted.
+        predicted_bytes: Number of bytes of text behind all predicted tokens, for bits per byte.
+        batch_size: Number of windows in one forward.
+        loss_function: Mean loss of a batch, in nats.
+        precision: Device and number format; None = this machine's default device in float32.
     """
     precision = precision or decide()
     was_training = model.training
@@ -66,7 +67,7 @@ def evaluate(
     model.train(was_training)
     loss_nats = float(torch.stack(sums).sum()) / len(windows) if sums else math.nan
     tokens = int(np.prod(windows[:, 1:].shape))
-    # Beyond 700 nats the perplexity is no float any more; such a model is as lost as one with a NaN.
+    # exp overflows a float beyond 709 nats; such a model is as useless as one with NaN.
     if not math.isfinite(loss_nats) or loss_nats > 700:
         return HeldOut("nan", None, None, None, tokens)
     bits = None if predicted_bytes is None else loss_nats * tokens / (math.log(2) * predicted_bytes)

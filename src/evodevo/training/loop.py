@@ -1,8 +1,9 @@
-"""The training loop: a network goes in, a trained network and an honest account of how it went come out.
+"""The training loop: trains a network in place within a budget, and reports curve, faults and a resumable snapshot.
 
 The batch of step k and every random draw inside it are functions of (seed, k) alone, so that a run that was stopped and
-resumed equals the one that never stopped, bit for bit. So does one in segments (``until``), between which a network may
-change: the schedule of the learning rate is that of the whole budget. Read ``train`` from top to bottom.
+resumed equals the one that never stopped, bit for bit. The same holds for training in segments (``until``), between
+which a network may change: the learning rate follows the schedule of the whole budget. Read ``train`` from top to
+bottom.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ State = Literal["finished", "paused", "stopped", "diverged", "nan"]
 LossFunction = Callable[[nn.Module, Any], Tensor]
 
 MAX_CURVE_POINTS = 256
-_SMOOTHING = 0.9  # the smoothed loss remembers about ten steps
-_CUDA_CHECK_EVERY = 16  # steps between two looks at the losses, each of which waits for the device
+_SMOOTHING = 0.9  # the smoothed loss is an average over about ten steps
+_CUDA_CHECK_EVERY = 16  # steps between two reads of the losses, each of which waits for the device
 
 
 class Curve(Settings):
-    """Mean losses over equal stretches of steps; a stretch doubles whenever the points become too many.
+    """Mean losses over equal intervals of steps; the interval doubles whenever there are too many points.
 
     Args:
-        points: (tokens at the end of the stretch, mean loss in it).
-        stride: steps in a stretch.
-        pending: losses of the stretch that is not full yet.
+        points: (tokens at the end of the interval, mean loss in the interval in nats).
+        stride: Number of steps in an interval.
+        pending: Losses of the interval that is not full yet.
     """
 
     points: tuple[tuple[int, float], ...] = ()
@@ -58,12 +59,12 @@ class Curve(Settings):
         return Curve.model_construct(points=halved, stride=2 * self.stride, pending=())
 
     def complete(self, tokens: int) -> tuple[tuple[int, float], ...]:
-        """The points and the stretch that is not full."""
+        """The points, and one more for the interval that is not full."""
         return (*self.points, (tokens, math.fsum(self.pending) / len(self.pending))) if self.pending else self.points
 
 
 class Cursor(Settings):
-    """Where a training stands: with the weights and the optimiser's state, all that a resume needs. JSON."""
+    """Progress of a training: with the weights and the optimiser's state, all that a resume needs. JSON-able."""
 
     seed: int
     step: int = Field(default=0, ge=0)
@@ -77,11 +78,12 @@ class Cursor(Settings):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A training at the border between two steps, beside the model's weights.
+    """State of a training between two steps, without the model's weights.
 
     Args:
-        cursor: where it stands.
-        optimizer: moments and step by parameter name; the optimiser's own tensors, to be written before it goes on.
+        cursor: Progress of the training.
+        optimizer: Moments and step by parameter name; the optimiser's own tensors, not copies, so that they have to be
+            written before the next step.
     """
 
     cursor: Cursor
@@ -90,7 +92,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known after some step; ``share`` of the budget is used up."""
+    """Measurements after a step; ``share`` is the used fraction of the budget, 0 to 1."""
 
     step: int
     tokens: int
@@ -101,16 +103,18 @@ class Progress:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a training went.
+    """The result of a training.
 
     Args:
-        state: "finished"; "paused" where ``until`` said; "stopped" by the caller; "diverged" or "nan", reported and not
-            raised.
-        steps, tokens, seconds: used in all, resumed parts included.
-        curve: at most 256 points (tokens, mean loss in nats).
-        final_loss: the smoothed training loss, None if no finite one was seen.
-        reason: one sentence for "diverged" and "nan", else empty.
-        snapshot: what a checkpoint holds beside the weights.
+        state: "finished"; "paused" at ``until``; "stopped" by the caller; "diverged" or "nan", which are reported and
+            not raised.
+        steps: Number of steps, resumed parts included.
+        tokens: Number of predicted tokens, resumed parts included.
+        seconds: Wall-clock seconds, resumed parts included.
+        curve: At most 256 points (tokens, mean loss in nats).
+        final_loss: Smoothed training loss in nats; None if no loss was finite.
+        reason: One sentence for "diverged" and "nan", else empty.
+        snapshot: State that a checkpoint holds beside the weights.
     """
 
     state: State
@@ -124,7 +128,7 @@ class TrainingResult:
 
 
 def model_loss(model: nn.Module, batch: Any) -> Tensor:
-    """The loss that the model states itself: ``model.loss(batch)``, a scalar in nats."""
+    """The model's own loss ``model.loss(batch)``, a scalar in nats."""
     return model.loss(batch)  # type: ignore[operator, no-any-return]
 
 
@@ -150,28 +154,29 @@ def train(
     """Train a model in place.
 
     Args:
-        model: initialised by the caller (or restored, with ``resume``); it is moved to the device. Where it has a
-            method ``set_progress``, it is told before each step the share of the budget that this step uses up; where
-            it has ``observe``, that is called after each step. ``learning_rates``: see ``optimizers.build``.
-        settings: budget, optimiser, device.
-        batch_at: the batch of step k, an array or named arrays, a function of k alone.
-        tokens_per_step: predicted tokens in one batch.
-        seed: keys what a forward draws (dropout).
+        model: Model, initialised by the caller (or restored, with ``resume``); it is moved to the device. Its method
+            ``set_progress``, if any, is called before each step with the share of the budget used after that step;
+            its method ``observe``, if any, after each step. ``learning_rates``: see ``optimizers.build``.
+        settings: Budget, optimiser, device.
+        batch_at: Function of the step k alone that returns its batch, an array or named arrays.
+        tokens_per_step: Number of predicted tokens in one batch.
+        seed: Seed of all draws in a forward (dropout).
         loss_function: (model, batch on the device) -> scalar loss in nats.
-        uniform_loss: the loss of guessing, ln(vocabulary); without it only a non-finite loss counts as divergence.
-        resume: the snapshot that belongs to the model's weights.
-        changed: the model may have lost and gained parameters since then: what is new starts without moments, moments
-            of what is gone are dropped, all others are the same to the bit.
-        until: pause before this step of the whole training, counted from 0: after so many steps in all.
-        until_share: pause at the first border between two steps at which that share of the budget is used up.
-        report: called every ``report_every`` steps; returning False stops the training at a checkpoint.
-        checkpoint: called every ``checkpoint_every`` steps and at a stop.
-        precision: decided already by the caller; None decides by the settings.
-        factors: of learning rates, see ``optimizers.build``.
-        flops_per_step: what a step counts against a budget in FLOPs; the cursor sums them up.
+        uniform_loss: Loss of a uniform guess, ln(vocabulary); None = only a non-finite loss ends the training.
+        resume: Snapshot that belongs to the model's weights.
+        changed: Whether the model may have lost and gained parameters since the snapshot: new ones start without
+            moments, moments of removed ones are dropped, all others are unchanged to the bit.
+        until: Number of steps of the whole training, resumed parts included, after which to pause.
+        until_share: Share of the budget, 0 to 1; the training pauses before the first step at which it is used up.
+        report: Function called every ``report_every`` steps; returning False stops the training at a checkpoint.
+        checkpoint: Function called every ``checkpoint_every`` steps and at a stop.
+        precision: Device and number format; None = those of the settings.
+        factors: Factors of learning rates, see ``optimizers.build``.
+        flops_per_step: FLOPs of one step, counted against a budget in FLOPs and summed in the cursor.
 
     Raises:
-        UsageError: a budget below one batch or step, a snapshot of another seed, nothing to train, no such device.
+        UsageError: The budget is below one batch or step, the snapshot has another seed, all parameters are frozen, or
+            the device does not exist.
     """
     precision = precision or decide(settings.device, settings.precision)
     model.to(precision.device).train()
@@ -190,6 +195,7 @@ def train(
     tell_progress = getattr(model, "set_progress", None)
     observe = getattr(model, "observe", None)
 
+    # The caller's generators are restored afterwards, since every step seeds the global ones.
     with torch.random.fork_rng(devices):
         while not account.used_up():
             if account.reached(until, until_share):
@@ -208,6 +214,7 @@ def train(
             loss.backward()  # type: ignore[no-untyped-call]
             norm = nn.utils.clip_grad_norm_(parameters, settings.optimizer.clip)
 
+            # Before optimizer.step: on the CPU a fault leaves the last good weights in place.
             fault = account.add(loss, norm, share)
             if fault is not None:
                 state = fault
@@ -238,8 +245,9 @@ def train(
 
 
 def _seed(device: torch.device, seed: int) -> None:
-    """Seed what a forward on this device draws from."""
-    # Not torch.manual_seed: where CUDA is idle that formats a traceback at every call, which costs more than a batch.
+    """Seed the generators that a forward on this device draws from."""
+    # Not torch.manual_seed: where CUDA is not initialised it formats a traceback at every call, which costs more than
+    # a small batch.
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         with torch.cuda.device(device):
@@ -247,7 +255,7 @@ def _seed(device: torch.device, seed: int) -> None:
 
 
 def _total_steps(budget: Budget, tokens_per_step: int) -> int | None:
-    """Steps that tokens and steps allow; None where only the clock counts."""
+    """Number of steps that the limits on tokens and steps allow; None where the budget has neither."""
     limits = []
     if budget.steps is not None:
         limits.append(budget.steps)
@@ -262,7 +270,7 @@ def _total_steps(budget: Budget, tokens_per_step: int) -> int | None:
 
 
 class _Account:
-    """Counts steps, tokens and seconds, keeps the curve, and finds faults with few waits for the device."""
+    """Counts steps, tokens and seconds, keeps the curve, and detects faults with few waits for the device."""
 
     def __init__(
         self,
@@ -299,19 +307,19 @@ class _Account:
         return time.monotonic() - self._began
 
     def flops(self, steps: int) -> float:
-        """After so many steps."""
+        """Executed FLOPs after so many steps of the whole training."""
         return self._cursor.flops + (steps - self._cursor.step) * self._flops_per_step
 
     def used_up(self) -> bool:
         if self._total_steps is not None and self.step >= self._total_steps:
             return True
-        # No step begins that would exceed it.
+        # A step that would exceed the budget is not started.
         if self._flops_budget is not None and self.flops(self.step + 1) > self._flops_budget:
             return True
         return self._seconds_budget is not None and self.seconds() >= self._seconds_budget
 
     def reached(self, step: int | None, share: float | None) -> bool:
-        """Whether so many steps are done, or that share of the budget is used up."""
+        """Whether that many steps are done, or that share of the budget is used up."""
         if step is not None and self.step >= step:
             return True
         if share is None:
@@ -324,24 +332,25 @@ class _Account:
         return used >= share
 
     def share_after_this_step(self) -> float:
-        """The share of the budget that will be used up, by whichever limit comes first."""
+        """Share of the budget used after the current step, 0 to 1, for the limit that is reached first."""
         share = 0.0 if self._total_steps is None else (self.step + 1) / self._total_steps
         if self._seconds_budget is not None:
             elapsed = self.seconds()
+            # The duration of the current step is estimated as the mean so far.
             share = max(share, (elapsed + elapsed / max(self.step, 1)) / self._seconds_budget)
         if self._flops_budget is not None:
             share = max(share, self.flops(self.step + 1) / self._flops_budget)
         return min(share, 1.0)
 
     def add(self, loss: Tensor, norm: Tensor, share: float) -> State | None:
-        """Count a step; on the CPU look at its loss at once, before the weights are touched."""
+        """Count a step; on the CPU its loss is checked at once, before the weights change."""
         self._waiting.append((loss.detach(), norm, share))
         self.step += 1
         patience = _CUDA_CHECK_EVERY if loss.is_cuda else 1
         return self.look() if len(self._waiting) >= patience else None
 
     def look(self) -> State | None:
-        """Fetch the losses that have not been seen; the fault that they show, or None."""
+        """Fetch and check the losses that wait on the device; the first fault, or None."""
         if not self._waiting:
             return None
         losses = [float(value) for value in torch.stack([loss.float() for loss, _, _ in self._waiting]).tolist()]
@@ -364,7 +373,7 @@ class _Account:
         self._last_loss = loss
         self._smoothed = loss if self._smoothed is None else _SMOOTHING * self._smoothed + (1 - _SMOOTHING) * loss
         self._curve = self._curve.add(self._looked_at * self._tokens_per_step, loss)
-        # The loss itself must be high too: a start far above the bound is still in the mean when all is well again.
+        # The loss itself must be high too: after a start far above the bound, the mean stays high for some steps.
         if share > self._warmup and min(loss, self._smoothed) > self._bound:
             self.reason = f"the loss of step {self._looked_at} is {loss:.3f}, over the bound {self._bound:.3f}"
             return "diverged"

@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov & Hutter 2019), which parameters it decays, and how the learning rate goes up and down."""
+"""AdamW (Loshchilov & Hutter 2019): groups of parameters, weight decay, and the schedule of the learning rate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import torch
 
-# The first optimiser of a process imports it, for a second; here a warm worker pays that once for all its children.
+# The first optimiser of a process imports it, which takes a second. Imported here, a warm worker pays once for all the
+# children that it forks.
 import torch._dynamo
 from torch import Tensor, nn
 
@@ -21,13 +22,13 @@ def build(
     """The optimiser of a model's trainable parameters, in groups: decayed or not, and by factor of the learning rate.
 
     Args:
-        model: where it has a method ``learning_rates``, that gives factors too.
-        settings: of all groups.
-        factors: beginning of a parameter's name -> factor of its learning rate; they come before those of the model.
-            The longest beginning counts, and 1 where there is none.
+        model: Model; its method ``learning_rates``, if any, returns factors too.
+        settings: Settings of all groups.
+        factors: Prefix of a parameter's name -> factor of its learning rate; they override those of the model. The
+            longest matching prefix is used, and 1 where none matches.
 
     Raises:
-        UsageError: nothing to train, or a factor for no parameter at all.
+        UsageError: All parameters are frozen, or the prefix of a factor matches no parameter.
     """
     decayed, plain = decay_groups(model)
     if not decayed and not plain:
@@ -38,7 +39,8 @@ def build(
     for parameters, decay in ((decayed, settings.weight_decay), (plain, 0.0)):
         for name, parameter in parameters.items():
             groups.setdefault((decay, factor_of(name, known)), []).append(parameter)
-    # One kernel for all parameters: a third of the time of foreach on one CPU thread, a fifth of the plain loop's.
+    # fused=True is one kernel for all parameters: on one CPU thread a third of the time of foreach, a fifth of the
+    # time of the plain loop.
     return torch.optim.AdamW(
         [
             {"params": parameters, "weight_decay": decay, "factor": factor, "lr": settings.learning_rate * factor}
@@ -51,7 +53,7 @@ def build(
 
 
 def factor_of(name: str, factors: Mapping[str, float]) -> float:
-    """The factor of a parameter's learning rate: that of the longest beginning of its name, cut at a dot."""
+    """The factor of a parameter's learning rate: that of the longest prefix of its name that ends at a dot."""
     fitting = [beginning for beginning in factors if _begins(name, beginning)]
     return factors[max(fitting, key=len)] if fitting else 1.0
 
@@ -76,7 +78,8 @@ def _check(model: nn.Module, factors: Mapping[str, float]) -> None:
 def decay_groups(model: nn.Module) -> tuple[dict[str, nn.Parameter], dict[str, nn.Parameter]]:
     """Trainable parameters by name: those with weight decay, and those without.
 
-    Without are vectors and scalars (norms, biases, gates), and what an operator marks with
+    Vectors and scalars (norms, biases, gates) have no weight decay, and neither have parameters that an operator marks
+    with
     ``parameter.no_weight_decay = True`` (decay rates of recurrences, whatever their shape).
     """
     decayed: dict[str, nn.Parameter] = {}
@@ -89,12 +92,12 @@ def decay_groups(model: nn.Module) -> tuple[dict[str, nn.Parameter], dict[str, n
 
 
 def learning_rate_factor(progress: float, warmup: float, floor: float) -> float:
-    """The learning rate as a share of the highest.
+    """The learning rate as a fraction of the highest, in [0, 1].
 
     Args:
-        progress: share of the budget that is used up when this step is done, in [0, 1].
-        warmup: share of the budget in which the rate rises linearly from 0 to 1.
-        floor: the rate at the end, reached along half a cosine.
+        progress: Share of the budget used after the current step, in [0, 1].
+        warmup: Share of the budget in which the rate rises linearly from 0 to 1, in [0, 1).
+        floor: Rate at the end, reached along half a cosine, in [0, 1].
     """
     if progress < warmup:
         return progress / warmup
@@ -103,7 +106,7 @@ def learning_rate_factor(progress: float, warmup: float, floor: float) -> float:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Give every group this rate times its factor."""
+    """Set the learning rate of every group to this rate times the group's factor."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("factor", 1.0)
 
@@ -120,17 +123,17 @@ def state_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, d
 def load_state(
     model: nn.Module, optimizer: torch.optim.AdamW, state: dict[str, dict[str, Tensor]], *, changed: bool = False
 ) -> None:
-    """Copy a state by name into an optimiser that has not stepped yet; what has none in it starts anew.
+    """Copy a state by name into an optimiser before its first step; parameters without a state start anew.
 
     Args:
-        model: whose parameters the optimiser has.
-        optimizer: of them.
-        state: as ``state_by_name`` gave it.
-        changed: names that the model does not train (any more) are passed over. What keeps its name must keep its
-            shape; for rows that came or went see ``surgery.carry_state``.
+        model: Model whose parameters the optimiser trains.
+        optimizer: Optimiser to fill.
+        state: State in the form of ``state_by_name``.
+        changed: Whether names that the model does not train (any more) are skipped. A parameter that keeps its name
+            must keep its shape; for added or removed rows see ``surgery.carry_state``.
 
     Raises:
-        UsageError: a name that the model does not train, or a moment of another shape.
+        UsageError: The state has a name that the model does not train, or a moment of another shape.
     """
     parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     for name, values in state.items():
@@ -145,7 +148,7 @@ def load_state(
                 f"the optimiser state of {name!r} does not fit its parameter of shape {tuple(parameter.shape)}."
             )
         optimizer.state[parameter] = {
-            # A fused kernel wants its step count beside the parameter.
+            # The fused kernel needs the step count on the parameter's device.
             key: torch.empty_like(parameter if key != "step" else value, device=parameter.device).copy_(value)
             for key, value in values.items()
         }

@@ -1,4 +1,4 @@
-"""Device and number format of a run, decided once and then only followed."""
+"""Device and number format of a run, decided once before the training."""
 
 from __future__ import annotations
 
@@ -15,50 +15,51 @@ from torch import Tensor
 from evodevo.errors import UsageError
 
 Batch = NDArray[Any] | Mapping[str, NDArray[Any]]
-"""What tasks hand out: one array, or several by name."""
+"""A batch as tasks return it: one array, or several by name."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Where a run computes, and in what.
+    """Device and number format of a run.
 
     Args:
-        device: where parameters and batches lie.
-        autocast_dtype: what matrix products are computed in; None is the parameters' own float32.
+        device: Device of parameters and batches.
+        autocast_dtype: Number format of matrix products; None is the parameters' own float32.
     """
 
     device: torch.device
     autocast_dtype: torch.dtype | None
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """The context of every forward."""
+        """The context manager of every forward."""
         if self.autocast_dtype is None:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.autocast_dtype)
 
     def place(self, batch: Batch) -> Tensor | dict[str, Tensor]:
-        """A batch on the device: an array, or named arrays, each in the number format that it has."""
+        """A batch on the device: an array, or named arrays, each with its dtype unchanged."""
         if isinstance(batch, Mapping):
             return {name: self.tensor(array) for name, array in batch.items()}
         return self.tensor(batch)
 
     def tensor(self, batch: NDArray[Any]) -> Tensor:
-        """One array on the device."""
+        """An array on the device, with its dtype unchanged."""
         host = torch.from_numpy(np.ascontiguousarray(batch))
         if self.device.type == "cuda":
+            # Only a copy from pinned memory is asynchronous.
             return host.pin_memory().to(self.device, non_blocking=True)
         return host
 
 
 def decide(device: str = "auto", precision: str = "float32") -> Precision:
-    """Settle device and dtype.
+    """The precision of a device's name and a number format.
 
     Args:
-        device: "auto" (CUDA where there is one), "cpu", "cuda" or "cuda:N".
-        precision: "float32" or "bfloat16".
+        device: Name of the device: "auto" (CUDA where available), "cpu", "cuda" or "cuda:N".
+        precision: Number format: "float32" or "bfloat16".
 
     Raises:
-        UsageError: unknown, or not on this machine.
+        UsageError: The device or the format is unknown, or this machine lacks the device.
     """
     if precision not in ("float32", "bfloat16"):
         raise UsageError(f"unknown precision {precision!r}; known: bfloat16, float32.")

@@ -1,4 +1,4 @@
-"""The settings of a training run, without torch, so that the command line and the recipes can check them."""
+"""The settings of a training run; free of torch, so that the command line and the recipes can check them quickly."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from evodevo.settings import Settings
 
 
 class Budget(Settings):
-    """How long a training runs: it ends when the first of the given limits is reached."""
+    """The limits of a training, which ends when the first of those given is reached."""
 
-    tokens: int | None = Field(default=None, gt=0, description="predicted tokens, whole batches only")
-    steps: int | None = Field(default=None, gt=0, description="optimiser steps")
+    tokens: int | None = Field(
+        default=None, gt=0, description="number of predicted tokens; only whole batches are trained"
+    )
+    steps: int | None = Field(default=None, gt=0, description="number of optimiser steps")
     seconds: float | None = Field(
         default=None,
         gt=0,
-        description="wall-clock seconds, measurements between steps included; cannot be repeated bit for bit",
+        description="wall-clock seconds, measurements between steps included; not repeatable bit for bit",
     )
     flops: float | None = Field(
-        default=None, gt=0, description="executed FLOPs of forward and backward passes, and of what belongs to growing"
+        default=None, gt=0, description="executed FLOPs of forward and backward passes, and of growth"
     )
 
     @model_validator(mode="after")
@@ -34,13 +36,17 @@ class Budget(Settings):
 class OptimizerSettings(Settings):
     """AdamW with linear warm-up and cosine decay."""
 
-    learning_rate: float = Field(default=3e-3, gt=0, description="the highest, at the end of the warm-up")
+    learning_rate: float = Field(default=3e-3, gt=0, description="highest learning rate, at the end of the warm-up")
     warmup: float = Field(default=0.1, ge=0, lt=1, description="share of the budget in which the rate rises linearly")
-    floor: float = Field(default=0.1, ge=0, le=1, description="the last learning rate as a share of the highest")
-    weight_decay: float = Field(default=0.1, ge=0, description="on matrices only")
-    clip: float = Field(default=1.0, gt=0, description="the largest norm of all gradients together")
-    beta1: float = Field(default=0.9, ge=0, lt=1)
-    beta2: float = Field(default=0.95, ge=0, lt=1)
+    floor: float = Field(default=0.1, ge=0, le=1, description="last learning rate as a share of the highest, 0 to 1")
+    weight_decay: float = Field(
+        default=0.1, ge=0, description="weight decay of matrices; vectors and scalars have none"
+    )
+    clip: float = Field(
+        default=1.0, gt=0, description="largest norm of all gradients together; longer gradients are scaled down"
+    )
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the first moment per step")
+    beta2: float = Field(default=0.95, ge=0, lt=1, description="decay of the second moment per step")
 
 
 class TrainingSettings(Settings):
@@ -48,28 +54,28 @@ class TrainingSettings(Settings):
 
     budget: Budget
     optimizer: OptimizerSettings = OptimizerSettings()
-    batch_size: int = Field(default=8, ge=1, le=2**16, description="samples of one step")
+    batch_size: int = Field(default=8, ge=1, le=2**16, description="number of samples in one step")
     device: str = Field(
-        default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,2})?)$", description="auto takes CUDA where there is one"
+        default="auto", pattern=r"^(auto|cpu|cuda(:\d{1,2})?)$", description="auto takes CUDA where it is available"
     )
     precision: Literal["float32", "bfloat16"] = Field(
         default="float32", description="bfloat16 runs the forward in autocast"
     )
     divergence: float = Field(
-        default=1.5, gt=0, description="a smoothed loss over this many times ln(vocabulary) has diverged"
+        default=1.5, gt=0, description="factor of ln(vocabulary); a smoothed loss above it counts as diverged"
     )
-    report_every: int = Field(default=10, ge=1, description="steps between two reports of progress")
-    checkpoint_every: int | None = Field(default=None, ge=1, description="steps between two checkpoints")
+    report_every: int = Field(default=10, ge=1, description="number of steps between two reports of progress")
+    checkpoint_every: int | None = Field(default=None, ge=1, description="number of steps between two checkpoints")
 
 
 PAPER_EPOCHS = 25
 
 
 def paper_training(samples: int, epochs: int = PAPER_EPOCHS) -> TrainingSettings:
-    """What Architect Thyself states in section 4.1, for a training split of so many samples.
+    """The training settings of Architect Thyself, section 4.1, for a training split of that many samples.
 
-    An epoch is as many samples as there are; they are drawn with replacement. The paper stops after five epochs without
-    a better validation AUC: see ``evaluation.network_settings.PAPER_SELECTION``, with a point of the curve per epoch.
+    An epoch is as many samples as the split has, drawn with replacement. The paper stops after five epochs without a
+    better validation AUC: see ``experiments.settings.PAPER_SELECTION``, with a point of the curve per epoch.
     """
     batch_size = 32
     return TrainingSettings(

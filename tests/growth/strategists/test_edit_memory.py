@@ -1,4 +1,4 @@
-"""The memory of edits across runs (C17)."""
+"""The memory of edits across runs (docs/spec/architect_thyself.md#edit-memory)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients through training steps (check 17)."""
+"""Gradients through training steps (docs/spec/architect_thyself.md#strategists)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A student comes to answer as its teacher (specification 3.5-7, check 16)."""
+"""A student comes to answer as its teacher (docs/spec/h_model.md#adding-and-removing-layers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The others learn what a module says before it goes (specification, check 16; row 94)."""
+"""The others learn what a module says before it goes (docs/spec/architect_thyself.md#pruning)."""
 
 from __future__ import annotations
 

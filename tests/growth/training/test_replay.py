@@ -1,4 +1,4 @@
-"""What is remembered of samples, in which proportions, and what it adds to a loss (specification, C17, eq. 88)."""
+"""What is remembered of samples, in which proportions, and what it adds to a loss (eq. 88)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Newborns answer as their parents where they can, and can be made again bit for bit (checks 9, 10; C14, C15, C28)."""
+"""Newborns answer as their parents where they can, and can be made again bit for bit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FAMILIES = tuple(ARCHETYPES.names())
 
 def answer(module: nn.Module) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(3, 7, WIDTH, generator=generator)
+    x = torch.randn(3, 7, WIDTH, generator=generator).to(next(module.parameters()).dtype)
     mask = torch.arange(7) < torch.tensor([[7], [4], [1]])
     with torch.no_grad():
         y: Tensor = module.eval()(x, mask=mask).y
@@ -94,7 +94,7 @@ EXACT: tuple[tuple[str, dict[str, Attribute], dict[str, Attribute]], ...] = (
 def test_what_grows_answers_as_before(
     family: str, before: dict[str, Attribute], after: dict[str, Attribute], inheritance: Any
 ) -> None:
-    """Check 9."""
+    """docs/spec/architect_thyself.md#birth."""
     parent, child = archetype(family, WIDTH, **before), archetype(family, WIDTH, **{**before, **after})
     newborn, own, record = born(child, parent, BirthSettings(inheritance=inheritance))
     torch.testing.assert_close(answer(newborn), answer(own), rtol=0, atol=1e-5)
@@ -123,7 +123,8 @@ def test_units_may_come_in_any_number(seed: int, family: str) -> None:
     top = {"mlp": 4.0, "transformer": 4.0, "resnet1d": 2.0, "lstm": 1.0}[family]
     child = archetype(family, WIDTH, **{**parent.attributes, key: min(size, top)})
     newborn, own, _ = born(child, parent)
-    torch.testing.assert_close(answer(newborn), answer(own), rtol=0, atol=1e-5)
+    # In float32, sums of another length are rounded differently, and by more than this on some processors.
+    torch.testing.assert_close(answer(newborn.double()), answer(own.double()), rtol=0, atol=1e-9)
 
 
 def remade(
@@ -177,7 +178,7 @@ def crossed(kind: Any, seed: int, how: dict[str, Any], names: tuple[str, str] | 
 @pytest.mark.parametrize("kind", ["replace", "insert"])
 @pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 250), marks=pytest.mark.slow)], ids=len)
 def test_hybrids_build_run_and_are_made_again(kind: str, seeds: range) -> None:
-    """Check 10, 250 of each kind."""
+    """250 of each kind."""
     for seed in seeds:
         result, owns, parents, newborn, record, how = crossed(kind, seed, {})
         assert sum(one.numel() for one in newborn.parameters()) == genotype_parameters(result.child)
@@ -223,7 +224,7 @@ def test_grafts_bring_their_weights() -> None:
 
 
 def test_relatives_blend_and_strangers_do_not() -> None:
-    """C15: units of one lineage correspond; of others they do not."""
+    """Units of one lineage correspond; of others they do not."""
     parent = with_lineage(archetype("transformer", WIDTH), "old")
     one, other = (parent_of(parent, grown_up(parent, seed)) for seed in (1, 2))
     stranger = parent_of(with_lineage(archetype("transformer", WIDTH), "new"), grown_up(parent, 3))

@@ -1,4 +1,4 @@
-"""Modules that come are not noticed at first and learn then; modules that go leave nothing behind (check 9)."""
+"""Modules that come are not noticed at first and learn then; modules that go leave nothing behind."""
 
 from __future__ import annotations
 

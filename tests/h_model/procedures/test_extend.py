@@ -1,4 +1,4 @@
-"""Domains one after another: who learns, what is kept, and that an interruption leaves no trace (E8)."""
+"""Domains one after another: who learns, what is kept, and that an interruption leaves no trace."""
 
 from __future__ import annotations
 

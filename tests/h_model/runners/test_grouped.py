@@ -1,4 +1,4 @@
-"""Layers that run as one batched call say what each says by itself, and learn the same (specification check 24)."""
+"""Layers that run as one batched call say what each says by itself, and learn the same."""
 
 from __future__ import annotations
 

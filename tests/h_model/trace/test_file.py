@@ -1,4 +1,4 @@
-"""Which connections of a trace count (H-Model; specification 3.2)."""
+"""Which connections of a trace count (H-Model; docs/spec/h_model.md#forward-pass)."""
 
 from __future__ import annotations
 

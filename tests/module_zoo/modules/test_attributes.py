@@ -1,4 +1,4 @@
-"""Kinds of attributes keep their laws, and mutation and crossover have the shares of C13 and equation 13."""
+"""Kinds of attributes keep their laws; shares as docs/spec/architect_thyself.md#attributes has them."""
 
 from __future__ import annotations
 

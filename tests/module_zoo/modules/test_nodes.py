@@ -271,7 +271,7 @@ def test_modules_that_cannot_be_are_refused() -> None:
         build_module(archetype("mlp", 8)).initial_state(1, 1, torch.float32, torch.device("cpu"))
 
 
-# Check 10
+# Genotypes that build
 
 
 @given(seed=st.integers(0, 2**32), name=st.sampled_from(ARCHETYPES.names()), width=st.sampled_from([8, 12, 16, 24]))

@@ -1,4 +1,4 @@
-"""Hybrids are modules, made of what their parents are made of (specification C12, checks 10 and 11)."""
+"""Hybrids are modules, made of what their parents are made of (docs/spec/architect_thyself.md#splices)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ANSWERING = {"attention", "feed_forward", "convolution", "lstm", "squeeze_excite
 
 @pytest.mark.parametrize("kind", ["replace", "insert"])
 def test_a_splice_means_what_it_says(kind: str) -> None:
-    """Check 11."""
+    """docs/spec/architect_thyself.md#splices."""
     replaced = 0
     for seed in range(150):
         result, a, b = spliced(kind, seed)

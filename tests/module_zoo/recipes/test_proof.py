@@ -34,7 +34,7 @@ def made(data: str | None = None, size: str = "full", **changes: Any) -> Experim
 
 def folder(name: str) -> str:
     if not (DATA / name).is_dir():
-        pytest.skip(f"needs shared/data/{name}")
+        pytest.skip(f"needs the data set {name}")
     return str(DATA / name)
 
 

@@ -1,4 +1,4 @@
-"""Birth is a no-op and then learns (specification C14, check 9)."""
+"""Birth is a no-op and then learns (docs/spec/architect_thyself.md#birth)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routers without attention, and what decides before modules run (specification C5, C24)."""
+"""Routers without attention, and what decides before modules run (docs/spec/architect_thyself.md#keys)."""
 
 from __future__ import annotations
 

@@ -68,6 +68,6 @@ def test_stated_products_are_executed(structure: ZooRouterStructure, count: int)
 
 
 def test_the_papers_router() -> None:
-    """C25: W_q, W_k and W_v of width 512 are 0.79 million; the paper says 0.6."""
+    """W_q, W_k and W_v of width 512 are 0.79 million; the paper says 0.6 (docs/spec/architect_thyself.md#values)."""
     paper = ZooRouterStructure(heads=1, synergy="off", temperature="one", values="paper", norm=False)
     assert router_parameters(paper, 512, 9, 0) == 3 * 512**2 == 786_432

@@ -1,4 +1,4 @@
-"""Laws of the gates over modules, against naive references (specification 6, checks 1 and 3; section 5, rows 1-3)."""
+"""Laws of the gates over modules, against naive references (docs/spec/architect_thyself.md#gates)."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_alpha_keeps_within_its_bounds_and_finds_back(raw: float, alpha: float) 
 
 
 def test_why_sparsemax_reads_logits_and_not_probabilities() -> None:
-    """C3: after a softmax it changes nothing, so that nothing would be sparse."""
+    """After a softmax it changes nothing, so that nothing would be sparse."""
     logits = drawn(6, 9, 3.0)
     soft = logits.softmax(-1)
     torch.testing.assert_close(ModuleGate("sparsemax")(soft), soft)

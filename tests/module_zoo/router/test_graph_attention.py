@@ -1,6 +1,6 @@
 """The graph attention router against the printed equations, written as loops over samples, heads and modules.
 
-Numbers in brackets are equations of the paper; C1 to C24 decisions of the specification.
+Numbers in brackets are equations of the paper; see docs/spec/architect_thyself.md#router.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Printed:
         return -total if self.s.synergy == "complement" else total
 
     def logits(self, f: Vector, u: list[Vector], legal: list[bool], bias: list[float]) -> list[list[float]]:
-        """(54), (57), (10), as C1 joins them: of each head."""
+        """(54), (57), (10), joined in the logits of each head."""
         rows = []
         for head in range(self.s.heads):
             query = self.part("query", f, head)
@@ -109,7 +109,7 @@ class Printed:
                     logit += gamma * self.synergy(keys, head, m, legal)
                 row.append(logit + self.s.contribution * bias[m])
             rows.append(row)
-        if self.s.head_mix == "learned":  # (59), one number per head (C24)
+        if self.s.head_mix == "learned":  # (59), one number per head
             mixed = [dot(self.weights["head_mix"], np.array(column)) for column in zip(*rows, strict=True)]
             return [mixed] * self.s.heads
         return rows
@@ -207,7 +207,7 @@ def keyed(outputs: list[list[float]], **switches: Any) -> Decision:
 
 
 def test_synergy_as_printed_favours_copies_and_complement_the_one_that_differs() -> None:
-    """C2: two identical modules and a different one."""
+    """Two identical modules and a different one."""
     zoo = [[2.0, 0.0], [2.0, 0.0], [0.0, 2.0]]
     printed, negative = (keyed(zoo, synergy=one).weights[0].tolist() for one in ("similar", "complement"))
     assert printed[0] == pytest.approx(printed[1])
@@ -227,7 +227,7 @@ def test_complement_favours_the_different_one_whatever_the_maps_are(seed: int) -
 
 
 def test_synergy_with_oneself_is_what_dominates_as_printed() -> None:
-    """C2: with the self term a long key raises itself, with nobody else there to agree."""
+    """With the self term a long key raises itself, with nobody else there to agree."""
     long_and_alone = [[3.0, 0.0], [0.0, 0.1], [0.0, 0.1]]
     with_self = keyed(long_and_alone, synergy="similar", synergy_self=True).weights[0]
     without = keyed(long_and_alone, synergy="similar").weights[0]

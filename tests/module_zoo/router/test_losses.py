@@ -1,4 +1,4 @@
-"""Losses on what routers over modules decide: analytic values, signs and gradients (specification 6, check 5)."""
+"""Losses on what routers over modules decide: analytic values, signs and gradients."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_entropy_is_between_zero_and_log_n() -> None:
 
 
 def test_with_the_reward_on_entropy_alone_even_weights_are_better_than_one_hot() -> None:
-    """C7: the sign that the paper prints would do the opposite."""
+    """The sign that the paper prints would do the opposite."""
     assert -losses.entropy(torch.zeros(1, 1, N)) < -losses.entropy(one_hot([0]))
 
 
@@ -103,7 +103,7 @@ def test_budget_is_the_squared_excess() -> None:
 
 
 def test_why_the_printed_budget_is_not_used() -> None:
-    """C8: an L1 norm of weights that sum to 1 is constant; the effective number is not."""
+    """An L1 norm of weights that sum to 1 is constant; the effective number is not."""
     logits = drawn(2).requires_grad_()
     weights = ModuleGate("sparsemax")(logits).mean(1)
     (constant,) = torch.autograd.grad(weights.abs().sum(), logits, retain_graph=True)
@@ -211,7 +211,7 @@ def test_gradients_are_finite_through_every_gate(gate: Gate, scale: float, legal
 
 @pytest.mark.parametrize("gate", GATES)
 def test_budget_and_complexity_teach_the_router(gate: Gate) -> None:
-    """Check 5: neither has a gradient of zero."""
+    """Neither has a gradient of zero."""
     parameters = torch.arange(1, N + 1) * 1000
     for loss in (lambda w: losses.budget(w, 2), lambda w: losses.complexity(w, parameters)):
         logits = drawn(8).requires_grad_()

@@ -83,7 +83,7 @@ def by_the_book(fusion: Fusion, images: Tensor, texts: Tensor, heads: int) -> tu
     return fused, g * fused.mean(0) + (1 - g) * texts.mean(0)
 
 
-# What the image can say (decision C6, check 8)
+# What the image can say (docs/spec/architect_thyself.md#fusion)
 
 
 def with_one_token(structure: FusionStructure) -> tuple[Fusion, Fused, Fused, Sense]:

@@ -1,4 +1,4 @@
-"""Decoupled routing (specification 3.1-3.4, checks 2, 4-6, 21, 24; reference vectors of Appendix B)."""
+"""Decoupled routing (docs/spec/munet.md#decoupled-gradients)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BIASES = {
     (5, 0.8): 2.772589,
     (5, 0.95): 4.330733,
 }
-"""(P, w*) -> b; Appendix B."""
+"""(P, w*) -> b; docs/spec/munet.md#first-weights."""
 
 
 def drawn(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
@@ -119,7 +119,7 @@ def test_ema_scales_each_path_by_its_weight_over_its_average() -> None:
 
 
 def test_ema_coefficients_are_one_in_the_mean() -> None:
-    """Check 21: E[w / EMA(w)] is about 1, also for a path that has become rare."""
+    """E[w / EMA(w)] is about 1, also for a path that has become rare."""
     generator = torch.Generator().manual_seed(0)
     average = torch.full((3,), 1 / 3)
     shift = torch.tensor([4.0, 0.0, -4.0])
@@ -147,7 +147,7 @@ def test_a_path_given_up_for_good_gets_no_gradient_and_no_nan() -> None:
 
 @pytest.mark.parametrize(("paths", "weight"), sorted(BIASES))
 def test_first_weights_are_as_wished_for_every_input(paths: int, weight: float) -> None:
-    """Check 2."""
+    """docs/spec/munet.md#first-weights."""
     assert router_bias(paths, weight) == pytest.approx(BIASES[paths, weight], abs=1e-6)
     for norm in ("none", "layer"):
         router = PathRouter(MultipathStructure(main_weight=weight, router_norm=norm), 7, paths)  # type: ignore[arg-type]
@@ -191,7 +191,7 @@ def test_a_router_draws_nothing() -> None:
 @pytest.mark.parametrize("norm", ["none", "layer"])
 @pytest.mark.parametrize("factor", [0.0, 0.01, 0.25, 0.5, 1.0])
 def test_lambda_scales_the_router_s_gradients_and_nothing_forward(norm: str, factor: float) -> None:
-    """Check 6."""
+    """docs/spec/munet.md#router-rate."""
     main, upstream = drawn(5, 4), drawn(5, 3, seed=4)
     answers, found = [], []
     for rate in (1.0, factor):
@@ -232,7 +232,7 @@ def test_scaling_a_gradient_scales_what_stands_before_too() -> None:
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("factor", [0.0, 0.05, 0.7, 1.0])
 def test_lambda_on_any_module_scales_its_own_gradients_only(place: int, factor: float) -> None:
-    """Check 24: exactly, to the last bit, and nobody else's."""
+    """Exactly, to the last bit, and nobody else's."""
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(3, 8), nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), nn.LayerNorm(8))
     x = torch.randn(2, 5, 3)

@@ -1,4 +1,4 @@
-"""Multipath models (specification part 3, checks 3, 18, 22; reference vectors of Appendix B)."""
+"""Multipath models (docs/spec/munet.md#multipath-model; reference vectors of docs/spec/munet.md#reference-numbers)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def learn(found: Multipath, steps: int = 3, rate: float = 0.5) -> None:
         optimizer.step()
 
 
-# Appendix B.
+# docs/spec/munet.md#reference-numbers
 R_0 = [[2.0, 0, -1], [0, 1, 3]]
 X_1 = [[1, -1, 0.5, 0], [0.5, 2, 0, -1]]
 X_2 = [[0, 1, 1, 2], [1, 0, -1, 0.5]]
@@ -144,7 +144,7 @@ def test_the_first_step_of_the_ema_variant_is_plain_decoupling() -> None:
 
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_untrained_it_says_what_its_main_path_says(name: str) -> None:
-    """Check 3."""
+    """docs/spec/munet.md#first-weights."""
     structure = ABLATIONS[name]
     found = model(structure).eval()
     x = drawn(50, PIXELS)
@@ -231,7 +231,7 @@ def test_a_missing_representation_is_named() -> None:
 
 @pytest.mark.parametrize("bar", [0.05, 0.2, 0.4, 0.99])
 def test_skipping_equals_the_whole_with_those_rows_zeroed(bar: float) -> None:
-    """Check 22; the counters are the rows that each path was asked for."""
+    """docs/spec/munet.md#caching-and-skipping; the counters are the rows that each path was asked for."""
     structure = MultipathStructure(skip_below=bar)
     found = shaken(model(structure)).eval()
     x = drawn(40, PIXELS, seed=5) * 3
@@ -278,7 +278,7 @@ def test_skipping_without_weights_is_refused() -> None:
 
 
 def test_a_child_with_as_many_paths_inherits_everything() -> None:
-    """Check 18."""
+    """docs/spec/munet.md#multipath-children."""
     for structure in (MultipathStructure(router_norm="layer"), MultipathStructure(aggregation="ema")):
         parent, child = shaken(model(structure)), model(structure)
         assert child.inherit(parent) == dict.fromkeys(child.components(), True)
@@ -293,7 +293,7 @@ def test_a_child_with_as_many_paths_inherits_everything() -> None:
 @pytest.mark.parametrize("norm", ["none", "layer"])
 @pytest.mark.parametrize(("paths", "then"), [(2, 3), (3, 2)])
 def test_another_number_of_paths_resets_the_router_and_keeps_connectors(norm: Any, paths: int, then: int) -> None:
-    """Check 18."""
+    """docs/spec/munet.md#multipath-children."""
     structure = MultipathStructure(router_norm=norm)
     parent = shaken(model(structure, widths=WIDTHS[: paths - 1]))
     child = model(structure, widths=WIDTHS[: then - 1])
@@ -319,7 +319,7 @@ def test_what_a_child_cannot_use_it_does_not_inherit() -> None:
 
 
 def test_each_path_reads_its_own_size() -> None:
-    """Check 19: every path represents what it would alone."""
+    """Every path represents what it would alone."""
     sizes = {16: drawn(4, 16), 32: drawn(4, 32)}
     main, support = nn.Linear(16, 3).double(), nn.Linear(32, 5).double()
     found = Multipath(FrozenPath(main, reads=16), [FrozenPath(support, reads=32)], 3, (5,)).double()
@@ -349,7 +349,7 @@ def test_anything_that_represents_may_support() -> None:
 
 
 def test_under_adam_the_router_has_a_rate_of_its_own() -> None:
-    """Adam divides a gradient by its size, so scaling it does nothing; a group does (specification 3.3)."""
+    """Adam divides a gradient by its size, so scaling it does nothing; a group does."""
     moved = {}
     settings = OptimizerSettings(learning_rate=0.01, weight_decay=0.0)
     for rate_by in ("gradient", "group"):

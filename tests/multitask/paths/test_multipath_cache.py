@@ -1,4 +1,4 @@
-"""Kept representations (specification 3.7, checks 19 and 20: the cache)."""
+"""Kept representations (docs/spec/munet.md#caching-and-skipping)."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def train(model: Multipath, reader: MultipathReader, labels: Tensor, steps: int 
 def test_training_from_the_cache_is_the_same_training(
     tmp_path: Path, name: str, dtype: torch.dtype, kept: Any, error: float
 ) -> None:
-    """Check 20."""
+    """docs/spec/munet.md#caching-and-skipping."""
     images, live = Images(dtype), build(ABLATIONS[name], dtype)
     wanted = train(live, MultipathReader(live, images), images.labels)
     cache = PathCache(tmp_path, CacheSettings(kept=kept))
@@ -301,7 +301,7 @@ def test_only_what_is_missing_is_made_and_each_sample_is_prepared_once(tmp_path:
 
 
 def test_augmented_samples_go_round_the_cache(tmp_path: Path) -> None:
-    """Check 20: neither read nor written."""
+    """Neither read nor written."""
     model = build(MultipathStructure(), torch.float32)
     cache, keys = PathCache(tmp_path), keys_of(model)
     open_reader(model, Images(torch.float32), cache, keys, COUNT, augmented=False)(np.arange(COUNT))

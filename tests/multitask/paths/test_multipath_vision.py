@@ -1,4 +1,4 @@
-"""Multipath models over vision paths of different resolutions (specification 3.6, checks 1 and 19)."""
+"""Multipath models over vision paths of different resolutions (docs/spec/munet.md#sub-path-inputs)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def joined(main: VisionPath, support: VisionPath, structure: MultipathStructure 
 
 
 def test_each_path_represents_what_it_does_alone() -> None:
-    """Check 19."""
+    """docs/spec/munet.md#sub-path-inputs."""
     main, support = paths()
     batch = images()
     with torch.no_grad():
@@ -53,7 +53,7 @@ def test_each_path_represents_what_it_does_alone() -> None:
 
 
 def test_what_a_child_learns_leaves_the_paths_bit_by_bit_as_they_were() -> None:
-    """Check 1, for a multipath child: components that several models share are the same objects, and unchanged."""
+    """Of a multipath child: components that several models share are the same objects, and unchanged."""
     main, support = paths()
     batch, labels = images(), torch.tensor([0, 1, 2, 0])
     before = copy.deepcopy({"main": main.state_dict(), "support": support.state_dict()})

@@ -17,7 +17,7 @@ from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, rol
 from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure, structure_of
 from evodevo.settings import validate
 
-# (preset, pixels, classes) -> parameters; specification 2.1 and Appendix B.
+# (preset, pixels, classes) -> parameters; docs/spec/munet.md#reference-numbers.
 PARAMETERS = {
     ("Ti3", 32, 2): 1_484_162,
     ("B", 32, 2): 85_652_738,

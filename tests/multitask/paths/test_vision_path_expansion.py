@@ -1,4 +1,4 @@
-"""What is put into a path that has learned changes nothing at first: layers, heads, channels, units (spec 4.1)."""
+"""What is put into a path that has learned changes nothing at first: layers, heads, channels, units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharing: what is locked is never trained, what is not is never referenced (checks 10 and 11), and who fills a gap."""
+"""Sharing: what is locked is never trained, what is not is never referenced, and who fills a gap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The learned mutation function: laws of single decisions, and the specification's frequencies (checks 7 and 8)."""
+"""The learned mutation function: laws of single decisions, and frequencies (docs/spec/munet.md#laws)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parents: the published probabilities (check 9), and laws of each fallback."""
+"""Parents: the published probabilities (docs/spec/munet.md#parents), and laws of each fallback."""
 
 from __future__ import annotations
 

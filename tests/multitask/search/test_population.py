@@ -1,4 +1,4 @@
-"""Populations of paths: the best never dies, ties go to the oldest, and one is left at a cycle's end (check 15)."""
+"""Populations of paths: the best never dies, ties go to the oldest, and one is left at a cycle's end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores: who pays for what (check 12), how much (check 13), and which weights are kept (check 14)."""
+"""Scores: who pays for what (docs/spec/munet.md#score), how much, and which weights are kept."""
 
 from __future__ import annotations
 

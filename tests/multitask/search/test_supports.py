@@ -1,4 +1,4 @@
-"""Multipath children: whose paths they look through, and what they inherit (checks 18 and 23)."""
+"""Multipath children: whose paths they look through, and what they inherit (docs/spec/munet.md#multipath-children)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of the published agents: Appendix A of the specification, row by row, and that ours differ where it says so."""
+"""Rules of the published agents, row by row, and that ours differ where docs/spec/munet.md says so."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_appendix_a() -> None:
 
 
 def test_budgets_of_the_table() -> None:
-    """Specification 2.7: batch, samples between looks, looks, samples of a look, children, population."""
+    """docs/spec/munet.md#differences-between-versions: batch, samples between looks, looks, their samples, children."""
     wanted = {
         ("v3", "ti3"): (512, 51_200, 4, 5_120, 32, None),
         ("v3", "b"): (128, 51_200, 4, 5_120, 32, None),

@@ -1,4 +1,4 @@
-"""The training of one child: schedule and optimizer of the specification, what is kept, what chance does to images."""
+"""The training of one child (docs/spec/munet.md#training), what is kept, what chance does to images."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from evodevo.training.precision import decide
 CPU = decide("cpu")
 
 
-# Schedule and optimizer: check 20, Appendix B
+# Schedule and optimizer: docs/spec/munet.md#reference-numbers
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_course_follows_task_and_table() -> None:
     assert settings.plan(2_000, 500, 512) == BatchPlan(512, 4, 500, 1)
 
 
-# What is kept: check 14
+# What is kept: docs/spec/munet.md#kept-weights
 
 
 class _Model(nn.Module):
@@ -271,7 +271,7 @@ def test_accuracies() -> None:
     assert accuracy(model, batches, CPU) == 0.5
 
 
-# Images: check 19
+# Images: docs/spec/munet.md#augmentation
 
 PHOTOS = np.random.default_rng(0).integers(0, 256, (6, 9, 12, 3)).astype(np.uint8)
 

@@ -59,6 +59,6 @@ def test_nas_bench_201_accuracy_beats_random() -> None:
         return 100 * (1 - min(history.values)[0])
 
     ours, control = (np.mean([accuracy(name, seed) for seed in range(8)]) for name in ("regularized", "random"))
-    # Another engine: 61.06 against 60.38; the best cell has 61.32 (spec/search.md, section 5).
+    # Another engine: 61.06 against 60.38; the best cell has 61.32.
     assert ours > 61.0
     assert ours > control + 0.3

@@ -343,7 +343,7 @@ def test_long_texts_are_cut_and_counted(tmp_path: Path) -> None:
 def test_questions_about_real_files(tmp_path: Path) -> None:
     folder = DATA / "easy_vqa"
     if not folder.is_dir():
-        pytest.skip("needs shared/data/easy_vqa")
+        pytest.skip("needs the data set easy_vqa")
     files = {
         "data": "train.jsonl.gz",
         "test": "test.jsonl.gz",
@@ -360,7 +360,7 @@ def test_questions_about_real_files(tmp_path: Path) -> None:
 def test_sentences_about_real_pictures_with_a_palette(tmp_path: Path) -> None:
     folder = DATA / "nlvr"
     if not folder.is_dir():
-        pytest.skip("needs shared/data/nlvr")
+        pytest.skip("needs the data set nlvr")
     columns = {"image_column": "example", "text_column": "sentence", "match_column": "label"}
     path = str(folder / "dev.jsonl.gz")
     task = _open(tmp_path, data=path, images=str(folder / "dev_images.npz"), **columns)

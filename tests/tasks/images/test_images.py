@@ -226,7 +226,7 @@ def test_settings_that_cannot_be_meant(values: dict[str, Any], message: str) -> 
 )
 def test_real_images(tmp_path: Path, name: str, train: int, test: int, shape: tuple[int, ...], classes: int) -> None:
     if not (DATA / name).is_dir():
-        pytest.skip(f"needs shared/data/{name}")
+        pytest.skip(f"needs the data set {name}")
     task = _open(tmp_path, data=str(DATA / name))
     assert task.count("train") + task.count("validation") == train
     assert task.count("test") == test

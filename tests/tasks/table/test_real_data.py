@@ -17,7 +17,7 @@ DATA = Path(__file__).parents[4] / "shared" / "data"
 
 def _folder(name: str) -> Path:
     if not (DATA / name).is_dir():
-        pytest.skip(f"needs shared/data/{name}")
+        pytest.skip(f"needs the data set {name}")
     return DATA / name
 
 

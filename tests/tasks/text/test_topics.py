@@ -31,7 +31,7 @@ def test_the_seed_decides() -> None:
 
 
 def test_counting_words_goes_far_and_not_all_the_way(tmp_path: Path) -> None:
-    # Specification E3: majority 5 %, tf-idf good and not perfect.
+    # As docs/spec/h_model.md#experiments has it: majority 5 %, tf-idf good and not perfect.
     settings = TopicSettings(samples=SplitSizes(train=2_000, validation=200, test=600))
     task = TextLabelsTask.open(TextLabelsSettings(topics=settings, tokenizer="bytes"), tmp_path)
     baselines = task.baselines("test")

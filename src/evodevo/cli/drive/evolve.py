@@ -86,10 +86,10 @@ def evolve(
         "execution.workers": workers,
     }
     changes = overrides(config, set or [], flags)
-    from evodevo import runs
+    from evodevo.runs.evolve import evolve as evolve_run
 
     run = carry_out(
-        lambda listener, begin: runs.evolve(
+        lambda listener, begin: evolve_run(
             recipe, size=size.value, overrides=changes, store=store, listener=listener, on_start=begin
         ),
         store=store,

@@ -62,10 +62,10 @@ def grow(
         "evaluation.training.device": device,
     }
     changes = overrides(config, set or [], flags)
-    from evodevo import runs
+    from evodevo.growth.run import grow as grow_run
 
     run = carry_out(
-        lambda listener, begin: runs.grow(
+        lambda listener, begin: grow_run(
             recipe,
             size=size.value,
             strategist=strategist,

@@ -37,10 +37,10 @@ def resume(
         "execution.workers": workers,
     }
     changes = overrides(None, set or [], flags)
-    from evodevo import runs
+    from evodevo.runs.evolve import resume as resume_run
 
     ended = carry_out(
-        lambda listener, begin: runs.resume(run, overrides=changes, store=store, listener=listener, on_start=begin),
+        lambda listener, begin: resume_run(run, overrides=changes, store=store, listener=listener, on_start=begin),
         store=store,
         json=json,
     )

@@ -121,10 +121,10 @@ def _compare(
     recipe: str, size: Size, changes: dict[str, Any], baselines: Opponents | None, store: Path, json: bool
 ) -> None:
     """The experiment of a recipe."""
-    from evodevo import runs
+    from evodevo.runs.train import experiment
 
     run = carry_out(
-        lambda listener, begin: runs.experiment(
+        lambda listener, begin: experiment(
             recipe,
             size=size.value,
             baselines=None if baselines is None else baselines.value,
@@ -158,10 +158,10 @@ def _again(
     json: bool,
 ) -> None:
     """One individual."""
-    from evodevo import runs
+    from evodevo.runs.train import train as train_individual
 
     run = carry_out(
-        lambda listener, begin: runs.train(
+        lambda listener, begin: train_individual(
             individual,
             **budget,
             seeds=seeds,

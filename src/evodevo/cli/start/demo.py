@@ -28,12 +28,12 @@ def demo(
 ) -> None:
     """Evolve small language models on the Python standard library, report on them, and let the best one write."""
     changes = overrides(None, [], {"execution.workers": workers, "study.seed": seed})
-    from evodevo import runs
+    from evodevo.runs.evolve import evolve as evolve_run
 
     if not json:
         output.words("Language models that design themselves: each candidate is a genome, trained on real text here.")
     run = carry_out(
-        lambda listener, begin: runs.evolve(RECIPE, overrides=changes, store=store, listener=listener, on_start=begin),
+        lambda listener, begin: evolve_run(RECIPE, overrides=changes, store=store, listener=listener, on_start=begin),
         store=store,
         json=json,
     )

@@ -1,7 +1,9 @@
-"""An H-Model whose hidden layers come and go by their ids, as modules of a zoo do (issue 5, section 4).
+"""An H-Model whose hidden layers come and go by their ids, as modules of a zoo do.
+
+Source: docs/spec/h_model.md#adding-and-removing-layers.
 
 A newborn is addressed as loudly as its parent is, or as the other layers are on average, and addresses others as its
-parent does; its birth factor keeps all of that unheard at first (``models/h_births.py``).
+parent does; its birth factor keeps all of that unheard at first (``h_model/births.py``).
 
 Legend: H hidden layers, d width.
 """

@@ -1,4 +1,6 @@
-"""What each hidden layer of an H-Model does, in the terms of ``growth.probes`` (eqs. 19, 66 to 68, 70, 91; C20).
+"""What each hidden layer of an H-Model does, in the terms of ``growth.probes`` (eqs. 19, 66 to 68, 70, 91).
+
+Source: docs/spec/architect_thyself.md#probes.
 
 What a zoo's router weight is, here is a layer's share of the inflow: how loudly it was addressed, by all and in all
 iterations, beside the other layers. Leaving a layer out is its birth factor of 0, so that neither it nor what it would

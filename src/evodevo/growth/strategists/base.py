@@ -101,7 +101,7 @@ class Strategist(ABC):
 
     Args:
         settings: of all strategists.
-        actions: sub-actions of one event at most (C29).
+        actions: sub-actions of one event at most.
         seed: of what is drawn before the first event, such as the first weights of a policy.
     """
 
@@ -120,7 +120,7 @@ class Strategist(ABC):
         Args:
             state: the zoo.
             legal: what may be done before the first one.
-            rng: keyed by the run's seed and the number of the event (C28).
+            rng: keyed by the run's seed and the number of the event.
         """
         decisions: list[Decision] = []
         while len(decisions) < self.actions:
@@ -161,7 +161,7 @@ class Strategist(ABC):
         return None
 
     def remember(self, memory: EditMemory) -> int:
-        """Begin with what earlier runs have found (C17), before the first event.
+        """Begin with what earlier runs have found, before the first event.
 
         Returns:
             how many edits were learnt from.

@@ -1,4 +1,7 @@
-"""Weighted behaviour cloning: a policy imitates the edits that were better than usual (C17)."""
+"""Weighted behaviour cloning: a policy imitates the edits that were better than usual.
+
+Source: docs/spec/architect_thyself.md#edit-memory.
+"""
 
 from __future__ import annotations
 

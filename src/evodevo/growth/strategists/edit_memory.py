@@ -1,4 +1,6 @@
-"""What edits were worth in earlier runs (C17): "accumulates architectural wisdom".
+"""What edits were worth in earlier runs: "accumulates architectural wisdom".
+
+Source: docs/spec/architect_thyself.md#edit-memory.
 
 JSON lines: the first names the format and the size of a genotype's vector, each other is one edit. A learned strategist
 is warmed by it twice: it imitates what was rewarded (``cloning.py``), and its prior leans to what was.

@@ -1,4 +1,7 @@
-"""Rules that a person would write down (C10, C19), and the same rules as the prior of a policy (C29)."""
+"""Rules that a person would write down, and the same rules as the prior of a policy.
+
+Source: docs/spec/architect_thyself.md#strategists.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""pi_phi(a | S): a policy over zoos of any size that does not mind the order of their modules (specification 2.6).
+"""pi_phi(a | S): a policy over zoos of any size that does not mind the order of their modules.
 
-logits = those of the heuristic + a learned residual that begins at 0 (C29): before anything is learnt, the policy is
+Source: docs/spec/architect_thyself.md#strategists.
+
+logits = those of the heuristic + a learned residual that begins at 0: before anything is learnt, the policy is
 the heuristic as a distribution. What is illegal has no logit, and so the probability 0.
 
 Legend: N modules, W width of the layers.

@@ -1,4 +1,7 @@
-"""What strategists that learn from rewards share: J + lambda_H H is raised (97, C9), what is dear is punished (80)."""
+"""What strategists that learn from rewards share: J + lambda_H H is raised (97), what is dear is punished (80).
+
+Source: docs/spec/architect_thyself.md#strategists.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class PolicyGradient(LearnedStrategist):
     """Times that ``update`` goes over what it is told."""
 
     def update(self, transitions: Sequence[Transition]) -> dict[str, float]:
-        """Raise J + lambda_H H and the fit of the value (97, C9), then the multiplier of the cost (80)."""
+        """Raise J + lambda_H H and the fit of the value (97), then the multiplier of the cost (80)."""
         if not transitions:
             return {}
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Chance decides: the opponent that a policy must beat (C29)."""
+"""Chance decides: the opponent that a policy must beat (docs/spec/architect_thyself.md#strategists)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of strategists; the paper gives none of these numbers, the specification some (2.6)."""
+"""Settings of strategists; the paper gives none of these numbers (docs/spec/architect_thyself.md#strategists)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from evodevo.settings import Settings
 
 
 class HeuristicSettings(Settings):
-    """When the heuristic acts (C19), and how much of a prior it is (C29).
+    """When the heuristic acts, and how much of a prior it is.
 
     Attributes:
         plateau: events without a rise of validation before the zoo grows.
         missing_plateau: the same before a family that no module has is spawned.
         tolerance: a rise of at most this is none.
         budget: share of the budget below which nothing is born.
-        complementarity: c_0, above which the best pair has a child (C20).
+        complementarity: c_0, above which the best pair has a child.
         strength: by how much the logit of its choice is raised in a prior.
         selection: eta of the softmax over standardised fitness (73).
     """
@@ -30,7 +30,7 @@ class HeuristicSettings(Settings):
 
 
 class LearningSettings(Settings):
-    """How a policy learns (80, 81, 97; C9; specification 2.6).
+    """How a policy learns (80, 81, 97; docs/spec/architect_thyself.md#strategists).
 
     Attributes:
         width: of its layers.
@@ -76,7 +76,7 @@ class MetaSettings(Settings):
 
 
 class MemorySettings(Settings):
-    """What edits of earlier runs are worth (C17).
+    """What edits of earlier runs are worth (docs/spec/architect_thyself.md#edit-memory).
 
     Attributes:
         epochs: passes of behaviour cloning over those that were rewarded.

@@ -1,4 +1,6 @@
-"""What a strategist sees of a zoo, and what it may do now (Architect Thyself eq. 65, appendix H; specification 2.6).
+"""What a strategist sees of a zoo, and what it may do now (Architect Thyself eq. 65, appendix H).
+
+Source: docs/spec/architect_thyself.md#strategists.
 
 Plain values, so that a decision can be stored and judged again: by the next update, and by the next run.
 
@@ -41,7 +43,7 @@ class ModuleState(Settings):
         redundancy: mean similarity to the others (70).
         dropout: share of its units that it drops in training.
         warming: its birth factor still rises.
-        candidate: the prune rule of the run wants it gone (C10).
+        candidate: the prune rule of the run wants it gone.
     """
 
     id: str
@@ -67,11 +69,11 @@ class State(Settings):
     Attributes:
         modules: the zoo, in any order: no strategist minds which.
         most: modules at most (N_max).
-        budget: share of what growth may cost that is left (C16).
+        budget: share of what growth may cost that is left.
         progress: share of the training that is over.
         values: validation at the last events, oldest first; higher is better; the last ``VALUES`` count.
         diversity: D(M) (19).
-        complementarity: (N, N), symmetric, in the order of ``modules`` (C20); empty where it is not known.
+        complementarity: (N, N), symmetric, in the order of ``modules``; empty where it is not known.
     """
 
     modules: tuple[ModuleState, ...]
@@ -125,7 +127,7 @@ class Legal(Settings):
         hybridise: ordered pairs: who keeps its frame, and who gives a motif.
         spawn: families.
         births: newborns that this event may still have.
-        prunes: modules that may still go in it (C10).
+        prunes: modules that may still go in it.
         replaces: who goes when somebody is born, where the zoo is full; None where there is room.
         reasons: why something may not be, one sentence each, by operation or ``operation:module``.
     """

@@ -1,4 +1,6 @@
-"""Before a module goes, the others learn what it said (Architect Thyself eq. 94; specification row 94).
+"""Before a module goes, the others learn what it said (Architect Thyself eq. 94).
+
+Source: docs/spec/architect_thyself.md#pruning.
 
 The teacher is the zoo itself while it still has the module: what it made of some training batches is kept first. The
 student is the same zoo without it; only modules, router and what gives the router its keys may learn. What modules are

@@ -1,4 +1,6 @@
-"""Samples seen before, seen again after a network was changed (Architect Thyself eq. 88; decision C17).
+"""Samples seen before, seen again after a network was changed (Architect Thyself eq. 88).
+
+Source: docs/spec/architect_thyself.md#sample-replay.
 
 A memory of places in the task, not of tensors: balanced over classes and over which modalities are there, and uniform
 within each such stratum over what was seen (class-balancing reservoir sampling, Chrysakis & Moens 2020). Every draw is

@@ -1,4 +1,4 @@
-"""Modules that went, kept for a newborn that is the same again (C23)."""
+"""Modules that went, kept for a newborn that is the same again (docs/spec/architect_thyself.md#pruning)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""With what a newborn module begins: its parents' weights, so that it answers as they do where it can (C14, C15, C28).
+"""With what a newborn module begins: its parents' weights, so that it answers as they do where it can.
+
+Source: docs/spec/architect_thyself.md#inheritance.
 
 Exact, to rounding and without dropout, are: a copy; more hidden units of feed-forward nodes and LSTMs; wider
 convolutions inside a residual branch, and larger kernels; further kernels and channels of a CNN; a smaller reduction of
@@ -109,7 +111,9 @@ def rebuild(
     before: Mapping[str, ModuleGenotype],
     how: BirthSettings,
 ) -> dict[str, Tensor]:
-    """The weights that a newborn began with, bit for bit, from what its edit says (C28).
+    """The weights that a newborn began with, bit for bit, from what its edit says.
+
+    Source: docs/spec/architect_thyself.md#edit-log.
 
     Args:
         genotype, seed: of the newborn.
@@ -231,7 +235,7 @@ class _Birth:
         return None if match is None else (match, state[prefix + match.source])
 
     def _relative(self, node: str, short: str, tensor: Tensor) -> tuple[str, Tensor, str] | None:
-        """The same tensor of another parent's node of one lineage (C15): parent, tensor, its name."""
+        """The same tensor of another parent's node of one lineage: parent, tensor, its name."""
         line, kind = self.nodes[node].lineage, self.nodes[node].type
         if self.how.blend == 1 or not line or not tensor.is_floating_point():
             return None

@@ -1,6 +1,7 @@
 """Small pretrained encoders made here, for a machine without any: BERT by masked language modelling on given texts.
 
-They are saved as Hugging Face models, so that whatever takes a pretrained layer takes one of theirs (specification E3).
+They are saved as Hugging Face models, so that whatever takes a pretrained layer takes one of theirs
+(docs/spec/h_model.md#pretrained-layers).
 """
 
 from __future__ import annotations

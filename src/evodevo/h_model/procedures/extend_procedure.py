@@ -1,4 +1,6 @@
-"""The procedure ``extend``: domains learned one after another, and what is left of the earlier ones (E8).
+"""The procedure ``extend``: domains learned one after another, and what is left of the earlier ones.
+
+Source: docs/spec/h_model.md#experiments.
 
 First some domains are learned together, then others, each by itself: by the whole network, by new hidden layers and the
 routers while everything else is frozen, or by an output layer alone. After each stage every domain is measured.

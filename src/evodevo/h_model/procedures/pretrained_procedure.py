@@ -1,4 +1,6 @@
-"""The procedure ``pretrained``: layers of several encoders in one network (paper 6.7, Table 3; specification E3).
+"""The procedure ``pretrained``: layers of several encoders in one network (paper 6.7, Table 3).
+
+Source: docs/spec/h_model.md#pretrained-layers.
 
 Donors are pretrained once for all arms, or lie on this machine; their layers replace those of the arm's network, whose
 inputs and outputs are fresh; adapters begin where the layers expect them; then everything is trained as ever.

@@ -1,1 +1,1 @@
-"""Experiments on H-Models (Hospodarchuk; spec/routing.md 3.6), and the search over their structure."""
+"""Experiments on H-Models (Hospodarchuk; docs/spec/h_model.md#experiments), and the search over their structure."""

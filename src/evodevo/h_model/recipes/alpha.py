@@ -1,4 +1,7 @@
-"""E6: alpha and its rate over iterations: accuracy, depth that is used, and what is left after top-k."""
+"""Alpha and its rate over iterations: accuracy, depth that is used, and what is left after top-k.
+
+Source: docs/spec/h_model.md#experiments.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def alpha(size: Size) -> ExperimentSettings:
             caveats=(
                 (
                     "A small alpha does not make routing sparse but binary: before training about half of all c are "
-                    "above 0.5 at every alpha (specification A8)."
+                    "above 0.5 at every alpha (docs/spec/h_model.md#starting-biases)."
                 ),
             ),
         ),

@@ -1,4 +1,7 @@
-"""The opponents that every experiment has: what an H-Model must be compared with (specification 3.6, A16)."""
+"""The opponents that every experiment has: what an H-Model must be compared with.
+
+Source: docs/spec/h_model.md#fair-comparison.
+"""
 
 from __future__ import annotations
 

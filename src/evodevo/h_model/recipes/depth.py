@@ -1,4 +1,7 @@
-"""E7: do H-Models stay trainable over many iterations, where deep stacks do not? And T in the test beyond T trained."""
+"""Do H-Models stay trainable over many iterations, where deep stacks do not? And T in the test beyond T trained.
+
+Source: docs/spec/h_model.md#experiments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""E8: a fourth domain by new layers, while the old ones are frozen; what a transformer forgets meanwhile."""
+"""A fourth domain by new layers, while the old ones are frozen; what a transformer forgets meanwhile.
+
+Source: docs/spec/h_model.md#experiments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""An H-Model whose hidden layers come and go while it trains, beside the same one fixed (issue 5, section 4).
+"""An H-Model whose hidden layers come and go while it trains, beside the same one fixed.
+
+Source: docs/spec/h_model.md#adding-and-removing-layers.
 
 On k-hop pointers: what stands at one position decides which other one counts, so that a model whose layers look at each
 position alone, or at the mean of all, cannot answer. It begins with two such layers, and whoever grows it has to find

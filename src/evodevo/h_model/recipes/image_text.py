@@ -1,4 +1,7 @@
-"""E4: images and captions, two answers in one run, and whether the image stays connected when alpha is small."""
+"""Images and captions, two answers in one run, and whether the image stays connected when alpha is small.
+
+Source: docs/spec/h_model.md#experiments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""E2: six languages in one causal model, whether it leaks, and whether its routes tell the language."""
+"""Six languages in one causal model, whether it leaks, and whether its routes tell the language.
+
+Source: docs/spec/h_model.md#experiments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""E5: convolution and transformer layers in one H-Model, with equal and with unequal routers."""
+"""Convolution and transformer layers in one H-Model, with equal and with unequal routers.
+
+Source: docs/spec/h_model.md#experiments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""k-hop pointers: what the specification's pilot measured (3.7), where depth of thought is everything."""
+"""k-hop pointers: what a first pilot measured (docs/spec/h_model.md#the-pointer-pilot), where T decides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evodevo.operators.layers.spec import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 PILOT = PaperTable(
-    source="the specification's own pilot (3.7): 6 nodes, 1-4 hops, d = 64, 1,400 steps of 64, AdamW 1e-3, untuned",
+    source="our first pilot: 6 nodes, 1-4 hops, d = 64, 1,400 steps of 64, AdamW 1e-3, untuned",
     columns=("model", "blocks", "parameters", "accuracy, seeds 0 / 1 / 2"),
     rows=(
         ("transformer, 3 layers (matched to H = 2)", "3", "106k", ".837 / .839 / .835; .940 at lr 3e-3"),

@@ -1,4 +1,7 @@
-"""E3: layers of two pretrained encoders in one H-Model, against each encoder alone, and against none."""
+"""Layers of two pretrained encoders in one H-Model, against each encoder alone, and against none.
+
+Source: docs/spec/h_model.md#experiments.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from evodevo.runs.recipe import Recipe, Size
 QUICK_DONORS = ({"width": 64, "layers": 4}, {"width": 96, "layers": 3})
 FULL_DONORS = ({"width": 96, "layers": 12}, {"width": 64, "layers": 7})
 QUICK_LAYERS = ((0, 0), (0, 3), (1, 0), (1, 2))
-# The paper's, from 0: of RoBERTa 0, 1, 2, 3, 5, 8 and "12", which is the last one's answer (A14); of MiniLM 0, 2, 6.
+# The paper's, from 0: of RoBERTa 0, 1, 2, 3, 5, 8 and "12", which is the last one's answer; of MiniLM 0, 2, 6.
 FULL_LAYERS = (*((0, index) for index in (0, 1, 2, 3, 5, 8, 11)), *((1, index) for index in (0, 2, 6)))
 WIDTH = 64
 

@@ -1,4 +1,7 @@
-"""E1: does a statement follow from facts and rules? With proofs deeper than any that were trained on."""
+"""Does a statement follow from facts and rules? With proofs deeper than any that were trained on.
+
+Source: docs/spec/h_model.md#experiments.
+"""
 
 from __future__ import annotations
 

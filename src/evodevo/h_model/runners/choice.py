@@ -1,4 +1,4 @@
-"""Loop or groups: by a rule of thumb, or by trying both (specification 3.5-4).
+"""Loop or groups: by a rule of thumb, or by trying both (docs/spec/h_model.md#grouped-execution).
 
 Both compute the same, but not to the last bit. The rule is a function of shapes alone, so that the same run gives the
 same bits everywhere; it was fitted to benchmarks/h_model_grouping.py. A probe follows the machine instead, and two

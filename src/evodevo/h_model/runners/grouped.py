@@ -1,4 +1,7 @@
-"""Hidden layers of equal shape run as one batched call, the others in a loop (specification 3.5-4)."""
+"""Hidden layers of equal shape run as one batched call, the others in a loop.
+
+Source: docs/spec/h_model.md#grouped-execution.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a linear probe can read from the inputs alone: the control of every probe of routes (specification B2)."""
+"""What a linear probe can read from the inputs alone: the control of every probe of routes.
+
+Source: docs/spec/h_model.md#analysis-of-routes.
+"""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ HARD = 0.5
 
 
 def activity(trace: RoutingTrace) -> Doubles:
-    """How much each layer takes part: min(1, inflow), the inflow gate of A6; 0 where it was not called. (B, T, H)."""
+    """How much each layer takes part: min(1, inflow), the inflow gate; 0 where it was not called. (B, T, H)."""
     heard = trace.inflow[:, : trace.iterations, : len(trace.hidden)].astype(np.float64)
     return np.minimum(heard, 1.0) * trace.called
 
 
 def self_loops(trace: RoutingTrace) -> Doubles:
-    """Per layer j the share of its messages to hidden layers that it sends to itself (A15, "survival instinct"). (H,).
+    """Per layer j the share of its messages to hidden layers that it sends to itself ("survival instinct"). (H,).
 
     sum c_jj / sum_k c_jk over samples and iterations; the last iteration, which no hidden layer hears, adds nothing.
     """

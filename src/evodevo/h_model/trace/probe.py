@@ -1,6 +1,6 @@
 """How well a fact can be read from the routing: a linear probe, and the controls without which it says little.
 
-An untrained H-Model's routes already give the language of a sentence (specification 3.7: .96 on six languages, a
+An untrained H-Model's routes already give the language of a sentence (.96 on six languages, a
 byte histogram .98). What counts is the gain over the same model untrained, and over languages that share a script.
 """
 

@@ -1,4 +1,7 @@
-"""Rows of an ablation that Table 3 does not have: router, losses, and every part of growth (specification 2.7)."""
+"""Rows of an ablation that Table 3 does not have: router, losses, and every part of growth.
+
+Source: docs/spec/architect_thyself.md#ablation.
+"""
 
 from __future__ import annotations
 

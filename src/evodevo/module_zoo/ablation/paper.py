@@ -1,4 +1,7 @@
-"""What Table 3 of Architect Thyself prints, row by row, and why it is no target (specification 2.9)."""
+"""What Table 3 of Architect Thyself prints, row by row, and why it is no target.
+
+Source: docs/spec/architect_thyself.md#the-printed-tables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""From the rows of an ablation to the arms of an experiment (specification 2.7; Table 3 of Architect Thyself).
+"""From the rows of an ablation to the arms of an experiment (Table 3 of Architect Thyself).
+
+Source: docs/spec/architect_thyself.md#ablation.
 
 Every block has a base of its own, which stands in the block's cell, and there the differences of its rows are taken.
 Rows that are the same training as another one (the base of block C is that of block B) are trained once.

@@ -1,4 +1,4 @@
-"""What a row of an ablation is: data that say what it changes of its base (specification 2.7)."""
+"""What a row of an ablation is: data that say what it changes of its base (docs/spec/architect_thyself.md#ablation)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``evodevo ablate``: what each part of a zoo is good for, row by row, as one resumable experiment (spec 2.7)."""
+"""``evodevo ablate``: what each part of a zoo is good for, row by row, as one resumable experiment.
+
+Source: docs/spec/architect_thyself.md#ablation.
+"""
 
 from __future__ import annotations
 

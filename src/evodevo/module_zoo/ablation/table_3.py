@@ -1,4 +1,4 @@
-"""The 43 rows of Table 3 of Architect Thyself, called as they are there (specification 2.7).
+"""The 43 rows of Table 3 of Architect Thyself, called as they are there (docs/spec/architect_thyself.md#ablation).
 
 What each switches is said here, since the paper does not say it.
 """

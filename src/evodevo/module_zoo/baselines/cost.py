@@ -1,6 +1,8 @@
-"""What an opponent of the zoo costs: senses, trunk and heads, in parts that add up (spec 2.8).
+"""What an opponent of the zoo costs: senses, trunk and heads, in parts that add up.
 
-``models/baselines.py`` builds exactly these parameters; a test recounts them, and the matrix products.
+Source: docs/spec/architect_thyself.md#opponents.
+
+``module_zoo/baselines/build.py`` builds exactly these parameters; a test recounts them, and the matrix products.
 
 Legend: L positions, d width, F hidden units, E experts, P slots of an expert, M modalities (1 or 2).
 """

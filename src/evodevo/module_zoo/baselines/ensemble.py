@@ -1,4 +1,7 @@
-"""The modules of a zoo that answer together without a router, as a row of the table of networks (spec 2.8)."""
+"""The modules of a zoo that answer together without a router, as a row of the table of networks.
+
+Source: docs/spec/architect_thyself.md#opponents.
+"""
 
 from __future__ import annotations
 

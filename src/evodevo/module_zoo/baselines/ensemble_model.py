@@ -1,4 +1,7 @@
-"""The modules of a zoo that answer together without a router: the mean of networks with one module each (spec 2.8)."""
+"""The modules of a zoo that answer together without a router: the mean of networks with one module each.
+
+Source: docs/spec/architect_thyself.md#opponents.
+"""
 
 from __future__ import annotations
 

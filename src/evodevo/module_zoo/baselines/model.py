@@ -1,4 +1,7 @@
-"""Opponents of the zoo: its senses and heads, and between them what ``BaselineStructure.style`` says (spec 2.8)."""
+"""Opponents of the zoo: its senses and heads, and between them what ``BaselineStructure.style`` says.
+
+Source: docs/spec/architect_thyself.md#opponents.
+"""
 
 from __future__ import annotations
 

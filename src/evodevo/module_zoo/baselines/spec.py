@@ -1,4 +1,7 @@
-"""Opponents of a zoo as plain data: other ways to read several modalities, with the same extractors (spec 2.8)."""
+"""Opponents of a zoo as plain data: other ways to read several modalities, with the same extractors.
+
+Source: docs/spec/architect_thyself.md#opponents.
+"""
 
 from __future__ import annotations
 

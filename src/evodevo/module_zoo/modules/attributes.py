@@ -1,6 +1,6 @@
 """Kinds of attributes of a module: what values they may have, and how they are drawn, mutated, crossed and compared.
 
-Mutation as decision C13 has it: log-normal for positive numbers (eq. 12), logit-normal for dropout, one step with
+Mutation is log-normal for positive numbers (eq. 12), logit-normal for dropout, one step with
 chance 0.3 on a grid of whole numbers, drawn anew with chance 0.1 for categories. Crossover as eq. 13 has it: convex for
 numbers, rounded to the grid for whole ones, from either parent for categories. Distance as Gower (1971) has it: the
 difference as a share of the range, on a logarithmic scale where mutation is, 0 or 1 for categories.

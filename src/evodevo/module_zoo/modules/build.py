@@ -1,4 +1,4 @@
-"""From the genotype of a module to the module: any valid graph, node by node (specification 2.3).
+"""From the genotype of a module to the module: any valid graph, node by node (docs/spec/architect_thyself.md#genotype).
 
 Nothing here knows a family: hybrids are built as archetypes are, from the graph alone.
 """

@@ -1,6 +1,6 @@
 """What a module of a zoo costs: exact parameters, and the work of one call on one sample.
 
-``models/zoo_modules.py`` builds exactly these parameters; tests recount them, and the products. A counter alone would
+``build.py`` builds exactly these parameters; tests recount them, and the products. A counter alone would
 not do: PyTorch's gives 0 for fused attention and for an LSTM.
 
 Legend: L positions, w channels that a node reads, h hidden units, k taps.

@@ -1,4 +1,6 @@
-"""Families of modules: which there are, what their members differ in, and their graphs (eq. 17; specification 2.3).
+"""Families of modules: which there are, what their members differ in, and their graphs (eq. 17).
+
+Source: docs/spec/architect_thyself.md#families.
 
 A family's graph follows from its attributes, so that a member is a handful of numbers and names. Free graphs are
 hybrids: of no family, without attributes but those of their nodes.

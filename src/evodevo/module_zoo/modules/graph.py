@@ -196,7 +196,7 @@ def check_layer(node: LayerNode, width: int) -> None:
 
 
 def _check_inner(layer: Layer) -> None:
-    """What belongs to a whole H-Model alone (``models/nested.py``)."""
+    """What belongs to a whole H-Model alone (``h_model/nested.py``)."""
     if not isinstance(layer, NestedLayer):
         return
     structure = layer.structure

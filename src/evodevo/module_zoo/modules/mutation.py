@@ -40,7 +40,9 @@ NODE_KINDS: Mapping[str, Mapping[str, Kind]] = {
 
 
 def mutated_nodes(graph: ModuleGraph, width: int, rng: np.random.Generator, scale: float) -> ModuleGraph:
-    """A valid graph whose nodes have mutated (C13); a change that does not fit to the other nodes is not made.
+    """A valid graph whose nodes have mutated; a change that does not fit to the other nodes is not made.
+
+    Source: docs/spec/architect_thyself.md#attributes.
 
     Args:
         graph: a valid one.

@@ -22,7 +22,7 @@ from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.dense import affine
 from evodevo.operators.feed_forward import ACTIVATIONS, FeedForward
-from evodevo.operators.lstm import run_packed
+from evodevo.operators.lstm import run_lstm, run_packed
 
 
 class WholeSequence(Operator):
@@ -100,7 +100,7 @@ class Recurrent(WholeSequence):
         self.dropout = node.dropout
 
     def _read(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        y, _ = self.lstm(x) if mask is None else run_packed(self.lstm, x, mask)
+        y, _ = run_lstm(self.lstm, x) if mask is None else run_packed(self.lstm, x, mask)
         return F.dropout(affine(y, self.out), self.dropout, self.training)
 
 

@@ -1,4 +1,4 @@
-"""The modules of a zoo, run on the samples that want them, and nobody else (C5).
+"""The modules of a zoo, run on the samples that want them, and nobody else (docs/spec/architect_thyself.md#keys).
 
 Legend: B samples, L positions, d width, N modules that are asked for.
 """
@@ -48,7 +48,7 @@ class ModulePool(nn.Module):
         self.rows: Counter[str] = Counter()
 
     def insert(self, module: ZooModule) -> None:
-        """Build a newborn from its genotype and its own seed, and nothing else (C28)."""
+        """Build a newborn from its genotype and its own seed, and nothing else."""
         self._build(module, module.seed)
 
     def _build(self, module: ZooModule, seed: int) -> None:

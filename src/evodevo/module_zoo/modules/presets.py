@@ -1,4 +1,4 @@
-"""The graphs of the archetypes, from their attributes (equations 45 to 49; specification 2.1 and 2.3).
+"""The graphs of the archetypes, from their attributes (equations 45 to 49; docs/spec/architect_thyself.md#families).
 
 Legend: d width of the zoo, ``block.part`` the id of a node.
 """

@@ -1,4 +1,6 @@
-"""A module of a zoo as plain data: a graph of typed nodes (Architect Thyself 3.3, appendix E; specification 2.3).
+"""A module of a zoo as plain data: a graph of typed nodes (Architect Thyself 3.3, appendix E).
+
+Source: docs/spec/architect_thyself.md#genotype.
 
 Archetypes are preset graphs, hybrids are free ones; everything that builds, costs or draws a module reads the graph
 alone. Sizes are numbers of channels, not factors, so that a graph says exactly which tensors there are.
@@ -30,7 +32,7 @@ class _Node(Settings):
 
     Attributes:
         id: unique in its graph; not ``in`` or ``out``.
-        lineage: nodes of two modules with one lineage come from one ancestor, so that their units correspond (C15).
+        lineage: nodes of two modules with one lineage come from one ancestor, so that their units correspond.
     """
 
     id: str = Field(pattern=r"^[a-z0-9_.\-]{1,40}$")
@@ -97,7 +99,7 @@ class ProjectionNode(_Node):
 
 
 class GateNode(_Node):
-    """Each channel times a learned number that starts at ``start``: 0 makes what was inserted silent (C12)."""
+    """Each channel times a learned number that starts at ``start``: 0 makes what was inserted silent."""
 
     type: Literal["gate"] = "gate"
     start: float = 0.0

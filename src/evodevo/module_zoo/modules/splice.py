@@ -1,4 +1,6 @@
-"""Hybrids of modules: a motif of one parent grafted into the other (Architect Thyself eqs. 22, 76, 77; C12).
+"""Hybrids of modules: a motif of one parent grafted into the other (Architect Thyself eqs. 22, 76, 77).
+
+Source: docs/spec/architect_thyself.md#splices.
 
 A motif is a connected part of a module's graph with one entry and one exit, so that it can stand where another stood.
 

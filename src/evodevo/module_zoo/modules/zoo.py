@@ -1,4 +1,7 @@
-"""Modules of a zoo: drawn, mutated and crossed (eqs. 12, 13 and 18; C13), told in words, and the zoos to begin with."""
+"""Modules of a zoo: drawn, mutated and crossed (eqs. 12, 13 and 18), told in words, and the zoos to begin with.
+
+Source: docs/spec/architect_thyself.md#attributes.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def sample(name: str, width: int, rng: np.random.Generator) -> ModuleGenotype:
 
 
 def mutate(genotype: ModuleGenotype, rng: np.random.Generator, scale: float = 1.0) -> ModuleGenotype:
-    """A genotype of the same family near this one (eq. 12, C13): drawn again where nothing changed.
+    """A genotype of the same family near this one (eq. 12): drawn again where nothing changed.
 
     Nodes keep their lineage. Of a hybrid the nodes' attributes mutate; its wiring stays.
 
@@ -116,7 +119,7 @@ def _child(own: ModuleGenotype, other: ModuleGenotype, share: float, rng: np.ran
 
 
 def _descended(child: ModuleGenotype, parent: ModuleGenotype) -> ModuleGenotype:
-    """The child, whose nodes have the lineage of the parent's nodes of the same id and type (C15)."""
+    """The child, whose nodes have the lineage of the parent's nodes of the same id and type."""
     lines = {(node.id, node.type): node.lineage for node in parent.graph.nodes}
     nodes = tuple(
         node.model_copy(update={"lineage": lines.get((node.id, node.type), "")}) for node in child.graph.nodes
@@ -128,7 +131,7 @@ def _descended(child: ModuleGenotype, parent: ModuleGenotype) -> ModuleGenotype:
 
 
 def start_zoo(width: int) -> tuple[ZooModule, ...]:
-    """One of each of the paper's families, as they are by default (specification 2.5)."""
+    """One of each of the paper's families, as they are by default (docs/spec/architect_thyself.md#families)."""
     return _zoo([archetype(name, width) for name in PAPER])
 
 

@@ -1,4 +1,7 @@
-"""The procedure ``best_single``: which module of a zoo is best when it stands alone (specification 2.8)."""
+"""The procedure ``best_single``: which module of a zoo is best when it stands alone.
+
+Source: docs/spec/architect_thyself.md#opponents.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The procedure ``random_pools``: random search over pools of modules (specification 2.8).
+"""The procedure ``random_pools``: random search over pools of modules (docs/spec/architect_thyself.md#opponents).
 
 What every cleverer search has to beat (Li & Talwalkar 2019).
 """

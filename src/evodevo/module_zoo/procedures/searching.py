@@ -1,5 +1,5 @@
 """What every search over zoos shares: one budget for search and training, and a judge that sees neither validation
-nor test samples (specification 2.8, C22).
+nor test samples (docs/spec/architect_thyself.md#splits).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Zoos that grow while they train, and what a learned strategist must be compared with (specification 2.5, 2.8)."""
+"""Zoos that grow while they train, and what a learned strategist must be compared with.
+
+Source: docs/spec/architect_thyself.md#opponents.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ def arm_name(strategist: str) -> str:
 
 
 def is_learned(strategist: str) -> bool:
-    """Whether a strategist learns from rewards, so that edits of earlier runs are of use to it (C17)."""
+    """Whether a strategist learns from rewards, so that edits of earlier runs are of use to it."""
     return strategist not in (FIXED, *UNLEARNED)
 
 

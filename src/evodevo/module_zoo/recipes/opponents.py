@@ -1,4 +1,6 @@
-"""What a zoo of modules must be compared with: other zoos, other searches, other networks (specification 2.8).
+"""What a zoo of modules must be compared with: other zoos, other searches, other networks.
+
+Source: docs/spec/architect_thyself.md#opponents.
 
 All have the zoo's width, extractors, dropout and treatment of missing inputs. Networks have about as many parameters as
 the zoo; searches have its whole budget, of which the search is a part.

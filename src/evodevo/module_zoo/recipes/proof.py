@@ -1,4 +1,6 @@
-"""Does growing pay? A zoo that grows beside the one that does not, at equal FLOPs, growth counted in (issue 5, part 3).
+"""Does growing pay? A zoo that grows beside the one that does not, at equal FLOPs, growth counted in.
+
+Source: docs/spec/architect_thyself.md#events.
 
 All zoos are read by extractors that mix no positions and joined side by side, so that whatever has to be compared
 across patches and words is compared by the modules: which of them there are then matters. The positive control begins

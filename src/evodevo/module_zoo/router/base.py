@@ -50,7 +50,9 @@ class Decision:
 
 
 class ModuleRouter(nn.Module, ABC):
-    """Decides and mixes, in training and evaluation alike; nothing depends on N or on the order of modules (C24).
+    """Decides and mixes, in training and evaluation alike; nothing depends on N or on the order of modules.
+
+    Source: docs/spec/architect_thyself.md#notation.
 
     Args:
         width: d.

@@ -1,4 +1,6 @@
-"""How a newborn module comes to be heard: little by little, and not at all at first (specification C14).
+"""How a newborn module comes to be heard: little by little, and not at all at first.
+
+Source: docs/spec/architect_thyself.md#birth.
 
 With the birth factor b of the newborns and s = 1 - b
 

@@ -1,6 +1,8 @@
-"""What a router over modules costs: exact parameters, and the work of one sample (Architect Thyself; spec C5, C25).
+"""What a router over modules costs: exact parameters, and the work of one sample (Architect Thyself).
 
-``routing/module_choice.py`` builds exactly these parameters; a test recounts them, and the matrix products.
+Source: docs/spec/architect_thyself.md#router.
+
+``module_zoo/router/others.py`` builds exactly these parameters; a test recounts them, and the matrix products.
 
 Legend: d width, N modules, H heads, d_h = d / H, U hidden units, V numbers of a genotype vector.
 """

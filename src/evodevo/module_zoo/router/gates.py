@@ -1,4 +1,4 @@
-"""From logits over modules to weights (Architect Thyself eqs. 58, 61; specification 2.1, C3, 5 rows 1, 2, 3, 25).
+"""From logits over modules to weights (Architect Thyself eqs. 58, 61; docs/spec/architect_thyself.md#gates).
 
 Legend: ... any leading axes, N modules. Logits are (..., N); legal broadcasts to them, false at modules that must not
 count. Everything is computed in float32 at least.
@@ -29,7 +29,7 @@ class ModuleGate(nn.Module):
 
     Args:
         kind: ``softmax``, ``sparsemax``, ``entmax15`` (alpha 1.5, exact), ``entmax`` (alpha = 1 + softplus, learned, by
-            bisection), all on logits (C3); ``relu`` divided by its sum; ``gumbel`` a softmax with Gumbel noise from the
+            bisection), all on logits; ``relu`` divided by its sum; ``gumbel`` a softmax with Gumbel noise from the
             global stream while training.
     """
 

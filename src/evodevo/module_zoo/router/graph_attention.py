@@ -1,6 +1,6 @@
 """The graph attention router: relevance to the sample, synergy among modules (Architect Thyself 3.4, appendix F).
 
-Numbers in brackets are equations of the paper; C1 to C25 decisions of the specification.
+Numbers in brackets are equations of the paper; docs/spec/architect_thyself.md#router says how they are read.
 
 Legend: B samples, N modules, H heads, d width, d_h = d / H.
 """
@@ -29,11 +29,13 @@ TINY = 1e-6
 
 
 class GraphAttentionRouter(ModuleRouter):
-    """logit^h_m = r^h_m / tau + gamma^h s^h_m + lambda_c C_m, then one gate over modules (C1).
+    """logit^h_m = r^h_m / tau + gamma^h s^h_m + lambda_c C_m, then one gate over modules.
+
+    Source: docs/spec/architect_thyself.md#router.
 
     r = q . k / sqrt(d_h) (54) says how well a module fits the sample; S = k . k / sqrt(d_h) (55) how much two modules
     agree; s_m = sum_j softmax_j(S_mj) q_int(S_mj) (56) is what m gains by the others. As printed s rewards modules that
-    say the same; ``complement`` takes its negative (C2).
+    say the same; ``complement`` takes its negative.
 
     Args:
         width: d, a multiple of the heads.
@@ -57,7 +59,7 @@ class GraphAttentionRouter(ModuleRouter):
         if structure.temperature == "learned":
             self.log_temperature = nn.Parameter(torch.zeros(()))
         if structure.head_mix == "learned":
-            # One number per head and not per module, as modules come and go (C24).
+            # One number per head and not per module, as modules come and go.
             self.head_mix = nn.Parameter(torch.full((heads,), 1 / heads))
 
     @property
@@ -142,7 +144,7 @@ class GraphAttentionRouter(ModuleRouter):
 
 
 def standardised(contribution: Tensor) -> Tensor:
-    """(N,) contributions around 0 with spread 1, without gradient; 0 where nothing is known yet (NaN) (eq. 10, C1)."""
+    """(N,) contributions around 0 with spread 1, without gradient; 0 where nothing is known yet (NaN) (eq. 10)."""
     value = widened(contribution.detach())
     known = value.isfinite()
     value = value.where(known, 0.0)

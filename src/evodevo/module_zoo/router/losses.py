@@ -1,4 +1,6 @@
-"""Losses on what a router over modules decides, each a scalar >= 0 (eqs. 62 to 64, 85 to 87; C5, C7, C8, C11).
+"""Losses on what a router over modules decides, each a scalar >= 0 (eqs. 62 to 64, 85 to 87).
+
+Source: docs/spec/architect_thyself.md#losses.
 
 Losses on logits read the full distribution, whatever the gate made of it: where a sparse gate gives a module no weight,
 it gives no gradient either, and the module could never come back. The z-loss is ``losses.z_loss``.
@@ -35,7 +37,7 @@ def load(logits: Tensor, legal: Tensor | None = None) -> Tensor:
 
 
 def entropy(logits: Tensor, legal: Tensor | None = None) -> Tensor:
-    """Mean entropy, in nats, of the softmax of each head's logits (eqs. 62, 85). To explore, subtract it (C7)."""
+    """Mean entropy, in nats, of the softmax of each head's logits (eqs. 62, 85). To explore, subtract it."""
     shares = _softmax(logits, legal)
     each = -(shares * shares.clamp(min=TINY).log()).sum(-1)
     if legal is None:
@@ -44,13 +46,13 @@ def entropy(logits: Tensor, legal: Tensor | None = None) -> Tensor:
 
 
 def effective_modules(weights: Tensor) -> Tensor:
-    """n_eff = sum(alpha)^2 / sum(alpha^2), (B,): N where all count alike, 1 where one does, 0 where none does (C8)."""
+    """n_eff = sum(alpha)^2 / sum(alpha^2), (B,): N where all count alike, 1 where one does, 0 where none does."""
     weights = widened(weights)
     return weights.sum(-1).square() / weights.square().sum(-1).clamp(min=TINY)
 
 
 def budget(weights: Tensor, k: int) -> Tensor:
-    """((n_eff - K) / N)^2, mean over samples (eq. 64, C8).
+    """((n_eff - K) / N)^2, mean over samples (eq. 64).
 
     The printed count of weights above 0 has no gradient, and their sum is always 1. K is at most N.
     """
@@ -80,7 +82,7 @@ def orthogonality(outputs: Tensor, *, per_sample: bool) -> Tensor:
 
 
 def complexity(weights: Tensor, parameters: Tensor) -> Tensor:
-    """Parameters of the modules that are in use, as a share of the pool's (eq. 87, C11).
+    """Parameters of the modules that are in use, as a share of the pool's (eq. 87).
 
     A module counts by g = min(1, beta / (2 / N)), beta its mean weight in this batch: with a stored mean, or a smaller
     bound that all modules exceed, there would be no gradient.
@@ -96,7 +98,7 @@ def complexity(weights: Tensor, parameters: Tensor) -> Tensor:
 
 
 def predictor_loss(predicted: Tensor, decision: Decision) -> Tensor:
-    """KL(alpha || softmax(predicted)), mean over samples; alpha is a target, without gradient (C5).
+    """KL(alpha || softmax(predicted)), mean over samples; alpha is a target, without gradient.
 
     Args:
         predicted: (B, N) logits of the predictor.

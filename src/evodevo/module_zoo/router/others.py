@@ -1,4 +1,6 @@
-"""Routers without attention, what stands for modules that have not run, and who is run (specification C5, 2.7 block C).
+"""Routers without attention, what stands for modules that have not run, and who is run.
+
+Source: docs/spec/architect_thyself.md#router.
 
 What belongs to one module is kept by its id, so that modules can come and go.
 
@@ -133,7 +135,9 @@ class Predictor(nn.Module):
 
 
 class GenotypeKeys(nn.Module):
-    """What keys are made from before a module has run: e_m + MLP(genotype vector of m) (C5).
+    """What keys are made from before a module has run: e_m + MLP(genotype vector of m).
+
+    Source: docs/spec/architect_thyself.md#keys.
 
     e_m is learned, so that two modules of one genotype can differ.
 

@@ -1,4 +1,6 @@
-"""What a router makes of the modules that it heard: values, heads, output (eqs. 51, 53, 60; specification C25).
+"""What a router makes of the modules that it heard: values, heads, output (eqs. 51, 53, 60).
+
+Source: docs/spec/architect_thyself.md#values.
 
 Values are linear in module outputs, so the mixture is taken first and one vector per head goes through the map, instead
 of N: the same numbers but for rounding, with a fraction of the products.

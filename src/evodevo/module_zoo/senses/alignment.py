@@ -1,4 +1,4 @@
-"""Contrastive alignment of the two sides of a sample (eq. 38; specification 2.1, rows 38 and 89).
+"""Contrastive alignment of the two sides of a sample (eq. 38; docs/spec/architect_thyself.md#alignment).
 
 Legend: B samples, d width.
 """

@@ -1,6 +1,6 @@
 """What the senses of a network and their fusion cost: exact parameters, and the work of one sample.
 
-``models/senses.py`` and ``models/fusion.py`` build exactly these parameters; a test recounts them, and the products.
+``model.py`` and ``fusion.py`` build exactly these parameters; a test recounts them, and the products.
 
 Legend: L positions of one input or side, d_m channels of an extractor, d width, k rank, q = k (k + 1) / 2.
 """

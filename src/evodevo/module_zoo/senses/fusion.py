@@ -1,4 +1,4 @@
-"""Two sides become one sequence F and one vector f (eqs. 39 to 43; decision C6).
+"""Two sides become one sequence F and one vector f (eqs. 39 to 43; docs/spec/architect_thyself.md#fusion).
 
 As printed, values come from the text alone, and the image only moves weights: with one token of text, F does not depend
 on the image at all, and f only through the number g. So ``asym_residual`` is the default.

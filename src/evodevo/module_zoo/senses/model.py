@@ -1,4 +1,6 @@
-"""From samples to the two sides of a fusion: extractors, projections, statistics (spec 2.1; eqs. 1, 2, 28 to 37).
+"""From samples to the two sides of a fusion: extractors, projections, statistics (eqs. 1, 2, 28 to 37).
+
+Source: docs/spec/architect_thyself.md#senses.
 
 Legend: B samples, L positions of one side, d_m channels of an extractor, d width.
 """

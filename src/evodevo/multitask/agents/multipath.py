@@ -1,6 +1,6 @@
 """Agents that combine a task's path with frozen paths of others, through trained connectors and a router.
 
-µ4Net (2302.02721), section 2; specification ``munet.md`` part 3. They build on the singlepath agents of one class; no
+µ4Net (2302.02721), section 2; docs/spec/munet.md#multipath-model. They build on the singlepath agents of one class; no
 agent builds on them.
 """
 

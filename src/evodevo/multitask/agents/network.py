@@ -1,7 +1,7 @@
 """Networks that were trained elsewhere, as agents: one that hands an import in, and others that build on imports.
 
-DESIGN.md, *any part with any driver*: what ``evolve`` found or ``grow`` grew, or an H-Model, is a path like others. Its
-parts are shared frozen or copied by mutation; what a task adds are a norm and a head (specification ``munet.md`` 1.1).
+Any part with any driver: what ``evolve`` found or ``grow`` grew, or an H-Model, is a path like others. Its
+parts are shared frozen or copied by mutation; what a task adds are a norm and a head (docs/spec/munet.md#components).
 """
 
 from __future__ import annotations

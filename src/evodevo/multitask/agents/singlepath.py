@@ -1,6 +1,6 @@
 """Agents that solve a task with one path of the system: share what others froze, train the rest.
 
-µNet (2205.10937), µ4Net (2302.02721); specification ``munet.md`` part 2.
+µNet (2205.10937), µ4Net (2302.02721); docs/spec/munet.md#agents.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The components that paths of every modality have, one ``nn.Module`` each (specification ``munet.md`` 2.1).
+"""The components that paths of every modality have, one ``nn.Module`` each (docs/spec/munet.md#architecture).
 
 Legend: B samples, n tokens (the class token first), h width, H heads.
 """

@@ -1,7 +1,8 @@
 """Paths that are a row of blocks between an embedding and a head: what those of every modality have in common.
 
-µNet (2205.10937) and µ4Net (2302.02721); specification ``munet.md`` 2.1. Tokens of a sample stand behind a class token,
-which answers for it. ``models/path_blocks.py`` builds the parts, ``spaces/path_block_cost.py`` states what they cost.
+µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. Tokens of a sample stand behind a class
+token, which answers for it. ``blocks.py`` builds the parts, ``cost.py`` states what they
+cost.
 """
 
 from __future__ import annotations

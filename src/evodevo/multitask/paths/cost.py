@@ -1,6 +1,6 @@
 """What the parts of a path of blocks cost: exact parameters, and the work of one forward pass at batch 1.
 
-``models/path_blocks.py`` builds exactly these parameters; tests recount them, and the products.
+``multitask/paths/blocks.py`` builds exactly these parameters; tests recount them, and the products.
 
 Legend: n tokens, h width.
 """

@@ -2,7 +2,7 @@
 
 A family is a row of ``FAMILIES`` under the ``kind`` of its paths. Agents plan children with it (roles, shapes,
 parameters, work), and ask it which samples a path can read, so that any family may learn any task that it can read
-(specification ``munet.md`` 1.4, 3.6).
+(docs/spec/munet.md#tasks).
 """
 
 from __future__ import annotations

@@ -69,7 +69,9 @@ class BuiltPath(ABC):
 
 
 class Samples:
-    """Samples of a batch for all the paths of a model: fetched once, and changed by chance once (specification 3.6).
+    """Samples of a batch for all the paths of a model: fetched once, and changed by chance once.
+
+    Source: docs/spec/munet.md#sub-path-inputs.
 
     Args:
         task: whose samples.

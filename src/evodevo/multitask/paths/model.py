@@ -1,6 +1,6 @@
 """A path from its components: blocks between an embedding and a head, each of which several paths may share.
 
-Specification ``munet.md`` 1.1 and 2.1; ``spaces/path_blocks.py`` describes the structure.
+Source: docs/spec/munet.md#components; ``multitask/paths/blocks_spec.py`` describes the structure.
 
 Legend: B samples, n tokens (the class token first), h width.
 """

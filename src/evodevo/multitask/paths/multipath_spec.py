@@ -1,6 +1,6 @@
 """A multipath model as plain data: how frozen paths are joined, what is trained, and what that costs.
 
-µ4Net (2302.02721) section 2; specification ``munet.md`` part 3. The main path answers the task; each support path is
+µ4Net (2302.02721) section 2; docs/spec/munet.md#multipath-model. The main path answers the task; each support path is
 headless, and a connector (one dense layer) maps what it represents to the task's logits; a router decides for every
 sample how much each path counts. Only connectors and router are trained.
 
@@ -111,7 +111,7 @@ def router_bias(paths: int, main_weight: float) -> float:
     """The main path's bias that makes its first weight w*, all other parameters of the router being 0.
 
     b = ln((P - 1) w* / (1 - w*)); the paper's equation 1 as typeset divides by P - 1, which is right for two paths only
-    (specification 3.2).
+    (docs/spec/munet.md#first-weights).
 
     Raises:
         UsageError: w* outside (0, 1), or no second path.
@@ -191,7 +191,7 @@ def multipath_flops(structure: MultipathStructure, classes: int, widths: Sequenc
 def inherited(
     parent: Mapping[str, Shapes], child: Mapping[str, Shapes], replaced: Sequence[int] = ()
 ) -> dict[str, bool]:
-    """Role of the child -> whether it begins as a copy of the parent's (specification 3.5, step 6).
+    """Role of the child -> whether it begins as a copy of the parent's (docs/spec/munet.md#multipath-children).
 
     What the parent has under the same name in the same shapes is inherited. So another number of paths resets the
     router, its norm and its average, while connectors of supports that stay are kept.

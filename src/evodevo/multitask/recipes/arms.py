@@ -1,6 +1,6 @@
 """Four ways to learn a set of tasks: the same agents, whose mutations are restricted.
 
-µNet (2205.10937), section 4; specification ``munet.md`` part 5: baselines have the same budget and the same search over
+µNet (2205.10937), section 4; docs/spec/munet.md#experiments: baselines have the same budget and the same search over
 hyperparameters. What differs is what a child may share, copy or begin anew.
 """
 
@@ -25,7 +25,7 @@ class Arm:
     """One way.
 
     Attributes:
-        letter: in the issue.
+        letter: by which results call it.
         title: for people.
         words: the restriction in a sentence.
         builds_on: of ``AgentSettings``.

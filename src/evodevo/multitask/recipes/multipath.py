@@ -1,6 +1,6 @@
 """Do combined paths pay? Multipath agents beside singlepath agents with the same further budget, and every ablation.
 
-µ4Net (2302.02721), Table 2; issue 6, part 5. All variants continue copies of the same systems, one for each seed.
+Source: docs/spec/munet.md#experiments. All variants of Table 2 continue copies of the same systems, one for each seed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Why a child is as it is, and what became of it: everything was recorded when it happened.
 
-Specification ``munet.md`` part 6, point 19: the bar, the draws, the actions applied.
+Source: docs/spec/munet.md#paths. The bar, the draws, the actions applied.
 """
 
 from __future__ import annotations

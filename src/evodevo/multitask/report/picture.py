@@ -1,6 +1,6 @@
 """From a recorded system to the facts of its drawings: what it offered at any publication, and how it came there.
 
-Specification ``munet.md`` 1.6 and 4.2; no torch. All rows are read once for all frames.
+Source: docs/spec/munet.md#accounted-parameters; no torch. All rows are read once for all frames.
 """
 
 from __future__ import annotations

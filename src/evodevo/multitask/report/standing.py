@@ -1,6 +1,6 @@
 """How a system stands: who leads each task, what it costs, who uses whose components, what runs; see ``standing``.
 
-Specification ``munet.md`` 1.6, 2.9, 4.2 and part 6, point 17. Everything is of one moment and read at once; nothing
+Source: docs/spec/munet.md#accounted-parameters. Everything is of one moment and read at once; nothing
 here loads numpy or torch. Test accuracy is shown where it was measured, and orders nothing.
 """
 

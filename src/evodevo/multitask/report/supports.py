@@ -1,6 +1,6 @@
 """Who is supported by whom: supports of the children of every multipath agent, read from the record.
 
-µ4Net (2302.02721) section 2; specification ``munet.md`` 3.5.
+µ4Net (2302.02721) section 2; docs/spec/munet.md#multipath-children.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Systems from a user's words: a root, tasks out of files, and tasks that are withdrawn.
 
-Specification ``munet.md`` 1.3, 1.4 and part 6. Whatever cannot be used is refused before anything is recorded.
+Source: docs/spec/munet.md#agents. Whatever cannot be used is refused before anything is recorded.
 """
 
 from __future__ import annotations

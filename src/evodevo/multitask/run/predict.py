@@ -1,6 +1,6 @@
 """What a system answers to samples of one's own: the best path of a task, put together from the store.
 
-Specification ``munet.md`` part 6, point 11. The path is chosen by its validation accuracy; the weights of every
+Source: docs/spec/munet.md#beyond-the-notebooks. The path is chosen by its validation accuracy; the weights of every
 component are read by their digest, which their bytes are checked against.
 
 Legend: B samples, C classes, P paths of a multipath model.
@@ -30,7 +30,7 @@ from evodevo.tasks.base import InputSpec
 
 AT_ONCE = 64
 NEGLIGIBLE = 1e-3
-"""A support is not run for a sample that gives it a smaller weight (specification 3.7)."""
+"""A support is not run for a sample that gives it a smaller weight (docs/spec/munet.md#caching-and-skipping)."""
 
 
 @dataclass(frozen=True)

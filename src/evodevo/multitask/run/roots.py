@@ -1,6 +1,6 @@
 """Roots, as a user asks for them: at random, trained on a task, or from a checkpoint.
 
-Specification ``munet.md`` 1.3. Nothing is recorded here.
+Source: docs/spec/munet.md#agents. Nothing is recorded here.
 """
 
 from __future__ import annotations

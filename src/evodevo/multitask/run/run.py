@@ -1,6 +1,6 @@
 """Letting the agents of a system run: who, how often, where; and what came of it.
 
-Specification ``munet.md`` 1.5 and part 6 (3, 17): roots first, then agents with one path, then those that combine
+As docs/spec/munet.md#schedule has it: roots first, then agents with one path, then those that combine
 paths; test data are looked at on request, after the runs, and nothing that selects ever reads what was found.
 """
 

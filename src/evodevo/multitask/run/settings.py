@@ -1,6 +1,6 @@
 """What an agent records of its task and of a user's words, so that it can work wherever the store is.
 
-Specification ``munet.md`` 1.4. Nothing is recorded here.
+Source: docs/spec/munet.md#tasks. Nothing is recorded here.
 """
 
 from __future__ import annotations

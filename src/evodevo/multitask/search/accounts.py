@@ -1,7 +1,7 @@
 """For how many parameters of a multitask system an agent answers; it loads nothing, so that a status is quick.
 
-Source: specification ``munet.md`` 1.6; µNet (2205.10937). A parameter that several agents use is split evenly among
-them, so that the accounts of all agents add up to the distinct parameters of the system.
+Source: docs/spec/munet.md#accounted-parameters; µNet (2205.10937). A parameter that several agents use is split evenly
+among them, so that the accounts of all agents add up to the distinct parameters of the system.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ then, with their accuracies, scores (``mu_agent_score``) and who lives on (``mu_
 of values and of a generator: the driver keeps the record, and the same record gives the same children. The rules that
 were published before, and those of the code, are in ``mu_agent_versions``.
 
-Source: specification ``munet.md`` Part 2 and Appendix A; µNet (2205.10937), µ2Net (2205.12755), µ2Net+ (2209.07326),
+Source: docs/spec/munet.md#versions; µNet (2205.10937), µ2Net (2205.12755), µ2Net+ (2209.07326),
 µ4Net (2302.02721).
 """
 
@@ -22,7 +22,7 @@ from evodevo.settings import Settings
 
 
 class CycleSettings(Settings):
-    """One cycle: so many children, then the best is published (specification ``munet.md`` 2.6, 2.10)."""
+    """One cycle: so many children, then the best is published (docs/spec/munet.md#cycles)."""
 
     samples: int = Field(default=16, ge=1, le=100_000, description="children of a cycle; every generation is full")
     generation_size: int = Field(

@@ -1,6 +1,6 @@
 """The plan of one child of a singlepath agent: its values, its learned rates, its components, and every decision.
 
-Source: specification ``munet.md`` 2.4 and 2.6. A plan is data: what is asked for is recorded before it is trained, and
+Source: docs/spec/munet.md#children. A plan is data: what is asked for is recorded before it is trained, and
 each child's fate can be explained years later.
 """
 

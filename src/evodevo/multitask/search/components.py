@@ -1,6 +1,6 @@
 """Which components a child shares with its parent, copies, or gets anew: what training is allowed to change.
 
-Source: specification ``munet.md`` 1.1, 2.1 and 2.4. Nothing that another agent published is ever trained: the child
+Source: docs/spec/munet.md#components. Nothing that another agent published is ever trained: the child
 references it, or trains a copy. Nothing that the child could train is ever referenced: it is copied first, so that the
 weights of a parent stay what they are.
 """
@@ -18,7 +18,7 @@ from evodevo.multitask.search.mutation import Mutator, matches
 from evodevo.settings import Settings
 
 POSITIONS, BLOCKS, HEAD = "posembed_input", "encoderblock_*", "head"
-"""Roles with rules of their own, as ``spaces/path_blocks.py`` calls them."""
+"""Roles with rules of their own, as ``multitask/paths/blocks_spec.py`` calls them."""
 Fate = Literal["reference", "clone", "resize", "insert", "new"]
 
 
@@ -37,7 +37,7 @@ class ComponentSettings(Settings):
     )
     blocks: Literal["insert", "ancestor", "new"] = Field(
         default="insert",
-        description="an added layer: one that changes no answer at first (specification 4.1); or the nearest "
+        description="an added layer: one that changes no answer at first; or the nearest "
         "ancestor's that fits, else a random one (paper's code); or a random one",
     )
 

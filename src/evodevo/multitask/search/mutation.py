@@ -1,7 +1,8 @@
 """The learned mutation function µ(δ|m): which actions are taken on a child, drawn with rates that the path carries.
 
-Source: specification ``munet.md`` 2.3; µ2Net+ (2209.07326). The table is data of the path, inherited by copy and moved
-by the draws below; it adapts because children that improve keep theirs. Nothing here keeps state between children.
+Source: docs/spec/munet.md#learned-mutation; µ2Net+ (2209.07326). The table is data of the path, inherited by copy and
+moved by the draws below; it adapts because children that improve keep theirs. Nothing here keeps state between
+children.
 """
 
 from __future__ import annotations

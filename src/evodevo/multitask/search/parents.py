@@ -1,6 +1,6 @@
 """Whose child the next path is: the agent's best paths first, each new child halving the chance of another.
 
-Source: specification ``munet.md`` 2.5; µ4Net, equation 13. A best path that keeps failing to have better children
+Source: docs/spec/munet.md#parents; µ4Net, equation 13. A best path that keeps failing to have better children
 fades, and the search drifts to the paths of the whole system. Every draw is kept: the choice is explained later.
 """
 

@@ -1,6 +1,6 @@
 """Who lives on in a population of paths: those that improved, the best few of them, one at a cycle's end.
 
-Source: specification ``munet.md`` 2.8 to 2.10; µ4Net, section 3.
+Source: docs/spec/munet.md#cycles; µ4Net, section 3.
 """
 
 from __future__ import annotations

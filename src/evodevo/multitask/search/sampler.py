@@ -1,6 +1,6 @@
 """How likely each agent's path is drawn: all alike, or by what its paths did for others before and how near they are.
 
-The published agents draw uniformly and name that as room for improvement (specification ``munet.md`` Part 6, point 15).
+The published agents draw uniformly and name that as room for improvement (docs/spec/munet.md#informed-sampling).
 The informed sampler is ours. A share of its draws stays uniform, so that nobody is given up.
 """
 

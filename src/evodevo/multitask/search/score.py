@@ -1,6 +1,6 @@
 """What a path of a multitask system is worth: its accuracy, discounted by the parameters and FLOPs it answers for.
 
-Source: specification ``munet.md`` 1.6, 2.8 and 2.9; µNet (2205.10937). A parameter that several agents use is split
+Source: docs/spec/munet.md#score; µNet (2205.10937). A parameter that several agents use is split
 evenly among them, so that the accounts of all agents add up to the distinct parameters of the system.
 """
 

@@ -1,6 +1,6 @@
 """A multipath child: which frozen paths it looks through, and what it keeps of its parent's router and connectors.
 
-Source: specification ``munet.md`` 3.4 and 3.5; µ4Net, section 2.2. Supports are kept by their place; one more path is
+Source: docs/spec/munet.md#multipath-children; µ4Net, section 2.2. Supports are kept by their place; one more path is
 drawn, or the last is dropped, when ``num_paths`` moves. A place that changed hands begins with a new connector.
 """
 

@@ -1,4 +1,4 @@
-"""Rules of the published agents, as settings: Appendix A of the specification, and the table of its 2.7.
+"""Rules of the published agents, as settings (docs/spec/munet.md#differences-between-versions).
 
 "paper" is our default: the paper's where it speaks; rates are stored when they move, an added layer changes no answer
 at first, each child has data values of its own, and the root is the base of costs. Not repeated of the others: momentum

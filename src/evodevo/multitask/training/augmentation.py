@@ -1,8 +1,9 @@
 """Chance in the preparation of training images: quality, crop, flip, brightness, contrast, saturation, hue.
 
-Specification ``munet.md`` 2.7 and 3.6. Images are changed once, at their own size; every path resizes the result to its
-own, so that all paths of a model see the same crop, flip and colour. What happens to an image follows from (seed, step)
-and its place in the batch, and each kind of change has draws of its own: turning one on leaves the others as they were.
+Source: docs/spec/munet.md#augmentation. Images are changed once, at their own size; every path resizes the result to
+its own, so that all paths of a model see the same crop, flip and colour. What happens to an image follows from (seed,
+step) and its place in the batch, and each kind of change has draws of its own: turning one on leaves the others as they
+were.
 
 Legend: B samples.
 """

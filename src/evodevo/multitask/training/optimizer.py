@@ -1,7 +1,7 @@
 """Stochastic gradient descent with momentum for the components of a path, and one bound on all gradients together.
 
-Specification ``munet.md`` 2.7. Equal to ``torch.optim.SGD`` without dampening and weight decay; the buffer may be kept
-in bfloat16 as in the published code, which halves what momentum takes.
+Source: docs/spec/munet.md#training. Equal to ``torch.optim.SGD`` without dampening and weight decay; the buffer may be
+kept in bfloat16 as in the published code, which halves what momentum takes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The training of one child: so many steps, looks at the validation split between them, the best weights kept.
 
-Specification ``munet.md`` 2.7 and 2.8. The model may be anything that answers logits; only the components that are
+Source: docs/spec/munet.md#training. The model may be anything that answers logits; only the components that are
 named learn, whatever else it is made of.
 
 Legend: B samples, C classes.

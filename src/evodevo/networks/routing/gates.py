@@ -47,7 +47,7 @@ def of_finite(weigh: Callable[[Tensor], Tensor], logits: Tensor) -> Tensor:
 
 
 def open_gates(logits: Tensor, gate: Gate, alpha: float, legal: Tensor | None = None, *, noise: bool = False) -> Tensor:
-    """Connection weights in [0, 1] (H-Model 3.1, 3.2; specification A2).
+    """Connection weights in [0, 1] (H-Model 3.1, 3.2; docs/spec/h_model.md#gate).
 
     Args:
         logits: (..., K, N).
@@ -91,5 +91,5 @@ def doubly_stochastic(weights: Tensor, rounds: int = SINKHORN_ROUNDS) -> Tensor:
 
 
 def iteration_alpha(alpha: float, rate: float, t: int) -> float:
-    """alpha_t = alpha rate^t, at least 1e-3 (specification 3.2, A8)."""
+    """alpha_t = alpha rate^t, at least 1e-3 (docs/spec/h_model.md#forward-pass)."""
     return max(alpha * rate**t, 1e-3)

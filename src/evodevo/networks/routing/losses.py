@@ -1,4 +1,4 @@
-"""Losses on routing decisions, each a scalar (specification 3.5-10, 2.1 row 89).
+"""Losses on routing decisions, each a scalar (docs/spec/h_model.md#routing-losses).
 
 Weights are (B, P, K, N) after the gate, logits the same shape before it; hidden targets come first.
 """

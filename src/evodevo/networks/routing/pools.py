@@ -1,4 +1,6 @@
-"""What of a sequence a router reads: one vector per sample, or one per position (specification A3).
+"""What of a sequence a router reads: one vector per sample, or one per position.
+
+Source: docs/spec/h_model.md#what-a-router-reads.
 
 Shapes: (B, S, d) and a mask (B, S), true at real positions, give (B, 1, d) or, per position, (B, S, d).
 """

@@ -1,4 +1,4 @@
-"""Which connections count when a model answers, and so which layers are called at all (specification 3.4, A9).
+"""Which connections count when a model answers, and so which layers are called at all (docs/spec/h_model.md#skipping).
 
 All functions map weights (B, P, K, N) to weights of the same shape in which some are exactly 0. P is 1, or S where a
 causal model decides at each position: no decision there looks at another position. Hidden targets come first.

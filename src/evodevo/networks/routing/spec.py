@@ -13,7 +13,7 @@ CAUSAL_POOLS = ("token", "prefix_mean")
 
 
 class InferenceStructure(Settings):
-    """Which connections count when the model answers (specification 3.4).
+    """Which connections count when the model answers (docs/spec/h_model.md#skipping).
 
     Attributes:
         mode: ``dense``; ``source_topk`` (the paper's: each source keeps its k strongest connections); ``target_topm``

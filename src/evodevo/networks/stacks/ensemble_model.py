@@ -1,4 +1,4 @@
-"""Stacks that answer together, the simplest way to use several networks at once (specification E3)."""
+"""Stacks that answer together, the simplest way to use several networks at once (docs/spec/h_model.md#experiments)."""
 
 from __future__ import annotations
 

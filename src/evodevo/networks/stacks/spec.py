@@ -20,7 +20,7 @@ class StackStructure(Settings):
         width: channels d.
         layers: in order; none is allowed.
         repeats: how often the whole stack is run.
-        residual: false takes the blocks' own residual connections away (spec 3.6, E7).
+        residual: false takes the blocks' own residual connections away.
         others: as in ``HModelStructure``.
     """
 

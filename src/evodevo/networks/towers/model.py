@@ -1,6 +1,6 @@
 """Pretrained text and vision towers as extractors: frozen, with their last layers trained, or trained as a whole.
 
-They are read from this machine as ``operators/pretrained.py`` reads layers: safetensors only, no code, no network.
+They are read from this machine, as ``operators/pretrained/layers.py`` reads layers: safetensors, no code, no network.
 
 Legend: B samples, L positions, D channels of the tower.
 """

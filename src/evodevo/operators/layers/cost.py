@@ -1,6 +1,6 @@
 """What a layer costs: exact parameters, the work of one call on one sample, and what it keeps while generating.
 
-``models/layers.py`` builds exactly these parameters; a test recounts them, and the matrix products.
+``operators/layers/build.py`` builds exactly these parameters; a test recounts them, and the matrix products.
 
 Legend: S positions, d width of the messages, d_i width inside, F hidden units, K taps.
 """

@@ -1,6 +1,6 @@
 """What can be a layer of a network, as plain data: a kind and its sizes.
 
-``models/layers.py`` builds them; ``spaces/layer_cost.py``
+``operators/layers/build.py`` builds them; ``operators/layers/cost.py``
 states what they cost.
 """
 

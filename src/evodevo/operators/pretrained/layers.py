@@ -1,4 +1,6 @@
-"""One encoder layer of a pretrained Hugging Face model as an operator (H-Model 6.7; specification 3.5-11).
+"""One encoder layer of a pretrained Hugging Face model as an operator (H-Model 6.7).
+
+Source: docs/spec/h_model.md#pretrained-layers.
 
 Everything is read from this machine: config.json and model.safetensors, never a pickle, never code, never the network.
 

@@ -1,1 +1,1 @@
-"""Search algorithms, one per file, all ask and tell."""
+"""Search algorithms with the ask-and-tell interface of ``search/base.py``, one per file."""

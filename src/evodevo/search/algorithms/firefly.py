@@ -1,8 +1,8 @@
 """The firefly algorithm of STAR (star.txt, A.4): dim genomes move towards bright ones, segment by segment.
 
 Attraction β = β0 (1 − e^{−γ(1 − r)}) grows with dissimilarity, opposite to the textbook's firefly; r is the share of
-equal segments. Light is a = 1/(1 + s) with s the sum of the normalised objectives; only "brighter than" matters, so
-standings by s stand for it.
+equal segments. Light is a = 1/(1 + s) with s the sum of the normalised objectives. The algorithm only compares light,
+and a falls with s, so the code compares standings by s and never computes a.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from evodevo.search.space import Space
 class FireflySettings(ElitistSettings):
     """Settings of the firefly algorithm."""
 
-    attraction: float = Field(default=1.0, gt=0, le=1, description="β0, the attraction of the utterly different")
-    absorption: float = Field(default=1.0, gt=0, description="γ, how soon attraction grows with dissimilarity")
+    attraction: float = Field(default=1.0, gt=0, le=1, description="β0, the largest attraction, in (0, 1]")
+    absorption: float = Field(default=1.0, gt=0, description="γ, how fast attraction grows with dissimilarity, above 0")
 
 
 class Firefly(Algorithm):
@@ -35,15 +35,15 @@ class Firefly(Algorithm):
 
     @property
     def offspring(self) -> int:
-        """How many fireflies move in a generation: all but the elites."""
+        """Number of fireflies that move in a generation: all but the elites."""
         return self.settings.offspring
 
     def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
         population, standings, settings = state.population, state.standings, self.settings
 
         def breed(slot: int, rng: np.random.Generator) -> Iterator[Proposal]:
-            # The population is ordered best first, so the slots of a generation walk over all but the elites; an
-            # event of steady state has one slot only and moves anybody.
+            # The population is ordered best first, so the slots of a generation cover all but the elites. An event in
+            # steady state has a single slot, which would always be the same firefly; it is drawn at random instead.
             size = len(population)
             position = (settings.elites + slot) % size if count > 1 else int(rng.integers(size))
             firefly = population[position]
@@ -60,9 +60,9 @@ class Firefly(Algorithm):
         beta = attraction(space.distance(dim.genome, bright.genome), self.settings.attraction, self.settings.absorption)
         segments = list(space.segments(dim.genome))
         targets = space.segments(bright.genome)[: len(segments)]
-        copied = [place for place, chance in enumerate(rng.random(len(targets))) if chance < beta]
-        for place in copied:
-            segments[place] = targets[place]
+        copied = [index for index, chance in enumerate(rng.random(len(targets))) if chance < beta]
+        for index in copied:
+            segments[index] = targets[index]
         moved = space.repair(space.join(segments), rng) if copied else dim.genome
         mutant = space.mutate(moved, rng)
         details = {"attraction": beta, "copied": len(copied)}
@@ -84,8 +84,9 @@ def attraction(dissimilarity: float, beta0: float, gamma: float) -> float:
     """β = β0 (1 − e^{−γ(1 − r)}), the probability that a segment is copied.
 
     Args:
-        dissimilarity: 1 − r, the share of unequal segments, in [0, 1].
-        beta0: β at an infinite γ.
-        gamma: light absorption.
+        dissimilarity: 1 − r, share of unequal segments, in [0, 1].
+        beta0: Limit of β for an infinite γ, in (0, 1].
+        gamma: Light absorption γ, above 0.
     """
+    # expm1 keeps full precision where the dissimilarity is close to 0.
     return -beta0 * math.expm1(-gamma * dissimilarity)

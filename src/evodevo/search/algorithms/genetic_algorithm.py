@@ -20,7 +20,7 @@ class GeneticAlgorithm(Algorithm):
 
     @property
     def offspring(self) -> int:
-        """How many children make a generation after the first: room for the elites is left."""
+        """Number of children in a generation after the first: the population without the elites."""
         return self.settings.offspring
 
     def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:

@@ -42,7 +42,7 @@ class NSGA2(Algorithm):
 
     @property
     def offspring(self) -> int:
-        """How many children make a generation after the first: room for the elites is left."""
+        """Number of children in a generation after the first: the population, without the elites where they survive."""
         return self.settings.population - (self.settings.elites if self.settings.survival == "elites" else 0)
 
     def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:

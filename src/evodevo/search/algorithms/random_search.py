@@ -1,4 +1,4 @@
-"""Random search: the control that every other algorithm has to beat at equal evaluations."""
+"""Random search: the baseline that every other algorithm has to beat with equally many evaluations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from evodevo.search.space import Space
 
 
 class RandomSearch(Algorithm):
-    """New random genomes for ever, after the founders that all algorithms share."""
+    """New random genomes without end, after the initial population that all algorithms share."""
 
     name = "random"
 
@@ -19,4 +19,5 @@ class RandomSearch(Algorithm):
     def _survive(
         self, parents: tuple[Scored, ...], children: tuple[Scored, ...]
     ) -> tuple[tuple[Scored, ...], tuple[int, ...]]:
+        # With an empty population, ``ask`` falls back to samples for every slot.
         return (), ()

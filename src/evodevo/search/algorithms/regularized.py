@@ -1,7 +1,7 @@
 """Regularized (aging) evolution: Real, Aggarwal, Huang, Le, "Regularized evolution for image classifier architecture
-search", 2019. A control: mutation only, and the oldest dies, however good.
+search", 2019. A baseline: mutation only, and the oldest individual is removed, however good it is.
 
-With several objectives the score is that of our genetic algorithm, ΣU(objective), over the living.
+With several objectives the score is that of the genetic algorithm here, ΣU(objective), over the current population.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ class RegularizedEvolutionSettings(AlgorithmSettings):
     """Settings of regularized evolution."""
 
     tournament_size: int = Field(
-        default=4, ge=1, description="individuals that compete to be the parent; the paper draws a quarter of all"
+        default=4,
+        ge=1,
+        description="individuals that compete to be the parent; a quarter of the population in the paper",
     )
 
 
 class RegularizedEvolution(Algorithm):
-    """The best of a random few has a mutant; the oldest dies. In generations, a whole generation is born at once."""
+    """The winner of a tournament is mutated; the oldest is removed. A generational driver replaces all at once."""
 
     name = "regularized"
     settings_class = RegularizedEvolutionSettings
@@ -42,6 +44,6 @@ class RegularizedEvolution(Algorithm):
     def _survive(
         self, parents: tuple[Scored, ...], children: tuple[Scored, ...]
     ) -> tuple[tuple[Scored, ...], tuple[int, ...]]:
-        # The oldest first: the order of telling is the order of age.
-        living = (parents + children)[-self.settings.population :]
-        return living, tuple(summed_standings(living).tolist())
+        # Individuals are ordered by the time at which they were told, so the oldest come first.
+        population = (parents + children)[-self.settings.population :]
+        return population, tuple(summed_standings(population).tolist())

@@ -1,6 +1,6 @@
 """Which components of systems still matter: what is published, what open cycles see, and what those run through.
 
-Rows stay for ever; weights that nothing can reach any more may go (specification ``munet.md`` 1.5, 11).
+Rows stay for ever; weights that nothing can reach any more may go (docs/spec/munet.md#stored-system).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of multitask systems (specification ``munet.md`` 1.5): agents, cycles, paths, components, publications.
+"""The tables of multitask systems (docs/spec/munet.md#stored-system): agents, cycles, paths, components, publications.
 
 A system is a run of kind "system", an agent a run of kind "agent", a path an individual of its agent's run: so leases,
 ancestry, evaluations, events and blobs are those of every run. ``schema`` holds these; here stands what a system adds.

@@ -42,7 +42,7 @@ def visible(connection: Connection, system_id: str, view: int) -> dict[str, Publ
 
 def locks(connection: Connection, system_id: str, view: int) -> dict[str, frozenset[str]]:
     """Component -> names of the agents whose publication at the view uses it. What a multipath one merely runs
-    through is pinned, not locked (specification 1.5, 6)."""
+    through is pinned, not locked (docs/spec/munet.md#components)."""
     offered = visible(connection, system_id, view)
     users: dict[str, set[str]] = defaultdict(set)
     used = components_of(connection, [one.path_id for one in offered.values() if one.path_id is not None])

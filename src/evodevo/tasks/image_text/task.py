@@ -1,8 +1,8 @@
 """Images and text together: classes, labels, and whether they match; the user's own, or generated scenes.
 
-Forms (specification 3.6, E4): ``labels`` one class (the answer to a question about a scene), ``multilabel`` several
-labels (genres, each side alone telling much), ``match`` whether a caption tells of the image (neither side alone
-telling anything), ``caption_match`` the same for two captions, ``both`` the labels and the match in one run.
+Forms (docs/spec/h_model.md#experiments): ``labels`` one class (the answer to a question about a scene), ``multilabel``
+several labels (genres, each side alone telling much), ``match`` whether a caption tells of the image (neither side
+alone telling anything), ``caption_match`` the same for two captions, ``both`` the labels and the match in one run.
 
 Shapes: N samples of a split, B samples of a batch, L tokens.
 """

@@ -3,7 +3,7 @@
 An image is asked as many questions with the answer yes as with no, and so is every question; a linear model of both
 sides fails too, since only image and question together decide. Where nothing but yes and no is asked (``answer``), a
 network hardly begins to learn in a few minutes, since nothing ever tells it a digit; so the default also asks, for a
-quarter of the samples, which digit it is. Images stand in one split each (C22).
+quarter of the samples, which digit it is. Images stand in one split each.
 
 Shapes: N samples of a split, B samples of a batch, M images, L words.
 """

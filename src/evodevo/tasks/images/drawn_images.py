@@ -1,7 +1,7 @@
 """Labelled images that are always there: scikit-learn's digits, and three kinds that are drawn.
 
-The drawn ones make a task of several domains possible on a fresh machine without a network (specification 3.6, E8).
-They are grey, bright on dark, and noisy, so that no two are equal.
+The drawn ones make a task of several domains possible on a fresh machine without a network
+(docs/spec/h_model.md#experiments). They are grey, bright on dark, and noisy, so that no two are equal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tasks made of a task: other questions about the same samples.
 
-One set of images gives several related tasks that way (specification ``munet.md`` Part 5: scikit-learn's digits by
+One set of images gives several related tasks that way (docs/spec/munet.md#experiments: scikit-learn's digits by
 class, by parity, above 4, with rotated labels), so that a multitask system can be tried on a machine without a network.
 """
 

@@ -1,6 +1,6 @@
 """How many samples make a batch, and how many batches lie between two looks at the validation split.
 
-Specification ``munet.md`` 1.4 and 2.7, its numbers in Appendix B. The order of training samples is here too: a whole
+Source: docs/spec/munet.md#batches. The order of training samples is here too: a whole
 shuffle for each pass, and no state between steps.
 """
 

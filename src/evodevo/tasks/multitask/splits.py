@@ -1,6 +1,6 @@
 """Splits in which every class is held out evenly, a function of what the samples are and of a seed.
 
-Specification ``munet.md`` 1.4: a given test split stays, and a tenth of the rest is validation; what has no test split
+As docs/spec/munet.md#tasks has it: a test split stays, and a tenth of the rest is validation; what has no test split
 is divided 70/15/15. (The published code takes the first samples instead, which on sets that are sorted by class leaves
 whole classes out.)
 

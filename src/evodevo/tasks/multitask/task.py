@@ -1,6 +1,6 @@
 """A task of a multitask system: another task's samples, one question about them, splits that are stored.
 
-Specification ``munet.md`` 1.4. The samples come from any task of the table that hands out samples (``images``,
+Source: docs/spec/munet.md#tasks. The samples come from any task of the table that hands out samples (``images``,
 ``text_labels``, ``table``, a package's own), so the modality is that task's matter; here the splits are drawn anew,
 evenly over classes, and the answer is one class.
 

@@ -1,4 +1,4 @@
-"""The k-hop pointer task: follow arrows between nodes k times (specification 3.7).
+"""The k-hop pointer task: follow arrows between nodes k times (docs/spec/h_model.md#the-pointer-pilot).
 
 A sample is a random map node -> node, a start and a number of hops; the answer is where the walk ends. The arrows stand
 in random order, so that no position tells which node it speaks of: each hop has to find the arrow that begins where the

@@ -1,4 +1,4 @@
-"""Facts, rules and a question: does it follow? (Paper 6.3 and 6.4, which use ProofWriter; specification E1.)
+"""Facts, rules and a question: does it follow? (Paper 6.3 and 6.4; docs/spec/h_model.md#experiments.)
 
 In a closed world a statement is true where it has a proof and false where it has none; its negation the other way
 round. In an open world negations are stated and proven like anything else, and what has no proof either way is unknown.

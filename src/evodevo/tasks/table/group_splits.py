@@ -1,6 +1,6 @@
 """Samples divided into the four splits so that no group stands in two, each class as evenly as groups allow.
 
-Training, what a strategist looks at, what selects a model, and what judges it at the end are four parts (C22); a group
+Training, what a strategist looks at, what selects a model, and what judges it at the end are four parts; a group
 is what must stay together: all questions about one image, all posts of one author.
 
 Shapes: N samples.

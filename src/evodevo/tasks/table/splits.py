@@ -1,4 +1,6 @@
-"""Which row of a user's table stands in which split: what the user says, then groups that must stay together (C22).
+"""Which row of a user's table stands in which split: what the user says, then groups that must stay together.
+
+Source: docs/spec/architect_thyself.md#splits.
 
 Shapes: N rows.
 """

@@ -1,4 +1,6 @@
-"""Several languages at once: predict the next token, and know of each window which language it is (paper 6.6, E2).
+"""Several languages at once: predict the next token, and know of each window which language it is (paper 6.6).
+
+Source: docs/spec/h_model.md#experiments.
 
 Shapes: B samples, L tokens that a window reads, and as many that it predicts.
 """

@@ -1,4 +1,4 @@
-"""Languages that nobody speaks: random letter chains in six alphabets (the offline form of specification E2).
+"""Languages that nobody speaks: random letter chains in six alphabets (docs/spec/h_model.md#experiments).
 
 Two of the languages share an alphabet, so that reading the language from a network can be told apart from reading
 the alphabet.

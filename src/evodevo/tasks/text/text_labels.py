@@ -1,4 +1,4 @@
-"""Texts and their classes: the user's, or generated ones about topics (paper 6.7; specification E3).
+"""Texts and their classes: the user's, or generated ones about topics (paper 6.7; docs/spec/h_model.md#experiments).
 
 Shapes: B samples, L tokens at most, of each text the first ones.
 """

@@ -1,4 +1,6 @@
-"""Texts about topics, generated: the default of labelled texts where no file is given (specification E3).
+"""Texts about topics, generated: the default of labelled texts where no file is given.
+
+Source: docs/spec/h_model.md#experiments.
 
 All topics use the same invented words; a topic makes some of them more frequent. Each text mixes its topic with common
 words and with a little of another topic, so that counting words goes far and not all the way.

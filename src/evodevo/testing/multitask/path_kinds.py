@@ -145,7 +145,7 @@ class PathKindTests(ABC):
             _ask(request)
 
     def test_inside_another_model_it_represents_as_it_does_alone(self, asked: tuple[Request, dict[str, Any]]) -> None:
-        """Check 19, where the kind has a row in ``FROZEN``: with its head and without, at any company."""
+        """Where the kind has a row in ``FROZEN``: with its head and without, at any company."""
         if self.kind not in FROZEN:
             return
         request, answer = asked

@@ -1,4 +1,6 @@
-"""What frozen paths make of samples, kept on disk (µ4Net section 3.2.2's caching; specification 3.7).
+"""What frozen paths make of samples, kept on disk (µ4Net section 3.2.2's caching).
+
+Source: docs/spec/munet.md#caching-and-skipping.
 
 A path never changes, so its answer to a sample that is prepared the same way every time is worth keeping: what is left
 of training a multipath model is two or three dense layers. See ``models.path_rows`` for the files.

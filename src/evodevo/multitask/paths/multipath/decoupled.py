@@ -1,4 +1,6 @@
-"""Paths weighed forward and not backward: backprop-decoupled routing (µ4Net eqs. 6-10; specification 3.1, 3.4).
+"""Paths weighed forward and not backward: backprop-decoupled routing (µ4Net eqs. 6-10).
+
+Source: docs/spec/munet.md#decoupled-gradients.
 
 A router that starts with the main path would give the others almost no gradient, and so never find a reason to choose
 them. Here the modules learn as if all weights were 1, while the router learns as usual.

@@ -1,4 +1,6 @@
-"""Frozen paths joined by trained connectors and a router for each sample (µ4Net section 2.1; specification part 3).
+"""Frozen paths joined by trained connectors and a router for each sample (µ4Net section 2.1).
+
+Source: docs/spec/munet.md#multipath-model.
 
 Legend: B samples, P paths with the main one, C classes, h_k width of support k, counted from 1.
 

@@ -1,4 +1,6 @@
-"""How much each path of a multipath model counts for each sample (µ4Net section 2.1; specification 3.1-3.3).
+"""How much each path of a multipath model counts for each sample (µ4Net section 2.1).
+
+Source: docs/spec/munet.md#multipath-model.
 
 Legend: B samples, P paths with the main one first, C classes.
 """

@@ -2,7 +2,7 @@
 
 Tasks hand out bytes, ids and numbers; images of another size or number of channels become those that the network knows,
 still as bytes, and texts are cut where it has no more positions, so that a frozen network reads the samples of another
-task (specification ``munet.md`` 2.7).
+task (docs/spec/munet.md#augmentation).
 
 Legend: B samples, L tokens.
 """

@@ -1,6 +1,6 @@
 """A network of the library as a path: its parts from components, and behind what it represents a norm and a head.
 
-Specification ``munet.md`` 1.1; ``spaces/network_path.py`` describes the structure.
+Source: docs/spec/munet.md#components; ``multitask/paths/network/spec.py`` describes the structure.
 
 Legend: B samples, h numbers that stand for a sample, C classes.
 """

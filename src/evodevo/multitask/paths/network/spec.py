@@ -2,7 +2,7 @@
 
 A model that ``evolve`` found, one that ``grow`` grew, an H-Model or a language model keep their parts in a checkpoint;
 each part becomes a component of a multitask system, and what ``represent`` says of a sample as a whole is what a head
-or a connector hears (DESIGN.md, contract *Model*; specification ``munet.md`` 1.1 and 1.4).
+or a connector hears (docs/spec/munet.md#tasks).
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class NetworkStructure(Settings):
 
     @property
     def input_spec(self) -> dict[str, Any]:
-        """What the network makes of a task's samples; see ``models/network_path_input.py``."""
+        """What the network makes of a task's samples; see ``multitask/paths/network/input.py``."""
         return {"inputs": [one.model_dump(mode="json") for one in self.inputs], "resize": "bilinear", "as": "uint8"}
 
     def part(self, role: str) -> NetworkPart | None:

@@ -1,6 +1,6 @@
 """A text path from its components: blocks as those of a vision path, over the tokens of a text.
 
-Specification ``munet.md`` 1.4 and 2.1; ``spaces/text_path.py`` describes the structure.
+Source: docs/spec/munet.md#tasks; ``multitask/paths/text/spec.py`` describes the structure.
 
 Legend: B samples, L tokens of the longest text, n = L + 1 with the class token, h width, V ids.
 """

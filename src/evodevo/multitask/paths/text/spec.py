@@ -1,9 +1,9 @@
 """A transformer over a text as a row of components: the structure of a path that reads, as plain data.
 
-The papers look at images only; a system carries any modality (specification ``munet.md`` 1.4). Tasks hand out bytes,
+The papers look at images only; a system carries any modality (docs/spec/munet.md#tasks). Tasks hand out bytes,
 and a path makes tokens of them itself, so that it can read the texts of any task: the bytes as they are, or subwords of
-a tokenizer that is stored with the path's embedding. ``models/text_path.py`` builds the parts,
-``spaces/text_path_cost.py`` states what they cost.
+a tokenizer that is stored with the path's embedding. ``multitask/paths/text/model.py`` builds the parts,
+``multitask/paths/text/cost.py`` states what they cost.
 """
 
 from __future__ import annotations

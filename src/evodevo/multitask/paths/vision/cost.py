@@ -1,6 +1,6 @@
 """What a vision path costs: exact parameters of each component, and the work of one forward pass at batch 1.
 
-``models/vision_path_parts.py`` builds exactly these parameters; tests recount them, and the products.
+``multitask/paths/vision/embedding.py`` builds exactly these parameters; tests recount them, and the products.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ def path_parameters(structure: VisionStructure) -> int:
 
 
 def path_work(structure: VisionStructure) -> Work:
-    """FLOPs of one sample, as this implementation computes them (specification 2.9; a multiply-add counts two)."""
+    """FLOPs of one sample, as this implementation computes them (a multiply-add counts two).
+
+    Source: docs/spec/munet.md#score.
+    """
     patches = 2 * (structure.tokens - 1) * structure.channels * structure.patch**2 * structure.width
     return Work(patches) + work_behind_embedding(structure)
 

@@ -1,4 +1,4 @@
-"""The component of a vision path that others do not have: its embedding (specification ``munet.md`` 2.1).
+"""The component of a vision path that others do not have: its embedding (docs/spec/munet.md#architecture).
 
 Legend: B samples, n tokens (the class token first), h width, S pixels of an image's side.
 """

@@ -1,7 +1,7 @@
 """Growing a vision path without changing what it answers: wider blocks, more heads, another image size.
 
-TransformerExpansions (Gesmundo & Maile 2023), expansions 1 to 4; specification ``munet.md`` 4.1. Expansion 5 (hidden
-width) needs RMSNorm and is not here; expansion 6 (a new layer) is ``build_component(..., identity=True)``.
+TransformerExpansions (Gesmundo & Maile 2023), expansions 1 to 4; docs/spec/munet.md#layer-insertion. Expansion 5
+(hidden width) needs RMSNorm and is not here; expansion 6 (a new layer) is ``build_component(..., identity=True)``.
 
 States are those of ``AttentionBlock``. What is free in an expansion is drawn as in a new block, or filled.
 

@@ -1,6 +1,6 @@
 """A vision path from its components: a vision transformer whose parts several paths may share.
 
-Specification ``munet.md`` 1.1 and 2.1; ``spaces/vision_path.py`` describes the structure.
+Source: docs/spec/munet.md#architecture; ``multitask/paths/vision/spec.py`` describes the structure.
 
 Legend: B samples, n tokens (the class token first), h width, S pixels of an image's side.
 """

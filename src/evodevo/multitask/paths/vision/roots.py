@@ -1,7 +1,7 @@
 """Components of a vision path from a Hugging Face ViT checkpoint on this machine.
 
 Read are config.json and model.safetensors, never a pickle, never code, never the network; ``transformers`` is not
-needed. Specification ``munet.md`` 1.3: a root agent of the kind "checkpoint".
+needed. A root agent of the kind "checkpoint": docs/spec/munet.md#agents.
 """
 
 from __future__ import annotations

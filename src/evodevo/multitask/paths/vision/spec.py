@@ -1,7 +1,7 @@
 """A vision transformer as a row of components: the structure of a path that looks at images, as plain data.
 
-µNet (2205.10937) and µ4Net (2302.02721); specification ``munet.md`` 2.1. ``models/vision_path.py`` builds the parts,
-``spaces/vision_path_cost.py`` states what they cost.
+µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. ``model.py`` builds the parts,
+``multitask/paths/vision/cost.py`` states what they cost.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ PRESETS: Mapping[str, VisionStructure] = {
     "B": VisionStructure(width=768, heads=12, hidden=3072, layers=12, image_size=80),
     "L": VisionStructure(width=1024, heads=16, hidden=4096, layers=24, image_size=384),
 }
-"""Name -> a headless structure. ``Ti3``, ``B`` and ``L`` are µNet's, at its image sizes (specification 2.2); ``Ti`` is
+"""Name -> a headless structure. ``Ti3``, ``B`` and ``L`` are µNet's, at its image sizes; ``Ti`` is
 the whole ViT-Ti/16; ``tiny`` is for tests and for images as small as scikit-learn's digits."""
 
 HYPERPARAMETERS: Mapping[str, str] = {"num_layers": "layers", "ds_image_size": "image_size"}
