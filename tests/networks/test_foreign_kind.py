@@ -169,7 +169,9 @@ def test_a_run_of_it_is_recorded_shown_and_asked(tmp_path: Path) -> None:
     with (tmp_path / "posts.csv").open("w", newline="") as opened:
         writer = csv.writer(opened)
         writer.writerow(("caption", "class"))
-        writer.writerows((f"{'warm' if number % 2 else 'cold'} thing {number}", str(number % 2)) for number in range(60))
+        writer.writerows(
+            (f"{'warm' if number % 2 else 'cold'} thing {number}", str(number % 2)) for number in range(60)
+        )
     changes: dict[str, Any] = {
         "text": "caption",
         "label": "class",

@@ -5,6 +5,8 @@ Source: docs/spec/architect_thyself.md#opponents.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -76,4 +78,4 @@ class ModuleEnsemble(Network):
             zoo.set_progress(share)
 
     def _zoos(self) -> list[ModuleZoo]:
-        return [member for member in self.members if isinstance(member, ModuleZoo)]
+        return cast("list[ModuleZoo]", list(self.members))

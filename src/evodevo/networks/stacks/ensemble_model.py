@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -45,4 +47,4 @@ class Ensemble(Network):
         return torch.stack([member.loss(batch) for member in self._stacks()]).mean()
 
     def _stacks(self) -> list[LayerStack]:
-        return [member for member in self.members if isinstance(member, LayerStack)]
+        return cast("list[LayerStack]", list(self.members))
