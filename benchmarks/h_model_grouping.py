@@ -18,7 +18,7 @@ import torch
 from evodevo.h_model.core import HCore
 from evodevo.h_model.runners.choice import RunnerName, build_runner
 from evodevo.h_model.spec import HModelStructure
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from measuring import Report, arguments, ratio, take_turns
 
 SHAPES = ((1, 8), (2, 8), (16, 12), (16, 64))

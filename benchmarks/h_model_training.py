@@ -16,7 +16,7 @@ from evodevo.networks.build import build_network
 from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.networks.stacks.stack import StackNetwork
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import Split
 from evodevo.tasks.reasoning.pointer import PointerTask
 from evodevo.training.loop import TrainingResult, train

@@ -25,6 +25,7 @@ from evodevo.export.base import EXPORTERS
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.nodes.base import NODES
 from evodevo.module_zoo.modules.zoo import ARCHETYPES
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.multitask.agent import AGENTS
@@ -35,7 +36,7 @@ from evodevo.multitask.settings import SystemSettings
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.objectives.base import OBJECTIVES
 from evodevo.operators.classes import OPERATORS, liv_classes
-from evodevo.operators.layers.build import LAYERS
+from evodevo.operators.layers.base import LAYERS
 from evodevo.registry import TABLES
 from evodevo.runs.recipe import RECIPES
 from evodevo.search.base import ALGORITHMS
@@ -141,15 +142,18 @@ for folder in sys.argv[1:]:
 """
 
 
+WITH_PYTHON = [page for page in PAGES if blocks(page, "python")]
+
+
 @pytest.mark.slow
-def test_the_python_of_each_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pages", [WITH_PYTHON[::2], WITH_PYTHON[1::2]], ids=lambda pages: ", ".join(map(name, pages)))
+def test_the_python_of_each_page_runs_from_top_to_bottom(pages: list[Path], tmp_path: Path) -> None:
     folders = []
-    for page in PAGES:
-        if blocks(page, "python"):
-            folder = tmp_path / page.stem
-            folder.mkdir()
-            (folder / "page.py").write_text("\n\n".join(blocks(page, "python")))
-            folders.append(folder)
+    for page in pages:
+        folder = tmp_path / page.stem
+        folder.mkdir()
+        (folder / "page.py").write_text("\n\n".join(blocks(page, "python")))
+        folders.append(folder)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", RUN_PAGES, *folders], env=environment, capture_output=True, text=True
@@ -284,6 +288,7 @@ def of_posts(folder: Path, command: str) -> Brief:
         return Brief(folder, found.id, one, one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "words", "whole"), cases())
 def test_the_commands_of_a_page_run(
     page: Path,
@@ -512,6 +517,7 @@ def test_every_option_named_exists(page: Path) -> None:
         (KINDS, "docs/extend.md", "Kinds of paths"),
         (OBJECTIVES, "docs/evolve.md", "Objectives"),
         (LAYERS, "docs/h-model.md", "Layers"),
+        (NODES, "docs/module-zoo.md", "Nodes"),
         (OPERATORS, "docs/genome.md", "Classes"),
         (PROCEDURES, "docs/experiments.md", "Procedures"),
         (SPACES, "docs/concepts.md", "Spaces"),
@@ -552,7 +558,7 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
         "recipes",
         "spaces",
     }
-    documented |= {"agents", "path_kinds", "strategists", "tasks"}
+    documented |= {"agents", "path_kinds", "strategists", "tasks", "zoo_nodes"}
     # Chosen by settings, not by users' files.
     internal = {"evaluators", "executors", "networks", "procedure_checks", "slices"}
     internal |= {"frozen_paths", "path_families", "path_roots", "procedure_task_checks"}
@@ -643,7 +649,7 @@ def test_the_table_of_classes_is_exact() -> None:
             r"^\| `([\w-]+)` \| (\d+) \| (\w+) \| ([\d.]+) \|", text, re.MULTILINE
         )
     }
-    from evodevo.search.genome_text import print_segments
+    from evodevo.operators.genome_text import print_segments
 
     ours = {row.name: (row.number, row.spec.family, print_segments([row.operator])) for row in liv_classes().values()}
     assert found == ours

@@ -44,8 +44,11 @@ TORCH = frozenset({"torch", "safetensors", "transformers", "entmax"})
 TORCH_FREE = frozenset({*GROUND, "storage", "execution", "tasks", "search", "report"})
 """Rooms in which no file loads torch."""
 TORCH_FREE_NAMES = frozenset({"genome", "space", "cost", "spec", "settings", "draw", "slice", "rows"})
-TORCH_FREE_FOLDERS = frozenset({"recipes", "diagrams"})
+TORCH_FREE_ENDINGS = ("_layer", "_spec", "_settings")
+TORCH_FREE_FOLDERS = frozenset({"recipes", "diagrams", "layers"})
 """Names of files and of folders that load no torch in any room."""
+TORCH_ENDINGS = ("build", "_model")
+"""Of files in such a folder that hold modules all the same."""
 # Strings that name code are for tables only.
 TABLE_FILES = frozenset(
     {
@@ -54,11 +57,13 @@ TABLE_FILES = frozenset(
         "experiments/procedures.py",
         "export/base.py",
         "growth/strategists/base.py",
+        "module_zoo/modules/nodes/base.py",
         "multitask/agent.py",
         "multitask/paths/families.py",
         "multitask/paths/kinds.py",
         "networks/spec.py",
         "objectives/base.py",
+        "operators/layers/base.py",
         "search/base.py",
         "tasks/base.py",
     }
@@ -106,8 +111,9 @@ def room_of(path: Path) -> str:
 
 
 def is_torch_free(path: Path) -> bool:
-    named = path.stem in TORCH_FREE_NAMES or path.stem.endswith(("_spec", "_settings"))
-    return room_of(path) in TORCH_FREE or named or not TORCH_FREE_FOLDERS.isdisjoint(path.parts[:-1])
+    named = path.stem in TORCH_FREE_NAMES or path.stem.endswith(TORCH_FREE_ENDINGS)
+    lies = not TORCH_FREE_FOLDERS.isdisjoint(path.parts[:-1]) and not path.stem.endswith(TORCH_ENDINGS)
+    return room_of(path) in TORCH_FREE or named or lies
 
 
 def wrong_arrows(path: Path, source: str) -> list[str]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, TypeAdapter, ValidationError
+from pydantic_core import PydanticKnownError, core_schema
 
 from evodevo.errors import NotFoundError, UsageError
+from evodevo.registry import Registry
 
 S = TypeVar("S", bound="Settings")
 
@@ -18,6 +23,71 @@ class Settings(BaseModel):
     """Base class of the settings of one package folder, defined beside the code that reads them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True, eq=False)
+class RowOf:
+    """Marks a type as open: a value is of the class that a table holds under its kind, whoever added the row.
+
+    ``Annotated[LayerSpec, RowOf(LAYERS)]`` is read like a union of all classes in the table, and written as the class
+    of the value. Rows are looked up when a value is read, so that one may be added at any time.
+
+    Attributes:
+        table: kind -> class of settings.
+        also: further classes by kind, for fields that allow more than the rows.
+        key: the field that holds the kind, a ``Literal`` of one word in every class.
+    """
+
+    table: Registry[Any]
+    also: Mapping[str, type[BaseModel]] = field(default_factory=dict)
+    key: str = "kind"
+    _readers: dict[type[BaseModel], TypeAdapter[Any]] = field(default_factory=dict, init=False, repr=False)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Reads with ``_read``; writes whatever class the value has."""
+        return core_schema.with_info_plain_validator_function(
+            self._read, serialization=core_schema.simple_ser_schema("any")
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """An object of one of the kinds that are known now."""
+        return {"type": "object", "properties": {self.key: {"enum": self._kinds()}}, "required": [self.key]}
+
+    def _kinds(self) -> list[str]:
+        return [*self.also, *self.table]
+
+    def _read(self, value: Any, info: core_schema.ValidationInfo) -> Any:
+        if isinstance(value, BaseModel):
+            kind = getattr(value, self.key, None)
+        elif isinstance(value, Mapping):
+            kind = value.get(self.key)
+        else:
+            raise PydanticKnownError("model_attributes_type")
+        shown = {"discriminator": repr(self.key)}
+        if kind is None:
+            raise PydanticKnownError("union_tag_not_found", shown)
+        if kind not in self.also and kind not in self.table:
+            expected = ", ".join(map(repr, self._kinds()))
+            raise PydanticKnownError("union_tag_invalid", {**shown, "tag": str(kind), "expected_tags": expected})
+        row = self.also[kind] if kind in self.also else self.table.get(kind)
+        if isinstance(value, row):
+            return value
+        reader = self._readers.setdefault(row, TypeAdapter(_tagged(row, kind, self.key)))
+        # Read from JSON, lists may stand for tuples; the mode of the whole must be that of its parts.
+        return reader.validate_json(json.dumps(value)) if info.mode == "json" else reader.validate_python(value)
+
+
+def _tagged(row: type[BaseModel], kind: str, key: str) -> type:
+    """The type of one class as a member of a union: places in errors name the kind, as those of a closed union do."""
+
+    class Tagged:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+            return core_schema.tagged_union_schema({kind: handler.generate_schema(row)}, discriminator=key)
+
+    return Tagged
 
 
 def validate(kind: type[S], values: dict[str, Any], *, what: str) -> S:

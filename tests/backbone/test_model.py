@@ -19,6 +19,7 @@ from evodevo.backbone.model import Backbone, State
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import GenomeError, UsageError
+from evodevo.experiments.flop_counter import counting
 from evodevo.operators.block import Block
 from evodevo.operators.classes import liv_classes
 from evodevo.operators.differential import Differential
@@ -203,14 +204,14 @@ def test_stated_products_are_executed(kind: str) -> None:
         with torch.device("meta"):
             model = Backbone(plans, dims, SETTINGS)
         for length in (1, 45, 64):
-            with FlopCounterMode(display=False) as counter:
+            with counting(model) as counter:
                 model(torch.zeros(1, length, dtype=torch.long, device="meta"))
             products = sum(
                 plan.spec.copies * plan.spec.matmul_flops(plan.owned, dims, length, decode=False, causal=False)
                 for plan in plans
             )
             head = 2 * length * dims.width * VOCABULARY
-            assert products + head == counter.get_total_flops(), (space.print(genome), length)
+            assert products + head == counter.flops, (space.print(genome), length)
 
 
 def test_the_papers_transformer_on_meta() -> None:

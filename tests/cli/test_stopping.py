@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-LONG = ["--tokens", "8K", "--set", "execution.executor=processes", "--set", "study.confirmations=0"]
+LONG = [
+    "--tokens",
+    "4K",
+    "--generations",
+    "1",
+    "--set",
+    "execution.executor=processes",
+    "--set",
+    "study.confirmations=0",
+]
 
 
 def start(small: Small, store: Path, *more: str) -> subprocess.Popen[str]:
@@ -74,7 +83,7 @@ def test_stopping_is_safe_and_resume_goes_on(
 ) -> None:
     store = tmp_path / "runs"
     process = start(small, store)
-    wait_for(process, "started", 4)
+    wait_for(process, "started", 2)
     workers = children_of(process.pid)
     wait_for(process, "progress")
     process.send_signal(number)
@@ -91,7 +100,7 @@ def test_stopping_is_safe_and_resume_goes_on(
     assert run(quick) == ExitCode.SUCCESS
     facts = status(store, capsys)
     assert facts["state"] == "finished"
-    assert facts["scored"] == 8
+    assert facts["scored"] == 4
 
 
 def test_two_processes_cannot_hold_one_run(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

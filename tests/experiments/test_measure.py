@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.experiments.flop_counter import counting, look_at_step
 from evodevo.experiments.measure import measure, places
@@ -203,6 +205,24 @@ def test_flops_are_those_of_the_formulas() -> None:
     with torch.no_grad(), counting(network) as counter:
         network(batch)
     assert counter.flops == rows * (2 * 8 * 3 + attention + recurrent)
+
+
+@pytest.mark.parametrize("context", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+def test_products_are_counted_as_pytorch_counts_them(context: Callable[[], AbstractContextManager[None]]) -> None:
+    network = nn.Sequential(nn.Conv1d(3, 8, 3, padding=1), nn.Linear(6, 5), nn.GELU(), nn.Flatten(), nn.Linear(40, 2))
+    with context():
+        x = torch.randn(2, 3, 6)
+
+        def step() -> None:
+            scores = network(x) @ torch.randn(2, 4)
+            if torch.is_grad_enabled():
+                scores.sum().backward()
+
+        with FlopCounterMode(display=False) as theirs:
+            step()
+        with counting(network) as ours:
+            step()
+    assert ours.flops == theirs.get_total_flops() > 0
 
 
 @pytest.mark.parametrize("learns", [False, True])

@@ -109,6 +109,7 @@ def test_the_area_counts_pairs(scores: list[float], data: st.DataObject) -> None
     assert same(auc(values, positive), 1 - auc(-values, positive))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), rows=st.integers(1, 25))
 def test_no_threshold_is_better_than_the_tuned_one(data: st.DataObject, rows: int) -> None:

@@ -79,6 +79,7 @@ def test_what_is_not_common_does_not_count() -> None:
     assert paired_difference([a * np.nan], [b]) is None
 
 
+@pytest.mark.slow
 def test_many_samples_and_shares_are_no_trouble() -> None:
     rng = np.random.default_rng(0)
     a, b = [rng.uniform(size=20_000)], [rng.uniform(size=20_000)]

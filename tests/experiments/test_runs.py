@@ -127,6 +127,7 @@ def test_arms_are_compared_with_the_reference_on_the_same_samples(run: Run) -> N
     )
 
 
+@pytest.mark.slow
 def test_a_trained_arm_loads_and_is_trained_again(store: Path, run: Run) -> None:
     one = run.individuals()[0]
     assert sum(parameter.numel() for parameter in one.load().parameters()) == one.fact["parameters"]
@@ -145,6 +146,7 @@ class Killed(BaseException):
     """As kill -9."""
 
 
+@pytest.mark.slow
 def test_a_killed_experiment_goes_on_to_the_same_table(store: Path, run: Run, tmp_path: Path) -> None:
     ended = []
 
@@ -193,6 +195,7 @@ def test_the_report_shows_everything_and_no_markup_of_others(run: Run) -> None:
     assert sum("evodevo trace" in one.look for one in data.trainings) == 12
 
 
+@pytest.mark.slow
 def test_the_commands_say_it(store: Path, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = run.individuals()[0]
     other = run.individuals()[-1]
@@ -227,6 +230,7 @@ def test_the_commands_say_it(store: Path, run: Run, tmp_path: Path, capsys: pyte
         assert json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_the_command_trains_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--store", str(tmp_path), "--set", "execution.executor=serial"]
     assert command(["train", "h_model.testing", "--steps", "2", "--seeds", "1", *where]) == 0

@@ -28,8 +28,9 @@ from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.saved import load_network, open_task
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
-from evodevo.networks.towers.files import settled, weights_digest
+from evodevo.networks.towers.files import settled
 from evodevo.networks.towers.spec import ExtractorStructure
+from evodevo.operators.pretrained.files import weights_digest
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
@@ -128,6 +129,7 @@ def raw_task(problem: NetworkProblem) -> SampleTask:
     return open_task("table", settings, problem._cache_folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["module_zoo", "module_ensemble", "baseline"])
 def test_a_training_on_features_is_the_training_with_live_towers(
     kind: str, towers: dict[str, Path], data: Path
@@ -238,6 +240,7 @@ def test_a_tower_that_learns_is_kept(towers: dict[str, Path], data: Path) -> Non
     assert any(".core." in name for name in network.state_dict())
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_goes_on_from_its_checkpoint(towers: dict[str, Path], data: Path) -> None:
     problem = given(data, {"training": {"checkpoint_every": 3, "report_every": 1}, "probes": []})
     arm, told = Arm(name="arm", network=zoo(towers), learning_rate=1e-2), list[dict[str, Any]]()

@@ -25,7 +25,7 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.saved import load_network
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem
@@ -134,11 +134,14 @@ def weights(pool: Path, outcome: Outcome) -> dict[str, list[float]]:
     return {name: tensor.flatten().tolist() for name, tensor in network.state_dict().items()}
 
 
-@pytest.mark.parametrize("select", [None, {"metric": "accuracy", "patience": 2, "min_share": 0.5}, {"metric": "loss"}])
-@pytest.mark.parametrize("options", [{"borders": [1, 5, 6]}, {"shares": [0.1, 0.55]}])
-def test_segments_without_edits_are_one_stage(
-    tmp_path: Path, options: dict[str, Any], select: dict[str, Any] | None
-) -> None:
+@pytest.mark.parametrize(
+    ("options", "select"),
+    [
+        ({"borders": [1, 5, 6]}, {"metric": "accuracy", "patience": 2, "min_share": 0.5}),
+        ({"shares": [0.1, 0.55]}, {"metric": "loss"}),
+    ],
+)
+def test_segments_without_edits_are_one_stage(tmp_path: Path, options: dict[str, Any], select: dict[str, Any]) -> None:
     given = problem({"training": TRAINING, "select": select, "curve_points": 6}, tmp_path)
     whole = evaluate(given, h_model())
     parts = evaluate(given, h_model(procedure="testing.in_segments", options=options))
@@ -152,6 +155,7 @@ def test_segments_without_edits_are_one_stage(
     assert stages == whole.extra["selection"]
 
 
+@pytest.mark.slow
 def test_segments_with_edits_survive_being_killed_anywhere(tmp_path: Path) -> None:
     given = problem({"training": TRAINING, "curve_points": 6}, tmp_path)
     arm = h_model(procedure="testing.growing")
@@ -203,6 +207,7 @@ def test_time_between_segments_counts_against_the_budget_but_is_no_training(tmp_
     assert seconds["used"] - seconds["trained"] >= 0.5
 
 
+@pytest.mark.slow
 def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
     given = problem({"training": TRAINING, "select": {"metric": "loss"}}, tmp_path)
     structure = ZooStructure(width=16, modules=start_zoo(16), router=ZooRouterStructure(heads=2))
@@ -221,6 +226,7 @@ def test_a_zoo_survives_being_killed_anywhere(tmp_path: Path) -> None:
         assert resumed.extra["selection"] == whole.extra["selection"]
 
 
+@pytest.mark.slow
 def test_work_between_segments_counts_against_a_budget_in_flops(tmp_path: Path) -> None:
     a_step = evaluate(problem({"training": {"budget": {"steps": 1}}}), h_model()).extra["training_flops"]
     training = {"budget": {"steps": None, "flops": 10 * a_step}, "checkpoint_every": 3}
@@ -242,6 +248,7 @@ def test_work_between_segments_counts_against_a_budget_in_flops(tmp_path: Path) 
         assert [one["event"] for one in again if "event" in one] == [found[place]["event"] for place in told]
 
 
+@pytest.mark.slow
 def test_flops_are_counted_where_a_network_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = []
     really = bench.look_at_step

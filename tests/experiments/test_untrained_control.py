@@ -7,7 +7,7 @@ import torch
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
 from evodevo.h_model.trace.diagnose import with_random_routers
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 INPUTS = (InputSpec("text", "tokens", length=6, vocabulary=11),)

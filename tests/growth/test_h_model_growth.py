@@ -18,9 +18,12 @@ from evodevo.growth.h_model.unrolling import unroll
 from evodevo.growth.spec import FitnessSettings
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import PAPER, archetype, start_zoo
-from evodevo.operators.layers.spec import GenotypeLayer, Layer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.base import Layer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch
 from evodevo.training.precision import decide
@@ -245,6 +248,7 @@ def test_rates_and_factors_follow_the_layer() -> None:
     assert one.model.learning_rates() == {}
 
 
+@pytest.mark.slow
 def test_the_others_learn_before_a_layer_goes() -> None:
     one = grown()
     one.model.float()

@@ -16,13 +16,13 @@ from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.unrolling import outer_gradient
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.networks.spec import NetworkSpec
-from evodevo.operators.layers.spec import GenotypeLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 from evodevo.training.precision import decide
 
@@ -86,6 +86,7 @@ def test_of_a_probe(network: NetworkSpec, ablation: Any) -> None:
     assert 0.95 <= SAMPLES * price.probe / counter.flops <= 1.2
 
 
+@pytest.mark.slow
 @NETWORKS
 @pytest.mark.parametrize("steps", [2, 12])
 def test_of_distillation(network: NetworkSpec, steps: int) -> None:
@@ -96,6 +97,7 @@ def test_of_distillation(network: NetworkSpec, steps: int) -> None:
     assert 0.95 <= SAMPLES * price.lessons(steps, done.steps) / counter.flops <= (1.6 if dense(network) else MOST)
 
 
+@pytest.mark.slow
 @NETWORKS
 @pytest.mark.parametrize("steps", [2])
 def test_of_a_meta_gradient(network: NetworkSpec, steps: int) -> None:

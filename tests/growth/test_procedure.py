@@ -142,6 +142,7 @@ def test_a_growth_repeated_or_killed_anywhere_is_the_same_growth(
             assert facts(outcome) == facts(whole)
 
 
+@pytest.mark.slow
 def test_a_budget_in_flops_is_shared_out_as_one_in_steps(tmp_path: Path) -> None:
     in_steps = evaluate(problem({"training": TRAINING}, tmp_path), arm())
     flops = in_steps.extra["training_flops"]
@@ -161,6 +162,7 @@ def test_a_budget_in_flops_is_shared_out_as_one_in_steps(tmp_path: Path) -> None
     assert bits(zoo_of(tmp_path, resumed)) == bits(zoo_of(tmp_path, whole))
 
 
+@pytest.mark.slow
 def test_the_log_rebuilds_genotypes_and_first_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began: dict[str, dict[str, bytes]] = {}
     really = ModuleZoo.insert

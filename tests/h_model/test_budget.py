@@ -9,7 +9,8 @@ from evodevo.h_model.cost import layer_flops
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.routing.spec import InferenceStructure
-from evodevo.operators.layers.spec import MLPLayer, TransformerLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 INPUTS = (InputSpec("text", "tokens", length=6, vocabulary=11),)

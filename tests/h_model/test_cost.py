@@ -18,7 +18,10 @@ from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HaltingStructure, HModelStructure, RouterStructure, preset
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.base import used_bytes
-from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)

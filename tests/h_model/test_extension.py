@@ -16,7 +16,9 @@ from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.build import build_network
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.networks.spec import NetworkEnvelope
-from evodevo.operators.layers.spec import ConvolutionLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch, small_model
 from evodevo.training import checkpoints, optimizers

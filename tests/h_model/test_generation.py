@@ -16,7 +16,10 @@ from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.networks.stacks.stack import StackNetwork
-from evodevo.operators.layers.spec import ConvolutionLayer, LIVLayer, LSTMLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import OutputSpec
 from evodevo.testing.networks import CLASS, NEXT, TEXT, small_model
 

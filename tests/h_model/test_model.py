@@ -14,7 +14,7 @@ from evodevo.errors import UsageError
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import PRESETS, HModelStructure, preset
 from evodevo.networks.routing.spec import InferenceStructure
-from evodevo.operators.layers.spec import MLPLayer
+from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.settings import validate
 from evodevo.tasks.base import InputSpec
 from evodevo.testing.networks import (

@@ -14,7 +14,9 @@ from evodevo.h_model.space import SCALARS, HModelSpace
 from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.h_model.spec import PRESETS, HModelStructure, RegularisationStructure
 from evodevo.networks.routing.spec import InferenceStructure
-from evodevo.operators.layers.spec import LIVLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
 from evodevo.search.space import SPACES
 from evodevo.testing.spaces import SpaceTests

@@ -27,7 +27,10 @@ from evodevo.module_zoo.draw import (
     zoo_drawing,
     zoo_words,
 )
-from evodevo.module_zoo.modules.spec import GateNode, ModuleGenotype, ModuleGraph, ProjectionNode, SumNode
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import SumNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure

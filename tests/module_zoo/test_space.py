@@ -12,7 +12,9 @@ from hypothesis import given
 
 from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.genome import ALL, ZooGenome
-from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph, NormNode, SumNode
+from evodevo.module_zoo.modules.nodes.joins import SumNode
+from evodevo.module_zoo.modules.nodes.norm import NormNode
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, PAPER, archetype
 from evodevo.module_zoo.settings import ModuleZooSpaceSettings
 from evodevo.module_zoo.space import ModuleZooSpace

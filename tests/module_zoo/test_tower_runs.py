@@ -24,7 +24,7 @@ from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
 from evodevo.module_zoo.runs import MODULE_ZOO
-from evodevo.networks.towers.files import weights_digest
+from evodevo.operators.pretrained.files import weights_digest
 from evodevo.runs.archive import Archive
 from evodevo.runs.predict import Predictor
 from evodevo.runs.recipe import resolve

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from evodevo.multitask.agent import AGENTS, IMPORT
@@ -10,8 +12,23 @@ from evodevo.testing.multitask.agents import AgentTests
 from evodevo.testing.multitask.imports import small_import
 
 QUICK = ("VitTiny", "MultiVitTiny")
+# The same classes with larger numbers.
+LARGER = {f"{multi}{one}" for multi in ("", "Multi") for one in ("Text", "Vit", "VitB", "VitT3")}
 # Those that hand in an import make one path and have no children; see test_imports.py.
-ROWS = [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in AGENTS.names() if one != IMPORT]
+ROWS = [
+    one if one in QUICK else pytest.param(one, marks=pytest.mark.slow)
+    for one in AGENTS.names()
+    if one not in {IMPORT, *LARGER}
+]
+
+
+@pytest.mark.parametrize("kind", sorted(LARGER))
+def test_a_larger_class_is_the_tiny_one_with_other_numbers(kind: str) -> None:
+    larger, tiny = AGENTS.get(kind), AGENTS.get("".join(re.findall("Multi|Vit|Text", kind)) + "Tiny")
+    assert type(larger) is type(tiny)
+    numbers = {"name", "single", "_preset", "_size"}
+    assert all(value == vars(tiny)[name] for name, value in vars(larger).items() if name not in numbers)
+    assert vars(larger).get("single", kind) == (kind.removeprefix("Multi") if "single" in vars(larger) else kind)
 
 
 @pytest.mark.parametrize("kind", ROWS)

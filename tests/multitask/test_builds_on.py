@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import ROOT_TASK
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import SIZES, Trainer, executor_of, new_system, tasks_of
 
 
+@pytest.mark.slow
 def test_whoever_builds_on_roots_alone_has_no_component_of_another_task() -> None:
     system = new_system(Store.memory(), ("a", "b"), samples=8)
     options = {"hyperparameters": SIZES}

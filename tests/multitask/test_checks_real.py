@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from evodevo.execution.processes import ProcessExecutor
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.measure import measure
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.settings import AgentSettings
-from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import told
 from evodevo.testing.multitask.real_system import SIZES, new_real_system, run_real
-
-
-def plain(system: System) -> dict[str, Any]:
-    """What a system is, without how long anything took."""
-    return told(system)
-
-
-@pytest.mark.slow
-def test_the_number_of_worker_processes_changes_nothing(tmp_path: Path) -> None:
-    """Rounds, in this process and in two of their own."""
-    found = []
-    for number, executor in enumerate((SerialExecutor(), ProcessExecutor(2))):
-        with Store.open(tmp_path / f"runs{number}") as store:
-            system = new_real_system(store)
-            system.add_agent("MultiVitTiny", "digits", AgentSettings(classes=10))
-            run_real(system, 1, tmp_path, executor=executor)
-            found.append(plain(system))
-    assert found[0] == found[1]
 
 
 def stripes(folder: Path, classes: int, pixels: int, channels: int) -> Path:

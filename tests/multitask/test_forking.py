@@ -27,6 +27,7 @@ def test_a_copy_is_the_system_and_trains_nothing() -> None:
     assert fork(first, "copy").row.id == copy.row.id, "it is made once"
 
 
+@pytest.mark.slow
 def test_copies_go_on_alike_and_apart() -> None:
     first = new_system(Store.memory(), ("a", "b"))
     go(first, 1)

@@ -20,7 +20,9 @@ from evodevo.networks.stacks.ensemble import EnsembleNetwork
 from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
 from evodevo.networks.stacks.stack import StackNetwork, stack_cost
 from evodevo.networks.stacks.stack_model import LayerStack
-from evodevo.operators.layers.spec import ConvolutionLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import InputSpec, OutputSpec
 
 TOKENS = InputSpec("words", "tokens", length=12, vocabulary=50)

@@ -16,7 +16,8 @@ from evodevo.networks.stacks.ensemble import EnsembleNetwork
 from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
 from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.networks.towers.spec import ExtractorStructure
-from evodevo.operators.layers.spec import ConvolutionLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import merge, validate
 from evodevo.testing.network_suite import TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import small_structure

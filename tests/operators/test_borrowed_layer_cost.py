@@ -11,14 +11,18 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
-from evodevo.backbone.span_spec import closed_spans, span_plans
+from evodevo.backbone.span_layer import SpanLayer, closed_spans
 from evodevo.errors import DataError, EvodevoError, NotFoundError, UsageError
+from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.spec import HModelStructure, RouterStructure
 from evodevo.operators.base import used_bytes
 from evodevo.operators.classes import OPERATORS
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
 from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
-from evodevo.operators.layers.spec import Layer, MLPLayer, NestedLayer, PretrainedLayer, SpanLayer, TransformerLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.operators.pretrained.spec import model_folder, read_sizes
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
@@ -59,6 +63,7 @@ def spans(count: int) -> list[SpanLayer]:
     return found
 
 
+@pytest.mark.slow
 def test_stated_spans_are_built_and_run() -> None:
     for spec in spans(6):
         for causal in (True, False):
@@ -85,7 +90,7 @@ def test_closed_spans_are_those_that_can_be_planned() -> None:
         for first in range(len(genome)):
             for last in range(first, len(genome)):
                 try:
-                    span_plans(span_of(genome, first, last), WIDTH)
+                    span_of(genome, first, last).plans(WIDTH)
                     accepted = True
                 except UsageError:
                     accepted = False
@@ -97,8 +102,8 @@ def test_closed_spans_are_those_that_can_be_planned() -> None:
 def test_a_span_that_borrows_names_borrower_and_owner() -> None:
     genome = SPACE.parse("91111 11112 12112")
     with pytest.raises(UsageError, match=r"LIV 3 borrows from LIV 2, which is before its first, 3"):
-        span_plans(span_of(genome, 2, 2), WIDTH)
-    assert len(span_plans(span_of(genome, 1, 2), WIDTH)[0]) == 2
+        span_of(genome, 2, 2).plans(WIDTH)
+    assert len(span_of(genome, 1, 2).plans(WIDTH)[0]) == 2
 
 
 @pytest.mark.parametrize(

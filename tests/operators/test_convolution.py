@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from evodevo.operators.classes import OPERATORS
-from evodevo.operators.convolution import convolve, convolve_after
 from evodevo.operators.featurizers import FeatureGroup, ImplicitFilter, ModalFilter, build_group
+from evodevo.operators.fourier import convolve, convolve_after
 from evodevo.operators.spec import Dimensions
 from evodevo.operators.taps import causal_taps
 

@@ -16,9 +16,15 @@ from torch.utils.flop_counter import FlopCounterMode
 from evodevo.errors import UsageError
 from evodevo.operators.base import used_bytes
 from evodevo.operators.classes import OPERATORS
+from evodevo.operators.cost import Work
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.cost import Work, layer_parameters, layer_state_bytes, layer_work
-from evodevo.operators.layers.spec import ConvolutionLayer, Layer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 
 WIDTH = 64
 INNER = st.none() | st.sampled_from([64, 128])

@@ -11,26 +11,24 @@ from evodevo.backbone.model import Backbone
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.backbone.span import BackboneSpan
+from evodevo.backbone.span_layer import SpanLayer
 from evodevo.errors import UsageError
 from evodevo.h_model.nested import NestedHModel
+from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.spec import HaltingStructure, HModelStructure, RegularisationStructure, RouterStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import archetype
-from evodevo.operators.layers.build import LAYERS, build_layer
-from evodevo.operators.layers.spec import (
-    ConvolutionLayer,
-    GenotypeLayer,
-    Layer,
-    LIVLayer,
-    LSTMLayer,
-    MLPLayer,
-    NestedLayer,
-    SpanLayer,
-    TransformerLayer,
-)
+from evodevo.operators.layers.base import LAYERS, Layer
+from evodevo.operators.layers.build import build_layer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.operators.spec import Dimensions
 from evodevo.operators.transformer import TransformerBlock
-from evodevo.testing.layers import LayerCase, LayerTests
+from evodevo.testing.layers import LayerCase, LayerTests, table_cases
 from evodevo.testing.operators import run_in_pieces
 
 WIDTH = 16
@@ -67,7 +65,6 @@ SPECS: tuple[Layer, ...] = (
     ConvolutionLayer(kernel=5),
     ConvolutionLayer(kernel=1),
     LSTMLayer(),
-    LSTMLayer(width=8),
     LIVLayer(operator="SA-1", head_size=4),
     LIVLayer(operator="SA-1", head_size=4, band=4),
     LIVLayer(operator="Rec-1", head_size=4),
@@ -77,8 +74,9 @@ SPECS: tuple[Layer, ...] = (
 
 
 def cases() -> list[LayerCase]:
-    """Each description in a causal model and in one that is not."""
-    specs = [*SPECS, span(0, 5), span(1, 3)]
+    """Each description in a causal model and in one that is not; the table's own, and what needs settings."""
+    livs = [spec for spec in SPECS if isinstance(spec, LIVLayer)]
+    specs = [*livs, ConvolutionLayer(kernel=1), span(0, 5), span(1, 3)]
     both = [LayerCase(spec, WIDTH, causal, leak=1e-11) for spec in specs for causal in (True, False)]
     means = RouterStructure(pool="prefix_mean")
     routed = [
@@ -90,22 +88,11 @@ def cases() -> list[LayerCase]:
     families = ("transformer", "mlp", "resnet1d", "lstm", "cnn", "squeeze_excite")
     modules = [LayerCase(module(family), WIDTH, causal=False) for family in families]
     modules += [LayerCase(module("mlp"), WIDTH, causal=True), LayerCase(module("mlp", 8, width=8), WIDTH, causal=True)]
-    return [*both, *routed, *modules]
-
-
-def name(case: LayerCase) -> str:
-    """For the list of tests."""
-    spec = case.spec
-    chosen = f"-{spec.operator}-{spec.band}" if isinstance(spec, LIVLayer) else ""
-    if isinstance(spec, SpanLayer):
-        chosen = f"-{spec.first}-{spec.last}"
-    if isinstance(spec, GenotypeLayer):
-        chosen = f"-{spec.module.id}"
-    return f"{spec.kind}{chosen}{f'-{spec.width}' if spec.width else ''}-{'causal' if case.causal else 'both'}"
+    return [*table_cases(WIDTH), *both, *routed, *modules]
 
 
 class TestLayers(LayerTests):
-    @pytest.fixture(params=cases(), ids=name)
+    @pytest.fixture(params=cases(), ids=str)
     def case(self, request: pytest.FixtureRequest) -> LayerCase:
         case: LayerCase = request.param
         return case

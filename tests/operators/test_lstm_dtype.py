@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import evodevo
 from evodevo.module_zoo.modules.nodes import Recurrent
-from evodevo.module_zoo.modules.spec import LSTMNode
+from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
 from evodevo.operators import lstm as lstms
 from evodevo.operators.lstm import LSTM, has_lstm, run_lstm
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import DataError, MissingExtraError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
-from evodevo.networks.towers.files import weights_digest
 from evodevo.operators.adapters import Adapted
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import PretrainedLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.pretrained import layers as pretrained
+from evodevo.operators.pretrained.files import weights_digest
 from evodevo.operators.pretrained.layers import PretrainedBlock, pretrained_block
 from evodevo.testing.layers import LayerCase, LayerTests
 

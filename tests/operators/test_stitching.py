@@ -11,8 +11,10 @@ from sklearn.linear_model import Ridge
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import Layer, MLPLayer, PretrainedLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.stitching import donor_states, fit, fit_adapters, message_space, ridge_regression
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")

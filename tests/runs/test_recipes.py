@@ -14,7 +14,7 @@ from evodevo.experiments.settings import task_settings, training_settings
 from evodevo.h_model.recipes.arms import opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.objectives.base import parse_objectives
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import RECIPES, EvolveSettings, resolve
 from evodevo.settings import validate
 

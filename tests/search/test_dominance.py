@@ -231,4 +231,4 @@ def test_moocore_is_known_here_only() -> None:
         if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "moocore" for alias in node.names))
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "moocore")
     }
-    assert importers == {"evolution/dominance.py"}
+    assert importers == {"search/dominance.py"}

@@ -23,7 +23,13 @@ from evodevo.settings import Settings, assign, merge, validate
 
 pytestmark = pytest.mark.slow
 
-MANY = settings(max_examples=10_000, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+# ``--hypothesis-profile=thorough`` draws ten times as many.
+MANY = settings(
+    max_examples=max(1_000, settings().max_examples),
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 SPACES: list[Space[Any]] = [
     *(
         BackboneSpace(BackboneSettings(depth=4, dimensions=Dimensions(width=64), residuals=residuals))
@@ -156,7 +162,7 @@ def test_settings(values: dict[str, Any], kind: type[Settings]) -> None:
             HModelSpace(read)
 
 
-@settings(MANY, max_examples=2_000)
+@MANY
 @given(values=TABLES, key=st.text(max_size=12) | KEYS, text=st.text(max_size=30))
 def test_assignments(values: dict[str, Any], key: str, text: str) -> None:
     with contextlib.suppress(EvodevoError):

@@ -249,6 +249,6 @@ HISTORIES = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestFolderHistories = pytest.mark.slow(StoreMachine.TestCase)
-TestFolderHistories.settings = HISTORIES
+TestFolderHistories.settings = settings(HISTORIES, max_examples=15)  # the same histories; files cost most of the time
 TestMemoryHistories = MemoryStoreMachine.TestCase
 TestMemoryHistories.settings = HISTORIES

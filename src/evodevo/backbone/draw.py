@@ -7,8 +7,8 @@ from collections import Counter
 from evodevo.backbone.diagrams.genome import Arc, LivMark
 from evodevo.backbone.genome import LIVPlan, connections
 from evodevo.backbone.report.evolution_data import Backbone
+from evodevo.operators.genome_text import print_segments
 from evodevo.operators.spec import OperatorSpec
-from evodevo.search.genome_text import print_segments
 
 # The paper's letters, for arcs.
 SYMBOLS = {

@@ -18,7 +18,7 @@ declare(
 declare(
     "evodevo.layers",
     {
-        "span": "evodevo.backbone.span:build_span",
+        "span": "evodevo.backbone.span_layer:SpanLayer",
     },
 )
 declare(

@@ -35,8 +35,8 @@ from evodevo.backbone.named import NAMED_BACKBONES
 from evodevo.errors import GenomeError, UsageError, quoted_list, unknown_name
 from evodevo.operators.classes import OPERATORS, LIVClass, liv_classes
 from evodevo.operators.cost import Convention, Cost, Mode
+from evodevo.operators.genome_text import parse_segments, print_segments
 from evodevo.operators.spec import Dimensions
-from evodevo.search.genome_text import parse_segments, print_segments
 from evodevo.search.space import SPACES, Space
 from evodevo.settings import Settings
 

@@ -12,13 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.backbone.genome import LIVPlan
-from evodevo.backbone.span_spec import span_plans
 from evodevo.backbone.wiring import Wiring
 from evodevo.errors import UsageError
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.block import Block
-from evodevo.operators.both_ways import BothWays
-from evodevo.operators.layers.spec import SpanLayer
 from evodevo.operators.spec import Dimensions
 
 
@@ -28,7 +25,7 @@ class BackboneSpan(Operator):
     Entries of the bank have the names that they have in the whole backbone.
 
     Args:
-        plans: of the span, from ``spaces.span.span_plans``.
+        plans: of the span, from ``SpanLayer.plans``.
         dims: sizes.
         residual: false takes the residual connections away, those of STAR A.7 excepted.
     """
@@ -86,14 +83,3 @@ class BackboneSpan(Operator):
                 )
             found[name] = theirs
         self.load_state_dict(found)
-
-
-def build_span(spec: SpanLayer, width: int, *, causal: bool, residual: bool) -> Operator:
-    """The layer of a span. LIVs are causal; where the model is not, two copies of the span run both ways.
-
-    Raises:
-        UsageError: see ``span_plans``.
-    """
-    plans, dims = span_plans(spec, width)
-    span = BackboneSpan(plans, dims, residual=residual)
-    return span if causal else BothWays(span, BackboneSpan(plans, dims, residual=residual), stream=residual)

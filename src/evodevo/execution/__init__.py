@@ -1,1 +1,1 @@
-"""Where evaluations run: in this process or in isolated processes. A job is a name and bytes; so is its answer."""
+"""Executors, which run evaluations in this process or in isolated ones. A job is an evaluator's name and bytes."""

@@ -1,7 +1,7 @@
-"""What an executor is: it takes jobs (the name of an evaluator, and bytes) and gives back results (bytes, or a reason).
+"""The interface of executors: jobs in (an evaluator's name and bytes), results out (bytes, or the reason of a failure).
 
-Whatever an evaluation does (raise, crash, hang, eat the machine's memory) is a ``Result`` of that job with its reason;
-only a mistake of the caller, or a worker that cannot be started at all, is an exception.
+Whatever happens in an evaluation (an exception, a crash, a hang, exhausted memory) becomes a ``Result`` of that job
+with its reason; only a mistake of the caller, or a worker that cannot be started at all, raises an exception.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from evodevo.errors import UsageError, unknown_name
 from evodevo.registry import Registry, table
 
 DETAIL_BYTES = 4 * 2**10
-"""The longest ``Result.detail``; of a longer text the end is kept."""
+"""Largest size of ``Result.detail`` in bytes; a longer text is cut at its beginning."""
 LOG_BYTES = 64 * 2**10
-"""The longest ``Result.log``; of a longer text the end is kept."""
+"""Largest size of ``Result.log`` in bytes; a longer text is cut at its beginning."""
 PAYLOAD_BYTES = 47 * 2**20
-"""The largest payload of a job, result or progress report: what fits into one message of 64 MiB as base64."""
+"""Largest payload of a job, result or progress report in bytes; as base64 it fits into one message of 64 MiB."""
 
 Reason = Literal["exception", "crash", "killed", "timeout", "memory", "lost"]
 """Why a job failed.
 
-- exception: the evaluator raised; the detail ends with the traceback.
+- exception: the evaluator raised an exception; the detail ends with the traceback.
 - crash: its process ended by itself without an answer (segmentation fault, abort, ``os._exit``).
-- killed: its process was killed from outside (by ``cancel``, by the kernel for lack of memory, by somebody).
+- killed: its process was killed from outside (by ``cancel``, by the kernel for lack of memory, by a user).
 - timeout: it ran longer than ``Job.seconds``.
 - memory: it used more than ``Job.memory_bytes``, or an allocation was refused (also by a GPU).
-- lost: the worker process died under it. This says nothing about the job; try it again.
+- lost: the worker process died during it. This is no evidence about the job, which can be tried again.
 """
 
 Report = Callable[[dict[str, Any]], None]
-"""Send a live message from an evaluation: a JSON-able dict; numbers that are not finite arrive as None."""
+"""Function that sends a live message from an evaluation: a JSON-able dict; non-finite numbers arrive as None."""
 
 Evaluator = Callable[[bytes, Report], bytes]
-"""What a worker runs: ``evaluate(payload, report) -> payload``."""
+"""Function that a worker runs: ``evaluate(payload, report) -> payload``."""
 
 
 def check_answer(answer: object) -> bytes:
-    """The answer of an evaluator, if it is one.
+    """The answer of an evaluator itself, after a check of type and size.
 
     Raises:
-        UsageError: not bytes, or too many.
+        UsageError: The answer is not bytes, or too large.
     """
     if not isinstance(answer, bytes):
         raise UsageError(f"an evaluator returns bytes; this one returned {type(answer).__name__}.")
@@ -62,12 +62,12 @@ class Job:
     """One evaluation to run.
 
     Args:
-        id: unique among the jobs that this executor has not answered yet.
-        entry: a name in ``EVALUATORS``.
-        payload: what the evaluator gets; at most ``PAYLOAD_BYTES``.
-        seconds: wall-clock limit, from the start of the evaluation; None for no limit.
-        memory_bytes: limit on anonymous and shared memory of all its processes together (pages of files, such as
-            torch's own code, are not counted: the kernel can drop them); None for no limit.
+        id: Id that is unique among the unfinished jobs of the executor.
+        entry: Name in ``EVALUATORS``.
+        payload: Input of the evaluator, at most ``PAYLOAD_BYTES``.
+        seconds: Wall-clock limit in seconds from the start of the evaluation; None = no limit.
+        memory_bytes: Limit in bytes on anonymous and shared memory of all its processes together (pages of files, such
+            as torch's own code, are not counted: the kernel can drop them); None = no limit.
     """
 
     id: str
@@ -79,16 +79,16 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """How a job ended; exactly one per job.
+    """The end of a job; there is exactly one per job.
 
     Args:
-        id: that of the job.
+        id: Id of the job.
         state: done or failed.
-        payload: the evaluator's answer; None if it failed.
-        reason: why it failed; None if it is done.
-        detail: for people: the end of the traceback, the signal, the limit; at most ``DETAIL_BYTES``.
-        seconds: wall-clock time of the evaluation; 0.0 if it never started.
-        log: the end of what it wrote to stdout and stderr, at most ``LOG_BYTES``; empty where output is not caught.
+        payload: Answer of the evaluator; None if it failed.
+        reason: Reason of the failure; None if it is done.
+        detail: Explanation for people: end of the traceback, signal, limit; at most ``DETAIL_BYTES``.
+        seconds: Wall-clock time of the evaluation in seconds; 0.0 if it never started.
+        log: End of its output to stdout and stderr, at most ``LOG_BYTES``; empty where output is not captured.
     """
 
     id: str
@@ -102,7 +102,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Progress:
-    """A live message of a running evaluation; arrives in order and before the result of its job."""
+    """A live message of a running evaluation; messages arrive in order and before the result of the job."""
 
     id: str
     payload: dict[str, Any]
@@ -112,12 +112,12 @@ Event = Result | Progress
 
 
 class Executor(ABC):
-    """Runs jobs; a context manager that leaves no process behind.
+    """Base class of executors, which run jobs; a context manager that leaves no process behind.
 
-    The methods are for one thread. The laws are in ``evodevo.testing.executors.ExecutorTests``.
+    The methods are for one thread. ``evodevo.testing.executors.ExecutorTests`` tests the guarantees.
 
     Args:
-        workers: how many evaluations may run at the same time.
+        workers: Number of evaluations that may run at the same time, at least 1.
     """
 
     def __init__(self, workers: int = 1) -> None:
@@ -130,8 +130,8 @@ class Executor(ABC):
         """Queue a job; it starts as soon as a worker is free, in the order of submission.
 
         Raises:
-            UsageError: unknown evaluator, an id that is not unique, a payload that is too large, a limit that is not
-                a positive number, or a closed executor.
+            UsageError: The evaluator is unknown, the id is not unique, the payload is too large, a limit is not a
+                positive number, or the executor is closed.
         """
         if self._closed:
             raise UsageError(f"job {job.id!r} was submitted to an executor that is closed.")
@@ -148,18 +148,18 @@ class Executor(ABC):
 
     @abstractmethod
     def poll(self, timeout: float) -> list[Event]:
-        """What happened, in order; waits until something did.
+        """Events since the last call, in order; waits for the first one.
 
         Args:
-            timeout: how long to wait at most, in seconds. With no job waiting or running the answer comes at once.
+            timeout: Longest wait in seconds. Without a waiting or running job the method returns at once.
 
         Raises:
-            EvodevoError: workers cannot be started; the message holds their log.
+            EvodevoError: Workers cannot be started; the message has their log.
         """
 
     @abstractmethod
     def cancel(self, id: str) -> None:
-        """Stop a job; its result (failed, killed) comes from ``poll``. Nothing happens if it has ended already."""
+        """Stop a job; ``poll`` returns its result (failed, killed). Without effect where the job has ended already."""
 
     @abstractmethod
     def running(self) -> list[str]:
@@ -170,7 +170,7 @@ class Executor(ABC):
         """Ids of the jobs that wait for a free worker, oldest first."""
 
     def close(self) -> None:
-        """End everything; jobs that are not finished are dropped without a result. May be called twice."""
+        """Stop all workers; unfinished jobs are dropped without a result. May be called twice."""
         if not self._closed:
             self._closed = True
             self._close()

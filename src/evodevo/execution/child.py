@@ -1,4 +1,4 @@
-"""The life of one evaluation, in the process that was forked for it."""
+"""Runs one evaluation in the process that was forked for it: isolation, limits, and the answer over a pipe."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def live(job: Job, *, parent: int, answer: int, log: int, scratch: str, threads:
     """Evaluate one job and end this process.
 
     Args:
-        job: what to do.
-        parent: process id of the worker that forked.
-        answer: where messages go; nothing else is ever written there.
-        log: where stdout and stderr go.
-        scratch: the folder for temporary files; the worker removes it.
-        threads: of torch.
+        job: Job to evaluate.
+        parent: Process id of the worker that forked this process.
+        answer: File descriptor for messages; nothing else is ever written to it.
+        log: File descriptor for stdout and stderr.
+        scratch: Folder for temporary files, which the worker removes.
+        threads: Number of torch threads.
     """
     status = 1
     try:
@@ -52,19 +52,19 @@ def _isolate(job: Job, parent: int, log: int, scratch: str) -> None:
     os.close(log)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(line_buffering=True, errors="backslashreplace")  # a crash must not lose what was said
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")  # a crash must not lose earlier output
     faulthandler.enable(file=2)
     os.environ["TMPDIR"] = tempfile.tempdir = scratch
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a crashed torch process would leave gigabytes
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("800")  # if the machine runs out of memory, this process goes first and the coordinator last
+        file.write("800")  # if the machine runs out of memory, the kernel kills this process before the coordinator
     if job.memory_bytes is not None:
         refuse_absurd_allocations(job.memory_bytes)
 
 
 def _limit_threads(threads: int) -> None:
-    # Here and not before the fork: the call starts torch's threads, and these do not survive a fork.
+    # After the fork and not before it: the call starts torch's threads, and threads do not survive a fork.
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads)

@@ -1,4 +1,4 @@
-"""The coordinator's side of one worker: its process, what is still to be sent, what it has said."""
+"""The coordinator's connection to one worker: its process, the outgoing buffer, and the received messages and log."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from evodevo.execution.protocol import Decoder, Message
 from evodevo.execution.tail import Tail
 
 GRACE_SECONDS = 30.0
-"""How long a worker may take to enforce a limit before the coordinator ends the worker itself."""
+"""Seconds that a worker may take to enforce a limit before the coordinator ends the worker itself."""
 START_SECONDS = 300.0
-"""How long a worker may take to import everything; minutes, on a cold network drive."""
+"""Seconds that a worker may take to import its modules, which takes minutes on a cold network drive."""
 _END_SECONDS = 10.0
 _CHUNK_BYTES = 2**18
 
 
 class Connection:
-    """A worker process that was just started.
+    """Starts a worker process and talks to it.
 
     Args:
-        threads: per evaluation.
-        preload: rows of ``PRELOADS``.
-        packages: packages whose table rows the worker loads.
-        environment: its variables.
+        threads: Number of threads per evaluation.
+        preload: Names in ``PRELOADS``.
+        packages: Packages whose table rows the worker loads.
+        environment: Environment variables of the worker.
 
     Raises:
-        EvodevoError: no process can be started.
+        EvodevoError: The process cannot be started.
     """
 
     def __init__(
@@ -81,41 +81,41 @@ class Connection:
 
     @property
     def pid(self) -> int:
-        """Process id of the guard."""
+        """Process id of the guard, the top process of the worker."""
         return self._process.pid
 
     @property
     def unsent(self) -> bool:
-        """Whether something waits for room in the pipe."""
+        """Whether data wait for room in the pipe."""
         return bool(self._outgoing)
 
     def assign(self, job: Job) -> None:
-        """Give the job to the worker, which is ready and has none."""
+        """Send the job to the worker, which must be ready and idle."""
         self.job = job
         self.deadline = None if job.seconds is None else time.monotonic() + job.seconds + GRACE_SECONDS
         self.send(protocol.from_job(job))
 
     def send(self, message: Message) -> None:
-        """Send without waiting; what finds no room is sent by ``flush``."""
+        """Send without waiting; data that do not fit into the pipe are sent by ``flush``."""
         self._outgoing += protocol.encode(message)
         self.flush()
 
     def flush(self) -> None:
-        """Send what finds room."""
+        """Send as much as fits into the pipe."""
         try:
             while self._outgoing:
                 sent = os.write(self.stdin, memoryview(self._outgoing)[:_CHUNK_BYTES])
                 del self._outgoing[:sent]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # it is gone; the end of its stream will say so
+        except BrokenPipeError:  # the worker has ended; ``receive`` will reach the end of its stream
             self._outgoing.clear()
 
     def receive(self) -> list[Message] | None:
-        """What it has said since the last call; None when it is gone.
+        """Messages of the worker since the last call; None when it has ended.
 
         Raises:
-            ProtocolError: what it says makes no sense.
+            ProtocolError: The worker sent malformed data.
         """
         try:
             data = os.read(self.stdout, _CHUNK_BYTES)
@@ -124,7 +124,7 @@ class Connection:
         return list(self._decoder.feed(data)) if data else None
 
     def receive_log(self) -> bool:
-        """Read the worker's stderr into ``log``; whether there was something."""
+        """Read the worker's stderr into ``log``; whether there were data."""
         try:
             data = os.read(self.stderr, _CHUNK_BYTES)
         except BlockingIOError:
@@ -133,11 +133,11 @@ class Connection:
         return bool(data)
 
     def begin_end(self) -> None:
-        """Ask the guard to end everything below it."""
+        """Ask the guard to end all its descendants."""
         self._process.terminate()
 
     def finish_end(self) -> None:
-        """Wait until the guard has done so, or kill it, its warm process and, by the kernel, the evaluation."""
+        """Wait until the guard has ended, or kill it and its warm process; the kernel then kills the evaluation."""
         self.begin_end()
         try:
             self._process.wait(_END_SECONDS)
@@ -155,7 +155,7 @@ class Connection:
                 stream.close()
 
     def status(self) -> str:
-        """How it ended, for people; after ``finish_end``."""
+        """Exit status or signal of the worker as text; valid after ``finish_end``."""
         code = self._process.returncode
         return f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
 

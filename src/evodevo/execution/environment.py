@@ -1,4 +1,4 @@
-"""The environment variables of workers: what an evaluation needs, and no secrets."""
+"""Selection of the environment variables of workers: those that an evaluation needs, and no secrets."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def worker_environment(
     """The variables of a worker process.
 
     Args:
-        outer: the coordinator's variables; only known and harmless ones are taken over.
-        threads: threads per evaluation.
-        extra: what the user adds by name; taken as it is.
+        outer: Variables of the coordinator; only known and harmless ones are passed on.
+        threads: Number of threads per evaluation.
+        extra: Variables that the user adds, passed on unchanged.
     """
     kept = {
         name: value
         for name, value in outer.items()
         if (name in _NAMES or name.startswith(_PREFIXES)) and not any(part in name for part in _SECRET_PARTS)
     }
-    # The order of sets of text must not depend on which worker got the job.
+    # With random hashes the order of sets of text, and so a result, could depend on the worker that got the job.
     kept.setdefault("PYTHONHASHSEED", "0")
     kept |= {
         "OMP_NUM_THREADS": str(threads),

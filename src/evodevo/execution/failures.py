@@ -1,4 +1,4 @@
-"""From what happened to a job to the reason that is recorded."""
+"""Classification of failures: from an exception or an exit status to the recorded reason and detail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _SELF_INFLICTED = {
     signal.SIGTRAP,
     signal.SIGSYS,
 }
-# torch.OutOfMemoryError (GPU) has a name of its own; its CPU allocator raises a RuntimeError that only its text tells.
+# torch.OutOfMemoryError (GPU) has a name of its own; torch's CPU allocator raises a RuntimeError, recognisable only by
+# its text.
 _OUT_OF_MEMORY_TYPES = {"OutOfMemoryError"}
 _OUT_OF_MEMORY_TEXTS = ("not enough memory", "can't allocate memory", "cannot allocate memory", "out of memory")
 
@@ -48,10 +49,10 @@ def _is_out_of_memory(error: BaseException | None) -> bool:
 
 
 def describe_exit(status: int) -> tuple[Reason, str]:
-    """Reason and detail for a process that ended before it gave an answer.
+    """Reason and detail for a process that ended without an answer.
 
     Args:
-        status: as ``os.waitpid`` gives it.
+        status: Wait status from ``os.waitpid``.
     """
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -64,7 +65,7 @@ def describe_exit(status: int) -> tuple[Reason, str]:
 
 
 def signal_name(number: int) -> str:
-    """``SIGSEGV (Segmentation fault)``; real-time signals have only a number."""
+    """Name of a signal, such as ``SIGSEGV (Segmentation fault)``; real-time signals have only a number."""
     try:
         return f"{signal.Signals(number).name} ({signal.strsignal(number)})"
     except ValueError:

@@ -1,8 +1,8 @@
-"""How much memory an evaluation uses, and the limit on it.
+"""Measurement and limitation of the memory that an evaluation uses.
 
-The limit is enforced by looking, 20 times a second. ``RLIMIT_AS`` cannot do it (torch maps far more than it uses);
-``RLIMIT_DATA`` is set beside it, with a margin, so that one absurd allocation is refused at once, with a traceback
-that names it, before the machine starts to swap.
+The limit is enforced by measuring 20 times a second. ``RLIMIT_AS`` cannot do it (torch maps far more than it uses);
+``RLIMIT_DATA`` is set in addition, with a margin, so that one absurd allocation is refused at once, with a traceback
+that shows its line, before the machine starts to swap.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _DATA_MARGIN = 2  # reserved but untouched memory (thread stacks, arenas) counts
 
 
 def exceeds(pids: list[int], limit_bytes: int) -> int | None:
-    """Anonymous and shared memory of these processes together, if it is over the limit; else None.
+    """Bytes of anonymous and shared memory of these processes together, if above the limit; else None.
 
-    The cheap sum counts pages that several processes share once for each; only if it is over the limit are the
-    proportional shares read, which takes milliseconds.
+    The cheap sum counts a shared page once for each process; only if it is above the limit are the proportional shares
+    read, which takes milliseconds.
     """
     if sum(_resident_bytes(pid) for pid in pids) <= limit_bytes:
         return None
@@ -44,8 +44,8 @@ def _sum_fields(path: str, names: tuple[bytes, ...]) -> int:
 
 
 def refuse_absurd_allocations(limit_bytes: int) -> None:
-    """Limit the data segment of this process, where that is known to be reliable."""
-    if os.path.exists("/dev/nvidiactl"):  # the CUDA driver reserves memory as it likes
+    """Limit the data segment of this process, except on machines with CUDA."""
+    if os.path.exists("/dev/nvidiactl"):  # the CUDA driver reserves far more address space than it uses
         return
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     inherited = _sum_fields("/proc/self/status", (b"VmData:",))
@@ -55,6 +55,6 @@ def refuse_absurd_allocations(limit_bytes: int) -> None:
 
 
 def allow_all_allocations() -> None:
-    """Undo ``refuse_absurd_allocations``, so that the failure can be put into words."""
+    """Undo ``refuse_absurd_allocations``, so that there is memory for formatting the traceback."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))

@@ -1,4 +1,4 @@
-"""What a warm process may import before it forks. A message names a row; it never names a module."""
+"""Imports of a warm process before it forks. A message holds a name from the table here, never a module's name."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ PRELOADS = {
     "evaluation": "evodevo.backbone.evaluate",
     "networks": "evodevo.experiments.evaluate",
     "paths": "evodevo.multitask.evaluate",
-    "broken": "evodevo.testing.broken",  # for the conformance suite: it fails
+    "broken": "evodevo.testing.broken",  # a module whose import fails, for the conformance suite
 }
 
 
 def check_preload(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, if each is a row of ``PRELOADS``.
+    """The names themselves, after a check that each is in ``PRELOADS``.
 
     Raises:
-        UsageError: one is not; the message holds the nearest one.
+        UsageError: A name is unknown; the message has the nearest one.
     """
     for name in names:
         if name not in PRELOADS:
@@ -33,15 +33,15 @@ def check_preload(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def prepare(names: Sequence[str], packages: Sequence[str]) -> None:
-    """Make this process ready to fork evaluations: import, enable packages, check what that did.
+    """Make this process ready to fork evaluations: import modules, enable packages, check for side effects.
 
     Args:
-        names: rows of ``PRELOADS``.
-        packages: installed packages whose rows are added to the tables that the imports brought.
+        names: Names in ``PRELOADS``.
+        packages: Installed packages whose rows are added to the tables of the imported modules.
 
     Raises:
-        Exception: whatever an import raises.
-        EvodevoError: something touched CUDA, which forked processes could then not use.
+        Exception: Any exception of an import.
+        EvodevoError: A module initialised CUDA, which forked processes could then not use.
     """
     for name in check_preload(names):
         importlib.import_module(PRELOADS[name])
@@ -53,4 +53,4 @@ def prepare(names: Sequence[str], packages: Sequence[str]) -> None:
     if threads > 1:
         print(f"warning: imports started {threads - 1} threads, which evaluations will not have.", file=sys.stderr)
     gc.collect()
-    gc.freeze()  # the collector must not touch, and so copy, the pages that evaluations share
+    gc.freeze()  # a collection in a child would write to, and so copy, the pages that it shares with this process

@@ -1,7 +1,7 @@
-"""Evaluations in isolated local processes, the default: nothing that an evaluation does can end the run.
+"""The default executor: evaluations in isolated local processes, so that no failure of an evaluation ends the run.
 
-Each worker is a tree of processes, drawn in ``evodevo/worker.py``. This is the coordinator's side: a queue, and one
-connection per worker. Linux only.
+Each worker is a tree of processes, drawn in ``evodevo/worker.py``. This file is the coordinator's side: a queue, and
+one connection per worker. Linux only.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ class ProcessExecutor(Executor):
     """Runs up to ``workers`` jobs at a time, each in a process that is forked for it.
 
     Args:
-        workers: worker processes; with more threads than cores in all, everything becomes many times slower.
-        threads: of torch and OpenMP in each evaluation; scores may depend on it, so it belongs to a run's settings.
-        preload: what a worker imports before the first job, by names of ``execution.preload.PRELOADS``.
-        packages: installed packages whose rows (evaluators, operators, …) the workers load as well; their tables must
-            be there, so preload "evaluation" for packages that offer more than evaluators.
-        environment: variables for the workers beside the harmless ones of this process.
+        workers: Number of worker processes, at least 1; where all threads together exceed the cores, everything becomes
+            many times slower.
+        threads: Number of torch and OpenMP threads in each evaluation, at least 1; scores may depend on it, so it
+            belongs to a run's settings.
+        preload: Modules that a worker imports before the first job, by names of ``execution.preload.PRELOADS``.
+        packages: Installed packages whose rows (evaluators, operators, …) the workers load as well. The tables of these
+            rows must be imported: packages with more than evaluators need the preload "evaluation".
+        environment: Variables for the workers beside the harmless ones of this process.
 
     Raises:
-        UsageError: a number below 1, an unknown preload, or not Linux.
+        UsageError: A number is below 1, a preload is unknown, or the system is not Linux.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class ProcessExecutor(Executor):
         return [job.id for job in self._waiting]
 
     def pids(self) -> list[int]:
-        """Process ids of the workers (of their guards)."""
+        """Process ids of the workers' guards."""
         return [connection.pid for connection in self._connections]
 
     def _submit(self, job: Job) -> None:
@@ -129,7 +131,7 @@ class ProcessExecutor(Executor):
         for key, mask in ready:
             connection: Connection = key.data
             if connection not in self._connections:
-                continue  # buried in this turn
+                continue  # removed earlier in this loop
             if key.fd == connection.stderr:
                 if not connection.receive_log():
                     self._selector.unregister(connection.stderr)
@@ -174,7 +176,7 @@ class ProcessExecutor(Executor):
             raise ProtocolError(f"an unknown message {kind!r}")
 
     def _end_overdue(self, heard: set[int]) -> None:
-        # Not one that is just talking: it may be this process that stood still, with the answer in the pipe.
+        # A worker with data in its pipe is spared: this process may have been suspended past the deadline itself.
         now = time.monotonic()
         for connection in list(self._connections):
             if connection.deadline is not None and now > connection.deadline and connection.stdout not in heard:
@@ -199,7 +201,7 @@ class ProcessExecutor(Executor):
                 self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:
-        """Wait for room in its pipe exactly while something is unsent."""
+        """Wait for room in the worker's pipe exactly while data are unsent; else the selector would return at once."""
         watched = connection.stdin in self._selector.get_map()
         if connection.unsent and not watched:
             self._selector.register(connection.stdin, selectors.EVENT_WRITE, connection)
@@ -217,7 +219,7 @@ class ProcessExecutor(Executor):
         connection.finish_end()
 
     def _bury(self, connection: Connection, cause: str) -> None:
-        """Put a worker that is of no use any more to its end; its job is lost, and ``_fill`` starts another one."""
+        """End a dead or useless worker; its job is lost, and ``_fill`` starts another worker."""
         self._remove(connection)
         log = connection.log.text()
         if connection.job is not None:

@@ -1,7 +1,7 @@
 """The messages between coordinator, worker and evaluation: length-prefixed JSON frames.
 
-A frame is four bytes (big-endian length) and that many bytes of UTF-8 JSON: one object with a ``type``. Bytes travel
-as base64. Nothing received is ever executed or imported; names select rows of our own tables.
+A frame is four bytes (big-endian length) and that many bytes of UTF-8 JSON: one object with a ``type``. Bytes are sent
+as base64. Nothing received is ever executed or imported; names select rows of this package's own tables.
 
     coordinator -> worker      start {preload, packages, threads} · job {...} · cancel {id}
     worker -> coordinator      ready · refused {detail} · progress {id, payload} · result {...}
@@ -27,14 +27,14 @@ Message = dict[str, Any]
 
 
 class ProtocolError(EvodevoError):
-    """A frame that is too large or is not one of our messages."""
+    """A frame that is too large or is not a message of this protocol."""
 
 
 def encode(message: Message) -> bytes:
-    """One frame.
+    """The frame of a message.
 
     Raises:
-        ProtocolError: no JSON form, or larger than ``MESSAGE_BYTES``.
+        ProtocolError: The message has no JSON form, or is larger than ``MESSAGE_BYTES``.
     """
     try:
         body = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
@@ -46,7 +46,7 @@ def encode(message: Message) -> bytes:
 
 
 class Decoder:
-    """Turns a stream of bytes, cut anywhere, into messages."""
+    """Splits a stream of bytes, which may be cut anywhere, into messages."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -55,7 +55,7 @@ class Decoder:
         """The messages that ``data`` completes.
 
         Raises:
-            ProtocolError: a frame that is too large or malformed; the stream cannot be read any further.
+            ProtocolError: A frame is too large or malformed; the rest of the stream cannot be read.
         """
         self._buffer += data
         while len(self._buffer) >= _LENGTH.size:
@@ -85,10 +85,10 @@ def _refuse(name: str) -> None:
 
 
 def field(message: Message, name: str, kind: type[Any] | tuple[type[Any], ...]) -> Any:
-    """A field of a message, of the type that it must have.
+    """A field of a message, after a check of its type.
 
     Raises:
-        ProtocolError: it is missing or of another type.
+        ProtocolError: The field is missing or of another type.
     """
     value = message.get(name)
     if not isinstance(value, kind):
@@ -105,7 +105,7 @@ def to_bytes(text: str) -> bytes:
     """The inverse of ``to_text``.
 
     Raises:
-        ProtocolError: not base64.
+        ProtocolError: The text is not base64.
     """
     try:
         return binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
@@ -114,12 +114,12 @@ def to_bytes(text: str) -> bytes:
 
 
 def plain(payload: object) -> dict[str, Any]:
-    """A live message as it arrives at the other end, in any executor.
+    """A live message in the form in which it arrives, equal for all executors.
 
-    Numbers that are not finite become None: a diverging loss must not end the report of it.
+    Numbers that are not finite become None, because strict JSON would refuse the report of a diverging loss.
 
     Raises:
-        UsageError: not a dict, or without a JSON form, or larger than ``PAYLOAD_BYTES``.
+        UsageError: The payload is not a dict, has no JSON form, or is larger than ``PAYLOAD_BYTES``.
     """
     if not isinstance(payload, dict):
         raise UsageError(f"report() takes a dict; got {type(payload).__name__}.")
@@ -216,7 +216,7 @@ def to_reason(name: str) -> Reason:
     """The reason of that name.
 
     Raises:
-        ProtocolError: there is none.
+        ProtocolError: There is no such reason.
     """
     if name not in _REASONS:
         raise ProtocolError(f"unknown reason {name[:80]!r}; known: {', '.join(_REASONS)}.")

@@ -1,6 +1,6 @@
-"""Evaluations in this process, one after the other: for debugging, and for a user's own Python function.
+"""The executor in this process, one job after the other: for debugging, and for a user's own Python function.
 
-No isolation: limits are not enforced, output goes where it always goes, and a crash takes the run with it.
+There is no isolation: limits are not enforced, output is not captured, and a crash ends the run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SerialExecutor(Executor):
     """Runs one waiting job in each ``poll``.
 
     Args:
-        evaluators: functions of this process, by names that only this executor knows; found before the table.
+        evaluators: Name -> function of this process, valid for this executor only; they precede the table's rows.
     """
 
     def __init__(self, *, evaluators: Mapping[str, Evaluator] | None = None) -> None:
@@ -30,7 +30,7 @@ class SerialExecutor(Executor):
         self._cancelled: list[Event] = []
 
     def poll(self, timeout: float) -> list[Event]:
-        """Run the next job to its end, however long that takes; its live messages come with its result."""
+        """Run the next job to its end, however long that takes; its live messages are returned with its result."""
         events, self._cancelled = self._cancelled, []
         if not events and self._waiting:
             job = self._waiting.popleft()
@@ -42,14 +42,14 @@ class SerialExecutor(Executor):
         return events
 
     def cancel(self, id: str) -> None:
-        """Stop a job that waits; one that runs cannot be stopped from within its own process."""
+        """Drop a waiting job; a running one cannot be stopped from within its own process."""
         for job in list(self._waiting):
             if job.id == id:
                 self._waiting.remove(job)
                 self._cancelled.append(Result(id, "failed", reason="killed", detail="cancelled before it started."))
 
     def running(self) -> list[str]:
-        """The job that calls this, if one does."""
+        """Id of the running job, which can only be the caller itself; else empty."""
         return [] if self._running is None else [self._running]
 
     def waiting(self) -> list[str]:

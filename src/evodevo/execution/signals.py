@@ -1,4 +1,4 @@
-"""Signals as bytes in a pipe, so that a loop over file descriptors sees them without races."""
+"""Delivery of signals as bytes in a pipe, so that a loop over file descriptors receives them without races."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class SignalPipe:
     """Catches signals; ``fd`` becomes readable when one has arrived. For the main thread, one at a time.
 
     Args:
-        numbers: the signals to catch.
+        numbers: Signals to catch.
     """
 
     def __init__(self, *numbers: signal.Signals) -> None:
@@ -30,7 +30,7 @@ class SignalPipe:
         return set()
 
     def release(self) -> None:
-        """Back to what signals do by default; for a process that was just forked."""
+        """Restore the default handlers; for a process that was just forked."""
         signal.set_wakeup_fd(-1)
         for number in self._numbers:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

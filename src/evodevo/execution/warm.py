@@ -1,5 +1,6 @@
-"""The warm process: it has imported what evaluations need, has one thread, forks one evaluation at a time from itself,
-passes on what that says, and enforces the limits on it.
+"""The warm process of a worker, with all imports done: forks evaluations, forwards their messages, enforces limits.
+
+It has one thread, because a fork copies only the calling thread, and runs one evaluation at a time.
 """
 
 from __future__ import annotations
@@ -27,18 +28,19 @@ from evodevo.execution.tail import Tail
 
 _CHUNK_BYTES = 2**18
 _OUTGOING_BYTES = 2**20
-"""With more than this unsent, the evaluation is not read from: its ``report`` waits for the coordinator."""
+"""Limit of unsent bytes; above it the evaluation's pipe is not read, so that ``report`` waits for the coordinator."""
 
 
 def run(scratch: str) -> NoReturn:
-    """Talk to the coordinator over this process's stdin and stdout until it is gone, and end the process.
+    """Serve the coordinator over this process's stdin and stdout until it has ended, then end this process.
 
     Args:
-        scratch: a folder for the evaluations' temporary folders; removed at the end.
+        scratch: Folder for the evaluations' temporary folders, removed at the end.
     """
     status = 1
     try:
-        # Private descriptors for the protocol; what is printed while modules load belongs to the log.
+        # The protocol gets private descriptors, and stdout becomes stderr: output of imported modules belongs to the
+        # log and must not corrupt the stream of messages.
         inbox, outbox = os.dup(0), os.dup(1)
         nowhere = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nowhere, 0)
@@ -46,7 +48,7 @@ def run(scratch: str) -> NoReturn:
         os.dup2(2, 1)
         _serve(inbox, outbox, scratch)
         status = 0
-    except BaseException:  # this process was forked: it ends here, and its trace goes to the worker's log
+    except BaseException:  # this process was forked: it must end here; its traceback is written to the worker's log
         traceback.print_exc()
     finally:
         sys.stderr.flush()
@@ -61,7 +63,7 @@ def _serve(inbox: int, outbox: int, scratch: str) -> None:
     threads: int = protocol.field(start, "threads", int)
     try:
         prepare(protocol.field(start, "preload", list), protocol.field(start, "packages", list))
-    except (Exception, SystemExit):  # whatever a module does when it is imported, the coordinator hears of it
+    except (Exception, SystemExit):  # any failure of an import is reported to the coordinator
         frame = memoryview(protocol.encode({"type": "refused", "detail": clip(traceback.format_exc())}))
         while frame:
             frame = frame[os.write(outbox, frame) :]
@@ -72,7 +74,7 @@ def _serve(inbox: int, outbox: int, scratch: str) -> None:
 def _first_message(inbox: int, decoder: Decoder) -> Message | None:
     while data := os.read(inbox, _CHUNK_BYTES):
         for message in decoder.feed(data):
-            return message  # nothing else is sent before this one is answered
+            return message  # the coordinator sends nothing else before the answer to this one
     return None
 
 
@@ -80,7 +82,7 @@ def _first_message(inbox: int, decoder: Decoder) -> Message | None:
 class _Evaluation:
     job: Job
     pid: int
-    answer: int | None  # None: it has closed its end
+    answer: int | None  # None after the evaluation has closed its end
     log: int | None
     scratch: str
     started: float
@@ -90,7 +92,7 @@ class _Evaluation:
 
 
 class _Loop:
-    """Waits for the coordinator, the evaluation's messages and output, signals, and limits; at most one evaluation."""
+    """Event loop over the coordinator, signals, limits, and the messages and output of at most one evaluation."""
 
     def __init__(self, inbox: int, outbox: int, decoder: Decoder, scratch: str, threads: int) -> None:
         self._inbox, self._outbox, self._decoder = inbox, outbox, decoder
@@ -99,13 +101,13 @@ class _Loop:
         self._current: _Evaluation | None = None
         self._open = True
         adopt_orphans()
-        # SIGTERM comes from the kernel when the guard is gone.
+        # The kernel sends SIGTERM when the guard has ended.
         self._signals = SignalPipe(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         os.set_blocking(inbox, False)
         os.set_blocking(outbox, False)
 
     def run(self) -> None:
-        """Until the coordinator or the guard is gone."""
+        """Run until the coordinator or the guard has ended."""
         self._send({"type": "ready"})
         try:
             while self._open:
@@ -141,7 +143,7 @@ class _Loop:
             self._read_inbox()
 
     def _patience(self) -> float | None:
-        """Milliseconds until a limit has to be looked at."""
+        """Milliseconds until the next check of a limit; None without a limit."""
         if self._current is None:
             return None
         moments = []
@@ -214,7 +216,7 @@ class _Loop:
         answer, answer_end = os.pipe()
         log, log_end = os.pipe()
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()  # what is buffered must not be written twice
+            stream.flush()  # else the child would write its copy of the buffer a second time
         started, warm = time.monotonic(), os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -229,7 +231,7 @@ class _Loop:
         self._current = _Evaluation(job, pid, answer, log, scratch, started)
 
     def _read_log(self, current: _Evaluation) -> bool:
-        """Whether there was something."""
+        """Read the evaluation's output; whether there were data."""
         data = _read(current.log)
         if data == b"" and current.log is not None:
             os.close(current.log)
@@ -238,7 +240,7 @@ class _Loop:
         return bool(data)
 
     def _read_answer(self, current: _Evaluation) -> bool:
-        """Whether there was something, and more is wanted."""
+        """Read the evaluation's messages; whether there were data and the evaluation has not ended."""
         data = _read(current.answer)
         if data == b"" and current.answer is not None:
             os.close(current.answer)
@@ -256,13 +258,13 @@ class _Loop:
                     reason = protocol.to_reason(protocol.field(message, "reason", str))
                     self._finish(current, "failed", reason=reason, detail=protocol.field(message, "detail", str))
                     return False
-        except ProtocolError as error:  # an evaluation that has overwritten its own memory can say anything
+        except ProtocolError as error:  # an evaluation that has overwritten its own memory can send anything
             self._finish(current, "failed", reason="crash", detail=clip(f"the evaluation sent nonsense: {error}"))
             return False
         return bool(data)
 
     def _stop(self, current: _Evaluation, reason: Reason, detail: str) -> None:
-        """End an evaluation, unless its answer stands in the pipe already."""
+        """End an evaluation, unless its answer is in the pipe already."""
         while self._read_answer(current):
             pass
         if self._current is current:
@@ -294,7 +296,7 @@ class _Loop:
 
 
 def _read(fd: int | None) -> bytes | None:
-    """What can be read now; None if nothing, empty at the end of the stream."""
+    """The available bytes; None if there are none yet, empty at the end of the stream."""
     if fd is None:
         return None
     with suppress(BlockingIOError):

@@ -19,8 +19,8 @@ from torch import nn
 
 from evodevo import canonical
 from evodevo.errors import unknown_name
-from evodevo.networks.towers.files import check_digest, weights_digest
 from evodevo.networks.towers.spec import ExtractorStructure, tower_sizes
+from evodevo.operators.pretrained.files import check_digest, weights_digest
 from evodevo.operators.pretrained.spec import model_folder
 from evodevo.tasks.base import Batch, InputSpec, SampleTask
 from evodevo.tasks.feature_cache import Chunk, FeatureCache

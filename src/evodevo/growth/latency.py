@@ -17,10 +17,9 @@ from pydantic import Field
 
 from evodevo.module_zoo.cost import executed_share
 from evodevo.module_zoo.model import ModuleZoo
-from evodevo.module_zoo.modules.build import build_node
-from evodevo.module_zoo.modules.cost import node_work
-from evodevo.module_zoo.modules.graph import sources, widths
-from evodevo.module_zoo.modules.spec import INPUT, ConcatNode, ModuleGenotype, Node, SumNode
+from evodevo.module_zoo.modules.cost import nodes_with_widths
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
+from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.base import Batch
 from evodevo.settings import Settings
@@ -64,7 +63,7 @@ def module_seconds(genotype: ModuleGenotype, table: LatencyTable) -> float:
     total = 0.0
     for node, channels in _nodes(genotype):
         rate = table.rates.get(node.type, slowest)
-        total += rate.call + rate.flop * table.batch * node_work(node, channels, table.length).total
+        total += rate.call + rate.flop * table.batch * node.work(channels, table.length).total
     return total
 
 
@@ -96,17 +95,17 @@ def calibrate(
     return bare.model_copy(update={"around": max(whole - latency(zoo.structure, bare), 0.0)})
 
 
-def _rate(node: Node, x: torch.Tensor, mask: torch.Tensor | None, clock: Callable[[], float]) -> Rate:
+def _rate(node: NodeSpec, x: torch.Tensor, mask: torch.Tensor | None, clock: Callable[[], float]) -> Rate:
     """A line through the seconds at one sample and at all."""
     with torch.random.fork_rng(devices=[]):
-        part = build_node(node, x.shape[-1]).to(x.device, x.dtype).eval()
+        part = node.build(x.shape[-1]).to(x.device, x.dtype).eval()
 
     def seconds(count: int) -> float:
         some = None if mask is None else mask[:count]
         return _seconds(lambda: part(x[:count], mask=some), x.device, clock)
 
     one, every = seconds(1), seconds(x.shape[0])
-    work = node_work(node, x.shape[-1], x.shape[1]).total
+    work = node.work(x.shape[-1], x.shape[1]).total
     slope = max(every - one, 0.0) / max((x.shape[0] - 1) * work, 1)
     return Rate(call=max(every - slope * x.shape[0] * work, 0.0), flop=slope)
 
@@ -130,10 +129,6 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def _nodes(genotype: ModuleGenotype) -> list[tuple[Node, int]]:
+def _nodes(genotype: ModuleGenotype) -> list[tuple[NodeSpec, int]]:
     """Each node that computes, with the channels that it reads."""
-    found = {INPUT: genotype.width, **widths(genotype.graph, genotype.width)}
-    inputs = sources(genotype.graph)
-    return [
-        (node, found[inputs[node.id][0]]) for node in genotype.graph.nodes if not isinstance(node, SumNode | ConcatNode)
-    ]
+    return [(node, width) for node, width in nodes_with_widths(genotype) if not node.joins]

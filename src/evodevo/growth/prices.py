@@ -15,7 +15,7 @@ from evodevo.growth.h_model.pool import HModelPool, PoolStructure
 from evodevo.growth.resources import Task
 from evodevo.growth.spec import FitnessSettings
 from evodevo.module_zoo.cost import zoo_work
-from evodevo.operators.layers.cost import total_work
+from evodevo.operators.cost import total_work
 
 STEP = 3
 """A step of learning computes about as much as so many passes."""

@@ -31,8 +31,8 @@ from evodevo.networks.routing.pools import Pooling, masked_mean
 from evodevo.networks.routing.skipping import harden, straight_through
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.base import full_precision
+from evodevo.operators.layers.base import RouterHead
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import RouterHead
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass
 from evodevo.networks.ends_cost import Ends
 from evodevo.networks.routing.spec import CAUSAL_POOLS
-from evodevo.operators.cost import Cost, Mode
-from evodevo.operators.layers.cost import Work, layer_parameters, layer_state_bytes, layer_work, total_work
-from evodevo.operators.layers.spec import RouterHead
+from evodevo.operators.cost import Cost, Mode, Work, total_work
+from evodevo.operators.layers.base import RouterHead
+from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
 
 
 def h_model_cost(

@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from evodevo.h_model.diagrams.structure import LayerMark, h_model_diagram
 from evodevo.h_model.spec import HModelStructure
-from evodevo.module_zoo.draw import family
-from evodevo.module_zoo.modules.zoo import words as genotype_words
 from evodevo.networks.draw import ends_words, layers_words
-from evodevo.operators.layers.cost import liv_operator
-from evodevo.operators.layers.spec import GenotypeLayer, Layer, LIVLayer
-
-FAMILIES = {
-    "transformer": "attention",
-    "mlp": "memoryless",
-    "convolution": "convolution",
-    "lstm": "recurrence",
-    "pretrained": "attention",
-}
+from evodevo.operators.layers.base import LayerSpec
 
 
 def h_model_words(structure: HModelStructure) -> list[str]:
@@ -44,10 +33,7 @@ def h_model_drawing(structure: HModelStructure, *, title: str, subtitle: str) ->
     return h_model_diagram(marks, structure.iterations, facts, title=title, subtitle=subtitle, ordered=ordered)
 
 
-def _mark(layer: Layer, width: int) -> LayerMark:
-    detail = "" if layer.width in (None, width) else f"width {layer.width}"
-    if isinstance(layer, LIVLayer):
-        return LayerMark(layer.operator, liv_operator(layer, layer.width or width)[0].family, detail)
-    if isinstance(layer, GenotypeLayer):
-        return LayerMark(layer.module.id, family(layer.module.genotype), genotype_words(layer.module.genotype))
-    return LayerMark(layer.kind, FAMILIES.get(layer.kind, "other"), detail)
+def _mark(layer: LayerSpec, width: int) -> LayerMark:
+    inner = layer.width or width
+    detail = [layer.sizes(inner), "" if inner == width else f"width {inner}"]
+    return LayerMark(layer.label, layer.family(inner), ", ".join(filter(None, detail)))

@@ -26,8 +26,8 @@ from evodevo.h_model.router import Router
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.base import Batch
 from evodevo.networks.routing.spec import InferenceStructure
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import Layer
 from evodevo.settings import validate
 from evodevo.training.surgery import Origin
 

@@ -25,7 +25,7 @@ from evodevo.h_model.trace.spec import RoutingTrace
 from evodevo.networks.base import Batch, Diagnosis, Network, Representation
 from evodevo.networks.outputs import answer_losses
 from evodevo.networks.routing.pools import masked_mean
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.base import Layer
 from evodevo.tasks.base import NO_TARGET, SampleTask, Split
 from evodevo.training.precision import Precision
 

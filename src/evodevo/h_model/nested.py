@@ -13,9 +13,8 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.h_model.core import HCore, Streams
-from evodevo.h_model.spec import HaltingStructure, HModelStructure, RegularisationStructure
+from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.base import Operator, Output
-from evodevo.operators.layers.spec import NestedLayer
 
 
 class NestedHModel(Operator):
@@ -93,28 +92,3 @@ class NestedHModel(Operator):
                 for (moment, source), (total, real) in streams.sums.items()
             },
         }
-
-
-def build_nested(spec: NestedLayer, width: int, *, causal: bool, residual: bool) -> Operator:
-    """The layer of an inner H-Model.
-
-    Raises:
-        UsageError: another width; a causal model with an inner one that is not; a stack without residuals; halting or
-            losses inside, which only a whole model can have.
-    """
-    structure = spec.structure
-    if structure.width != width:
-        raise UsageError(
-            f"an H-Model of width {structure.width} among channels of width {width}: set the layer's width to "
-            f"{structure.width}, and adapters are put around it."
-        )
-    if causal and not structure.causal:
-        raise UsageError("a causal model has causal layers: set causal = true in the structure of the inner H-Model.")
-    if not residual:
-        raise UsageError("an inner H-Model has no residual connection to take away; use other layers in this control.")
-    losses = structure.regularisation.model_copy(update={"layer_dropout": 0.0})
-    if structure.halting != HaltingStructure() or losses != RegularisationStructure():
-        raise UsageError(
-            "halting and losses on routing belong to the whole H-Model; an inner one can have layer_dropout only."
-        )
-    return NestedHModel(structure)

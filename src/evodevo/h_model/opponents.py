@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.stacks.spec import StackStructure
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.base import LayerSpec
 
 
 def parameter_matched(structure: HModelStructure) -> StackStructure:
@@ -25,7 +25,7 @@ def universal(structure: HModelStructure) -> StackStructure:
     return _stack(structure, structure.hidden).model_copy(update=tied)
 
 
-def _stack(structure: HModelStructure, layers: tuple[Layer, ...]) -> StackStructure:
+def _stack(structure: HModelStructure, layers: tuple[LayerSpec, ...]) -> StackStructure:
     return StackStructure(
         width=structure.width,
         layers=layers,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.h_model.spec import RouterStructure
 from evodevo.networks.routing.pools import Pooling
-from evodevo.operators.layers.spec import RouterHead
+from evodevo.operators.layers.base import RouterHead
 
 INPUT_BIAS = 2.0
 LARGEST_BIAS = 2.0

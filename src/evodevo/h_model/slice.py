@@ -34,7 +34,7 @@ declare(
 declare(
     "evodevo.layers",
     {
-        "h_model": "evodevo.h_model.nested:build_nested",
+        "h_model": "evodevo.h_model.nested_layer:NestedLayer",
     },
 )
 declare(

@@ -10,8 +10,9 @@ from evodevo.errors import UsageError, unknown_name
 from evodevo.h_model.genome import AGGREGATIONS, MODES, NAME, SHORT_NAMES, THOUSAND, GeneAggregation, GeneMode
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.classes import OPERATORS
+from evodevo.operators.layers.base import LAYERS, Layer, LayerSpec
 from evodevo.operators.layers.cost import layer_parameters
-from evodevo.operators.layers.spec import ConvolutionLayer, Layer, LIVLayer, LSTMLayer, MLPLayer, TransformerLayer
+from evodevo.operators.layers.liv import LIVLayer
 from evodevo.settings import Settings
 
 CLASSIC = ("transformer", "mlp", "convolution", "lstm")
@@ -23,7 +24,8 @@ class HModelSpaceSettings(Settings):
     Attributes:
         hidden_range: (fewest, most) hidden layers.
         iterations_range: (fewest, most) iterations T.
-        layers: what may be a layer: ``transformer``, ``mlp``, ``convolution``, ``lstm``, or a LIV class.
+        layers: what may be a layer: ``transformer``, ``mlp``, ``convolution``, ``lstm``, or another kind whose sizes
+            follow from those below, or a LIV class.
         custom: further layers by names of one's own, with all their sizes: a closed span of an evolved backbone, a
             pretrained layer, another H-Model.
         heads, feedforward, kernel, head_size, band: sizes of the ``layers``; see ``spaces.layers``.
@@ -54,13 +56,13 @@ class HModelSpaceSettings(Settings):
     structure: HModelStructure = HModelStructure()
 
 
-def named_layers(settings: HModelSpaceSettings) -> dict[str, Layer]:
+def named_layers(settings: HModelSpaceSettings) -> dict[str, LayerSpec]:
     """Every layer of the space by name.
 
     Raises:
         UsageError: an unknown name, one that is taken, a size that the width does not allow, or no layer at all.
     """
-    found = {name: _layer(name, settings) for name in settings.layers}
+    found: dict[str, LayerSpec] = {name: _layer(name, settings) for name in settings.layers}
     for name, layer in settings.custom.items():
         if not NAME.fullmatch(name) or name in found or name in (*CLASSIC, *SHORT_NAMES.values(), *OPERATORS):
             raise UsageError(
@@ -75,18 +77,13 @@ def named_layers(settings: HModelSpaceSettings) -> dict[str, Layer]:
     return found
 
 
-def _layer(name: str, settings: HModelSpaceSettings) -> Layer:
-    if name == "transformer":
-        return TransformerLayer(heads=settings.heads, feedforward=settings.feedforward)
-    if name == "mlp":
-        return MLPLayer(hidden=settings.feedforward)
-    if name == "convolution":
-        return ConvolutionLayer(kernel=settings.kernel)
-    if name == "lstm":
-        return LSTMLayer()
-    if name not in OPERATORS:
+def _layer(name: str, settings: HModelSpaceSettings) -> LayerSpec:
+    if name in OPERATORS:
+        return LIVLayer(operator=name, head_size=settings.head_size, band=settings.band)
+    layer = LAYERS.get(name).sized(settings) if name in LAYERS else None
+    if layer is None:
         raise unknown_name("layer", name, [*CLASSIC, *OPERATORS])
-    return LIVLayer(operator=name, head_size=settings.head_size, band=settings.band)
+    return layer
 
 
 def checked_range(name: str, given: tuple[int, int], most: int) -> tuple[int, int]:

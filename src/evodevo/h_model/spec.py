@@ -11,8 +11,12 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.networks.routing.spec import CAUSAL_POOLS, InferenceStructure, Pool
-from evodevo.operators.layers.spec import MAX_NESTING, GenotypeLayer, Layer, NestedLayer, RouterHead, TransformerLayer
+from evodevo.operators.layers.base import Layer, RouterHead
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import Settings
+
+MAX_NESTING = 3
+"""Of H-Models in H-Models."""
 
 
 class RouterStructure(Settings):
@@ -185,37 +189,13 @@ class HModelStructure(Settings):
     @property
     def nesting(self) -> int:
         """Depth of H-Models in H-Models; 1 without any inside."""
-        return 1 + max(map(_nesting, self.hidden))
+        return 1 + max(layer.nesting for layer in self.hidden)
 
     @property
     def pool(self) -> Pool:
         """What routers read."""
         return self.router.pool or ("token" if self.causal else "attention")
 
-
-def _nesting(layer: Layer) -> int:
-    """Depth of H-Models in a layer."""
-    if isinstance(layer, NestedLayer):
-        return layer.structure.nesting
-    if isinstance(layer, GenotypeLayer):
-        nodes = layer.module.genotype.graph.nodes
-        return max((_nesting(node.layer) for node in nodes if isinstance(node, zoo_genotype.LayerNode)), default=0)
-    return 0
-
-
-from evodevo.module_zoo.modules import spec as zoo_genotype  # noqa: E402 - here: nodes of modules may be layers, and layers modules
-
-_NAMES = {"HModelStructure": HModelStructure, "ZooModule": zoo_genotype.ZooModule}
-for _class in (
-    NestedLayer,
-    GenotypeLayer,
-    zoo_genotype.LayerNode,
-    zoo_genotype.ModuleGraph,
-    zoo_genotype.ModuleGenotype,
-    zoo_genotype.ZooModule,
-    HModelStructure,
-):
-    _class.model_rebuild(force=True, _types_namespace=_NAMES)
 
 Preset = Literal["wide", "deep", "balanced", "full"]
 PRESETS: dict[Preset, tuple[int, int]] = {"wide": (10, 2), "deep": (2, 10), "balanced": (4, 4), "full": (10, 10)}

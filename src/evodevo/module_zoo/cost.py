@@ -22,8 +22,7 @@ from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass
 from evodevo.networks.ends_cost import Ends
-from evodevo.operators.cost import Cost, Mode
-from evodevo.operators.layers.cost import Work, total_work
+from evodevo.operators.cost import Cost, Mode, Work, total_work
 
 _EMBEDDINGS = ("embeddings", "heads")
 

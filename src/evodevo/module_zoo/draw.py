@@ -11,39 +11,15 @@ from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
 from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.module_zoo.modules.cost import genotype_parameters
-from evodevo.module_zoo.modules.spec import (
-    INPUT,
-    OUTPUT,
-    AttentionNode,
-    ConvolutionNode,
-    FeedForwardNode,
-    GateNode,
-    LayerNode,
-    LSTMNode,
-    ModuleGenotype,
-    Node,
-    ProjectionNode,
-    SqueezeExciteNode,
-    ZooModule,
-)
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import words as genotype_words
 from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
-from evodevo.operators.layers.cost import liv_operator
-from evodevo.operators.layers.spec import Layer, LIVLayer
-from evodevo.report.charts.numbers import show
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
 
-_FAMILIES = {
-    "attention": "attention",
-    "feed_forward": "memoryless",
-    "projection": "memoryless",
-    "convolution": "convolution",
-    "lstm": "recurrence",
-}
-_LAYERS = {"transformer": "attention", "mlp": "memoryless", "convolution": "convolution", "lstm": "recurrence"}
 _ARCHETYPES = {
     "transformer": "attention",
     "mlp": "memoryless",
@@ -227,7 +203,7 @@ def family(module: ModuleGenotype) -> str:
     """The family of a module by its archetype; of an operator or a hybrid by most of its nodes."""
     if module.archetype in _ARCHETYPES:
         return _ARCHETYPES[module.archetype]
-    counts = Counter(_node_family(node) for node in module.graph.nodes)
+    counts = Counter(node.family for node in module.graph.nodes)
     counts.pop("other", None)
     return counts.most_common(1)[0][0] if module.archetype != "squeeze_excite" and counts else "other"
 
@@ -237,42 +213,6 @@ def _attribute_words(module: ModuleGenotype) -> list[str]:
     return genotype_words(module).split(", ")[1:]
 
 
-def _node_mark(node: Node) -> NodeMark:
+def _node_mark(node: NodeSpec) -> NodeMark:
     lineage = f"from {node.lineage}" if node.lineage else ""
-    return NodeMark(node.id, _node_name(node), _node_family(node), _node_detail(node), title=lineage)
-
-
-def _node_name(node: Node) -> str:
-    if isinstance(node, LayerNode):
-        layer = node.layer
-        return layer.operator if isinstance(layer, LIVLayer) else layer.kind.replace("_", " ")
-    return node.type.replace("_", " ")
-
-
-def _node_family(node: Node) -> str:
-    return _layer_family(node.layer) if isinstance(node, LayerNode) else _FAMILIES.get(node.type, "other")
-
-
-def _layer_family(layer: Layer) -> str:
-    if isinstance(layer, LIVLayer):
-        return liv_operator(layer, layer.width or 64)[0].family
-    return _LAYERS.get(layer.kind, "other")
-
-
-def _node_detail(node: Node) -> str:
-    if isinstance(node, AttentionNode):
-        return f"{node.heads} heads"
-    if isinstance(node, FeedForwardNode):
-        return f"{node.hidden} hidden, {node.activation}"
-    if isinstance(node, ConvolutionNode):
-        return f"{node.width} wide, {node.kernel} taps"
-    if isinstance(node, LSTMNode):
-        ways = "both ways" if node.both_ways else "forwards"
-        return f"{node.hidden} hidden, {ways}" + (f", {node.layers} layers" if node.layers > 1 else "")
-    if isinstance(node, SqueezeExciteNode):
-        return f"1/{node.reduction}, {node.activation}"
-    if isinstance(node, ProjectionNode):
-        return f"{node.width} wide"
-    if isinstance(node, GateNode):
-        return f"from {show(node.start)}"
-    return ""
+    return NodeMark(node.id, node.label, node.family, node.detail, title=lineage)

@@ -28,7 +28,7 @@ declare(
 declare(
     "evodevo.layers",
     {
-        "genotype": "evodevo.module_zoo.modules.layer:build_genotype",
+        "genotype": "evodevo.module_zoo.modules.genotype_layer:GenotypeLayer",
     },
 )
 declare(

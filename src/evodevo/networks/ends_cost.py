@@ -18,8 +18,9 @@ from evodevo.networks.canvas import (
     input_length,
     patch_size,
 )
-from evodevo.operators.layers.cost import Work, layer_parameters, layer_state_bytes, layer_work
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.cost import Work
+from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
+from evodevo.operators.layers.transformer import TransformerLayer
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.networks.canvas import Canvas, fitting_heads, input_length, patch_size
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import MLPLayer, TransformerLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import InputSpec
 
 POSITION_STD = 0.02

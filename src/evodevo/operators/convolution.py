@@ -1,4 +1,4 @@
-"""Causal depthwise convolutions and the gated convolutions made of them (STAR 2, scaled Toeplitz C_i K_{i-j} B_j).
+"""Gated convolutions (STAR 2, scaled Toeplitz C_i K_{i-j} B_j).
 
 y_i = C_i * sum_{j <= i} h_{i-j} * (B_j * V_j), with an explicit filter of 3 taps (GConv-1) or an implicit one as long
 as the sequence (GConv-2). See docs/spec/star.md#short-gated-convolution, docs/spec/star.md#long-gated-convolution.
@@ -18,37 +18,9 @@ from evodevo.errors import UsageError
 from evodevo.operators.base import Slab
 from evodevo.operators.featurizer_spec import EXPLICIT
 from evodevo.operators.featurizers import ImplicitFilter, ModalFilter
+from evodevo.operators.fourier import convolve, convolve_after
 from evodevo.operators.liv import LIV
 from evodevo.operators.taps import causal_taps, taps_after
-
-DIRECT_TAPS = 8  # above it the transform is faster
-
-
-def convolve(x: Tensor, kernel: Tensor) -> Tensor:
-    """Causal convolution by Fourier transform.
-
-    Args:
-        x: (B, T, C).
-        kernel: (C, K), K at most T.
-
-    Always float32 or better: half precision transforms lose the tail of long filters.
-    """
-    tokens, precise = x.shape[1], torch.promote_types(x.dtype, torch.float32)
-    if tokens == 0:
-        return x
-    size = 1 << (tokens + kernel.shape[1] - 1).bit_length()
-    signal = torch.fft.rfft(x.to(precise).transpose(1, 2), n=size)
-    product = signal * torch.fft.rfft(kernel.to(precise), n=size)
-    y: Tensor = torch.fft.irfft(product, n=size)[..., :tokens].transpose(1, 2).to(x.dtype)
-    return y
-
-
-def convolve_after(x: Tensor, past: Tensor, kernel: Tensor) -> Tensor:
-    """Causal convolution of x (B, T, C) that also sees ``past`` (B, S, C); kernel (C, K)."""
-    extended, seen = torch.cat([past.to(x.dtype), x], 1), past.shape[1]
-    if kernel.shape[1] <= DIRECT_TAPS:
-        return causal_taps(extended.to(kernel.dtype), kernel.t())[:, seen:].to(x.dtype)
-    return convolve(extended, kernel)[:, seen:]
 
 
 class GatedConvolution(LIV):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Mode = Literal["prefill", "decode", "train"]
 Convention = Literal["star", "actual"]
+STATE_BYTES = 4
+"""Of one number of a state, in float32."""
 
 
 @dataclass(frozen=True)
@@ -35,3 +38,37 @@ class Cost:
     def to_json(self) -> dict[str, int]:
         """The fields by name."""
         return asdict(self)
+
+
+class Work(NamedTuple):
+    """FLOPs; a multiply-add counts two.
+
+    Attributes:
+        products: in matrix products and convolutions over channels.
+        other: convolutions by taps, FFTs, gates. Norms, softmax and activations are left out, as in ``backbone_cost``.
+    """
+
+    products: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.products + self.other
+
+    def __add__(self, more: object) -> Work:
+        if not isinstance(more, Work):
+            return NotImplemented
+        return Work(self.products + more.products, self.other + more.other)
+
+    def times(self, count: int) -> Work:
+        """The work of ``count`` calls."""
+        return Work(count * self.products, count * self.other)
+
+
+def total_work(parts: Iterable[Work]) -> Work:
+    """The sum."""
+    total = Work()
+    for part in parts:
+        total += part
+    return total

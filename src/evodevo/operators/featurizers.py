@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from evodevo.operators import featurizer_spec as genes
 from evodevo.operators.base import full_precision
 from evodevo.operators.dense import linear
+from evodevo.operators.fourier import convolve
 from evodevo.operators.spec import Dimensions, OperatorSpec
 from evodevo.operators.taps import causal_taps, taps_after
 
@@ -188,8 +189,6 @@ class ModalFilter(FeatureGroup):
         Returns:
             y (B, T, D) and the modes after the last token.
         """
-        from evodevo.operators.convolution import convolve
-
         tokens = x.shape[1]
         if tokens == 0:
             return x, modes

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evodevo.module_zoo.modules.spec import Activation
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.dense import affine
+from evodevo.operators.spec import Activation
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 

@@ -26,6 +26,8 @@ OperatorGenome = tuple[int, int, int, int, int]
 Differential = Literal["none", "literal", "v2"]
 Structure = Literal["diagonal", "low_rank", "toeplitz", "semi_separable"]
 Shape = tuple[int, ...]
+Activation = Literal["relu", "gelu", "silu"]
+"""Of hidden units of feed-forward networks."""
 
 HEAD_SIZES = (64, 32, 16)
 ATTENTION_TAPS = 3

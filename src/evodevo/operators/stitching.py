@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.operators.adapters import Adapted
-from evodevo.operators.layers.spec import Layer, PretrainedLayer
+from evodevo.operators.layers.base import LayerSpec
 from evodevo.operators.pretrained.layers import PretrainedBlock, load_encoder
 from evodevo.operators.pretrained.spec import model_folder, read_sizes
 
@@ -46,7 +46,7 @@ class Fit:
 
 def fit_adapters(
     layers: Sequence[nn.Module],
-    specs: Sequence[Layer],
+    specs: Sequence[LayerSpec],
     tokens: Tensor,
     mask: Tensor | None = None,
     *,
@@ -68,20 +68,22 @@ def fit_adapters(
     Raises:
         UsageError: a donor that reads images, ids beyond a vocabulary, sequences that are too long, or no token.
     """
-    places = [
-        place
+    donors = {
+        place: spec.donor
         for place, (layer, spec) in enumerate(zip(layers, specs, strict=True))
-        if isinstance(spec, PretrainedLayer) and isinstance(layer, Adapted)
-    ]
-    if not places:
+        if spec.donor is not None and isinstance(layer, Adapted)
+    }
+    if not donors:
         return ()
-    paths = [_pretrained(specs[place]).path for place in places]
-    states = {path: donor_states(path, tokens, mask, count) for path in {*paths, reference or paths[0]}}
-    width = _adapted(layers[places[0]]).enter.in_features
-    messages = message_space(states[reference or paths[0]], width)
+    first, (chosen, _) = next(iter(donors.items()))
+    chosen = reference or chosen
+    states = {
+        path: donor_states(path, tokens, mask, count) for path in {*(path for path, _ in donors.values()), chosen}
+    }
+    messages = message_space(states[chosen], _adapted(layers[first]).enter.in_features)
     found = []
-    for place, path in zip(places, paths, strict=True):
-        adapted, index, own = _adapted(layers[place]), _pretrained(specs[place]).index, states[path]
+    for place, (path, index) in donors.items():
+        adapted, own = _adapted(layers[place]), states[path]
         depth = len(own) - 1
         enter = fit(adapted.enter, _at(messages, index / depth), own[index], ridge)
         leave = fit(adapted.leave, own[index + 1], _at(messages, (index + 1) / depth), ridge)
@@ -176,8 +178,3 @@ def _adapted(layer: nn.Module) -> Adapted:
     assert isinstance(layer, Adapted)
     assert isinstance(layer.operator, PretrainedBlock)
     return layer
-
-
-def _pretrained(spec: Layer) -> PretrainedLayer:
-    assert isinstance(spec, PretrainedLayer)
-    return spec

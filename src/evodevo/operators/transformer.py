@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evodevo.module_zoo.modules.spec import Activation
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.block import Block
 from evodevo.operators.feed_forward import FeedForward
 from evodevo.operators.self_attention import SelfAttention
+from evodevo.operators.spec import Activation
 
 
 class TransformerBlock(Operator):

@@ -1,4 +1,4 @@
-"""What happened, for ever: one database and one pool of blobs for many runs. No torch."""
+"""The permanent record of runs: one SQLite database and one pool of blobs. Loads no torch."""
 
 from evodevo.storage.base import (
     Evaluation,

@@ -1,6 +1,6 @@
-"""The words of the store: what is written, what is read back, and how ids come about.
+"""The records that the store writes and reads, and the derivation of ids.
 
-Everything here is a frozen value. Whatever is called JSON must have a canonical form (``evodevo.canonical``): no NaN.
+All records are frozen values. JSON here means data with a canonical form (``evodevo.canonical``): no NaN.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ ROLES = "abcdefghijklmnop"
 
 
 def new_run_id() -> str:
-    """``r`` and twelve random hexadecimal digits; the only random ids there are."""
+    """``r`` and twelve random hexadecimal digits. All other ids are derived from this one, so a resume repeats them."""
     return "r" + secrets.token_hex(6)
 
 
 def individual_id(run_id: str, birth: str) -> str:
-    """Twelve hexadecimal digits that follow from the run and the birth key.
+    """Twelve hexadecimal digits, derived from the run and the birth key.
 
     Args:
-        run_id: the run in which the individual is born.
-        birth: unique in the run, for example ``"3/7"`` for generation 3, slot 7.
+        run_id: Id of the individual's run.
+        birth: Key of the individual, unique in the run, for example ``"3/7"`` for generation 3, slot 7.
     """
     return canonical.digest([run_id, birth])[:12]
 
 
 def evaluation_id(individual: str, fidelity: str, seed: int, attempt: int) -> str:
-    """Sixteen hexadecimal digits that follow from what is evaluated."""
+    """Sixteen hexadecimal digits, derived from individual, fidelity, seed and attempt."""
     return canonical.digest([individual, fidelity, seed, attempt])[:16]
 
 
 @dataclass(frozen=True)
 class Score:
-    """One objective's result: a finite number, or the reason why there is none.
+    """The result for one objective: a finite number, or the status that explains why there is none.
 
     Raises:
-        UsageError: a number with a status other than ``ok``, no number with ``ok``, or a number that is not finite.
+        UsageError: There is a number with a status other than ``ok``, none with ``ok``, or one that is not finite.
     """
 
     value: float | None
@@ -64,7 +64,7 @@ class Score:
             number = float(self.value)
             if not math.isfinite(number):
                 raise UsageError(f"{number} is no score; Score.of turns it into a status.")
-            # SQLite keeps no sign of zero; adding 0.0 drops it here, so that what is read equals what was written.
+            # SQLite does not store the sign of zero; adding 0.0 drops it here, so that a row reads as it was written.
             object.__setattr__(self, "value", number + 0.0)
 
     @classmethod
@@ -82,16 +82,16 @@ class NewIndividual:
     """An individual to be recorded.
 
     Args:
-        id: ``individual_id(run_id, birth)``; anything else is refused.
-        birth: the key that is unique in the run.
-        generation: generation, or event number in steady state.
-        slot: place within the generation.
-        genome_envelope: the genome as JSON data (space, version, genes).
-        genome_hash: the space's hash of the genome.
-        operation: how it was made ("initial", "crossover", ...).
+        id: Id, which must equal ``individual_id(run_id, birth)``.
+        birth: Key that is unique in the run.
+        generation: Number of the generation, or of the event in steady state.
+        slot: Position within the generation, from 0.
+        genome_envelope: Genome as JSON data (space, version, genes).
+        genome_hash: The space's hash of the genome.
+        operation: Operation that made it ("initial", "crossover", ...).
         details: JSON data about the operation.
-        parents: ids in role order a, b, ...; they may belong to another run of this store.
-        seed: seed of the individual's training, in [0, 2**63).
+        parents: Ids in role order a, b, ...; they may belong to another run of this store.
+        seed: Seed of the individual's training, in [0, 2**63).
     """
 
     id: str
@@ -108,7 +108,7 @@ class NewIndividual:
 
 @dataclass(frozen=True)
 class IndividualRow:
-    """A recorded individual; ``created_seq`` is the event that brought it."""
+    """A recorded individual; ``created_seq`` is the number of the event that added it."""
 
     id: str
     run_id: str
@@ -127,7 +127,7 @@ class IndividualRow:
 
 @dataclass(frozen=True)
 class Parent:
-    """One arrow of the record of ancestry."""
+    """One edge of the ancestry graph: a child, one of its parents, and the parent's role (a, b, ...)."""
 
     child_id: str
     parent_id: str
@@ -139,19 +139,19 @@ class Evaluation:
     """The whole outcome of one evaluation, written in one transaction.
 
     Args:
-        individual_id: who was evaluated.
-        fidelity: what the scores hold for, as text ("tokens=200000").
-        seed: seed of the evaluation, in [0, 2**63).
-        attempt: what ``start_evaluation`` returned (1 where it was not called).
+        individual_id: Id of the evaluated individual.
+        fidelity: Key of data and training for which the scores hold, as text ("tokens=200000").
+        seed: Seed of the evaluation, in [0, 2**63).
+        attempt: Number that ``start_evaluation`` returned, from 1 (1 where it was not called).
         state: ``done`` or ``failed``.
-        reason: why it failed, one word ("timeout"); None when done.
-        detail: for a person, at most 4,096 characters (the end is kept).
-        scores: objective -> score.
-        cost: the static cost record, JSON.
-        extra: anything else, JSON.
-        seconds: wall time of the evaluation.
-        blobs: role -> digest of a blob that is in the pool already.
-        series: name -> points (x, y); y may be non-finite, as diverged curves are.
+        reason: Reason of a failure in one word ("timeout"); None when done.
+        detail: Explanation for people; only the last 4,096 characters are stored.
+        scores: Objective -> score.
+        cost: Static cost record, JSON.
+        extra: Further facts, JSON.
+        seconds: Wall time of the evaluation in seconds, >= 0.
+        blobs: Role -> digest of a blob that is in the pool already.
+        series: Name -> points (x, y); y may be non-finite, for example in the curve of a diverged training.
     """
 
     individual_id: str
@@ -178,7 +178,7 @@ class Evaluation:
 
     @property
     def id(self) -> str:
-        """The id that the row has or will have."""
+        """Id of the evaluation's row."""
         return evaluation_id(self.individual_id, self.fidelity, self.seed, self.attempt)
 
 
@@ -188,7 +188,7 @@ class EvaluationRow:
 
     ``finished_seq`` orders evaluations by completion, and is None while one runs. A row that ``repair`` marked
     ``failed`` with reason ``lost`` keeps its scores as history; only ``done`` rows count as results.
-    ``blobs`` holds what is still kept; what retention released or damage took is gone from it.
+    ``blobs`` has only blobs that are still held, not those that retention released or that were lost by damage.
     """
 
     id: str
@@ -212,7 +212,7 @@ class EvaluationRow:
 
 @dataclass(frozen=True)
 class RunRow:
-    """A recorded run. ``state`` is what was last written: a run that was killed still says ``running``."""
+    """A recorded run. ``state`` is the last one written: a run that was killed is still ``running`` here."""
 
     id: str
     kind: str
@@ -229,7 +229,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class EventRow:
-    """Something that happened; ``seq`` grows over the whole store, ``at`` (UTC) is for people only."""
+    """A recorded event; ``seq`` grows over the whole store, ``at`` (UTC) is for display only."""
 
     seq: int
     run_id: str | None
@@ -241,7 +241,7 @@ class EventRow:
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to write to one run; a higher token makes every lower one worthless."""
+    """The right to write to one run; acquiring it anew raises the token, and lower tokens are refused from then on."""
 
     run_id: str
     token: int
@@ -249,7 +249,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class Found:
-    """What a prefix stands for."""
+    """The run or individual whose id begins with a prefix."""
 
     kind: Literal["run", "individual"]
     id: str
@@ -257,7 +257,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is not as it was written: a database, a row, or a blob."""
+    """A damaged database, row, or blob."""
 
     kind: Literal["database", "row", "blob"]
     subject: str
@@ -266,7 +266,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What ``check`` looked at and found."""
+    """The result of ``check``: number and bytes of the checked blobs, and the problems found."""
 
     blobs: int
     bytes: int
@@ -275,12 +275,14 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Nothing is wrong."""
+        """Whether there is no problem."""
         return not self.problems
 
     def require(self) -> None:
-        """Raises:
-        StoreDamagedError: something is wrong; the first five problems and the command that repairs.
+        """Raise an error where there is a problem.
+
+        Raises:
+            StoreDamagedError: The store is damaged; the message has the first five problems and the repair command.
         """
         if self.problems:
             lines = "; ".join(f"{problem.subject}: {problem.message}" for problem in self.problems[:5])
@@ -290,7 +292,7 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class RepairReport:
-    """What ``repair`` did: blobs set aside, evaluations to be done again, what it could not mend."""
+    """The result of ``repair``: quarantined blobs, evaluations to repeat, problems that remain."""
 
     quarantined: tuple[str, ...]
     lost_evaluations: tuple[str, ...]
@@ -299,7 +301,7 @@ class RepairReport:
 
 @dataclass(frozen=True)
 class GarbageReport:
-    """What ``gc`` removed (or would remove): blobs nobody refers to, leftover temporary files, bytes."""
+    """What ``gc`` removed (or would remove): unreferenced blobs, number of leftover temporary files, bytes in all."""
 
     blobs: tuple[str, ...]
     temporary: int
@@ -307,5 +309,5 @@ class GarbageReport:
 
 
 def sha256(data: bytes) -> str:
-    """The digest that names a blob: 64 hexadecimal digits."""
+    """The digest of a blob, which is its name: 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()

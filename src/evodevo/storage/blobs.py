@@ -1,7 +1,7 @@
-"""The pool of blobs: bytes named by their SHA-256, durable before any row speaks of them.
+"""The pool of blobs: bytes named by their SHA-256, durable before any row refers to them.
 
-Workers write blobs and never rows; a pool needs the store's folder and nothing else. A path is made from a checked
-digest, never from anything a user typed.
+Workers write blobs and never rows; a pool needs the store's folder and nothing else. A file's path is built from a
+checked digest, never from user input.
 """
 
 from __future__ import annotations
@@ -28,75 +28,83 @@ CHUNK = 2**20
 
 
 class BlobPool(ABC):
-    """Where blobs lie. ``put`` twice is once; what ``get`` returns hashes to what was asked for."""
+    """Storage of blobs by digest. Putting equal bytes twice stores them once; ``get`` verifies the hash."""
 
     @abstractmethod
     def put_bytes(self, data: bytes) -> str:
-        """Keep bytes, durably.
+        """Store bytes durably.
 
         Returns:
-            Their digest, 64 hexadecimal digits.
+            Digest of the bytes, 64 hexadecimal digits.
 
         Raises:
-            DiskFullError: no space; nothing is left behind.
+            DiskFullError: The disk is full; no partial file is left behind.
         """
 
     @abstractmethod
     def put_file(self, path: Path) -> str:
-        """Keep a copy of a file without loading it whole; otherwise as ``put_bytes``."""
+        """Store a copy of a file without loading it whole; otherwise as ``put_bytes``."""
 
     @abstractmethod
     def get(self, digest: str) -> bytes:
-        """The bytes, verified.
+        """The bytes of a blob, verified.
 
         Raises:
-            NotFoundError: no such blob.
-            StoreDamagedError: there is a file, but not with these bytes.
+            NotFoundError: The blob does not exist.
+            StoreDamagedError: The blob's file holds other bytes.
         """
 
     @abstractmethod
     def path(self, digest: str) -> Path:
-        """The file of a blob, for readers that map it; not verified (``verify`` does).
+        """The file of a blob, for readers that map it into memory; not verified (``verify`` does).
 
         Raises:
-            NotFoundError: no such blob.
-            UsageError: the pool is in memory.
+            NotFoundError: The blob does not exist.
+            UsageError: The pool is in memory.
         """
 
     @abstractmethod
     def size(self, digest: str) -> int | None:
-        """Bytes of the blob, None where there is none."""
+        """Size of the blob in bytes; None where it does not exist."""
 
     @abstractmethod
     def verify(self, digest: str) -> str | None:
-        """Hash what is there; None when it is right, else what is wrong."""
+        """Hash the stored bytes; None where they are right, else a description of the problem."""
 
     @abstractmethod
     def digests(self) -> Iterator[str]:
-        """All blobs of the pool, in no order."""
+        """Digests of all blobs in the pool, in no order."""
 
     @abstractmethod
     def age(self, digest: str) -> float:
-        """Seconds since the blob was last put (by the wall clock); infinite where there is none."""
+        """Seconds since the blob was last put (by the wall clock); infinite where it does not exist."""
 
     @abstractmethod
     def remove(self, digest: str) -> None:
-        """Delete a blob; only the store's ``gc`` knows which ones."""
+        """Delete a blob. Called by the store's ``gc`` only, which excludes blobs that a row refers to."""
 
     @abstractmethod
     def quarantine(self, digest: str) -> None:
-        """Set a damaged blob aside: it can be looked at, and never be read by ``get``."""
+        """Move a damaged blob aside: it can be inspected, but ``get`` does not read it."""
 
     def remove_temporary(self, older_than: float, *, dry_run: bool) -> tuple[int, int]:
-        """Delete what interrupted writers left; returns how many files and bytes."""
+        """Delete temporary files of interrupted writers.
+
+        Args:
+            older_than: Smallest age of a deleted file in seconds.
+            dry_run: Whether to only count.
+
+        Returns:
+            Number of files, and their bytes in all.
+        """
         return 0, 0
 
 
 def checked(digest: str) -> str:
-    """The digest itself, once it is one.
+    """The digest itself, after a check of its form.
 
     Raises:
-        UsageError: anything but 64 lower-case hexadecimal digits.
+        UsageError: The value is not 64 lower-case hexadecimal digits.
     """
     if not (isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest)):
         raise UsageError(f"a blob is named by 64 hexadecimal digits; got {str(digest)[:80]!r}.")
@@ -158,7 +166,7 @@ class FolderPool(BlobPool):
     """Blobs as files ``sha256/ab/<digest>`` below one folder, shared by any number of processes.
 
     Args:
-        folder: ``blobs`` of the store; made on first use, readable by its owner only.
+        folder: Folder ``blobs`` of the store; made on first use, readable by its owner only.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -208,10 +216,10 @@ class FolderPool(BlobPool):
     def verify(self, digest: str) -> str | None:
         try:
             with self._opened(digest) as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                actual = hashlib.file_digest(file, "sha256").hexdigest()
         except (NotFoundError, StoreDamagedError) as error:
             return str(error)
-        return None if found == digest else str(_damaged(digest, "its bytes do not hash to its name"))
+        return None if actual == digest else str(_damaged(digest, "its bytes do not hash to its name"))
 
     def digests(self) -> Iterator[str]:
         for path in self._tree.glob("[0-9a-f][0-9a-f]/*"):
@@ -236,9 +244,9 @@ class FolderPool(BlobPool):
         count = size = 0
         for path in self._temporary.glob("*"):
             with contextlib.suppress(FileNotFoundError):
-                found = path.stat(follow_symlinks=False)
-                if time.time() - found.st_mtime >= older_than:
-                    count, size = count + 1, size + found.st_size
+                status = path.stat(follow_symlinks=False)
+                if time.time() - status.st_mtime >= older_than:
+                    count, size = count + 1, size + status.st_size
                     if not dry_run:
                         path.unlink()
         return count, size
@@ -256,25 +264,26 @@ class FolderPool(BlobPool):
                 with os.fdopen(descriptor, "wb") as file:
                     yield file, name
             finally:
-                # After the rename it is gone already; after an error it must not eat the space that is missing.
+                # After the rename it does not exist any more; after an error it would occupy space on a full disk.
                 name.unlink(missing_ok=True)
 
     def _renew(self, digest: str, length: int) -> bool:
-        # A blob that is there already is trusted only after hashing it; a damaged one is then replaced by a good one.
+        # An existing blob is trusted only after it was hashed; a damaged one is then replaced by a good one.
         target = self._path(digest)
         if self.size(digest) != length or self.verify(digest) is not None:
             return False
         try:
+            # A fresh modification time keeps ``gc`` away until a row refers to the blob.
             os.utime(target, follow_symlinks=False)
         except FileNotFoundError:
-            return False  # collected just now
-        # Whoever put it may have been killed between the rename and this.
+            return False  # deleted by gc in the meantime
+        # The process that put it may have been killed between the rename and the sync of the folder.
         _sync_folder(target.parent)
         return True
 
     def _publish(self, file: BinaryIO, name: Path, digest: str) -> None:
-        # The order is the promise: whole and on disk, then its name, then the folder that holds the name. Only then
-        # may a row refer to it.
+        # Durability depends on the order: first the contents on disk, then the rename, then the folder's entry on disk.
+        # Only then may a row refer to the blob.
         target = self._path(digest)
         _make(target.parent)
         file.flush()

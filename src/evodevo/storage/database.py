@@ -1,6 +1,6 @@
-"""The store: open this file first. Its methods are transactions; the work is in the files beside it.
+"""The store; open this file first. Each method is one transaction; the SQL is in the files beside it.
 
-Reads: ``queries``. Writes: ``recording``. Who may write: ``leases``. Bytes: ``blobs``. Damage: ``integrity``.
+Reads: ``queries``. Writes: ``recording``. Write access: ``leases``. Blobs: ``blobs``. Damage: ``integrity``.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ GRACE_SECONDS = 3600.0
 
 
 class Store:
-    """Runs, individuals, ancestry, evaluations, events and blobs, kept for ever.
+    """Runs, individuals, ancestry, evaluations, events and blobs, stored permanently.
 
-    What any caller may assume:
+    Guarantees to every caller:
 
-    - Each writing method is one durable transaction: when it returns, a crash or loss of power takes nothing back;
-      when it raises, nothing of it was written.
+    - Each writing method is one durable transaction: when it returns, a crash or loss of power undoes nothing; when it
+      raises, nothing of it was written.
     - A writing method takes a lease and checks it in that same transaction; a lease that was lost raises
       ``RunOwnedError``, and nothing was written.
-    - Reading never blocks a writer and is never blocked by one; each method sees one moment.
+    - Reading never blocks a writer and is never blocked by one; each method reads one consistent state.
     - A full disk raises ``DiskFullError``, a damaged file ``StoreDamagedError``; nothing else is lost by either.
     - A store may be used from several threads of the process that opened it, not from its forks.
     """
@@ -69,14 +69,14 @@ class Store:
         """Open the store in a folder.
 
         Args:
-            path: the folder; made with mode 0700 where it is missing.
+            path: Folder of the store; created with mode 0700 where it is missing.
             mode: ``rw``, or ``ro``, which works beside a writer and after a crash.
-            create: make the store where there is none (``rw`` only).
+            create: Whether to make a store where there is none (``rw`` only).
 
         Raises:
-            NotFoundError: there is none and none was to be made.
-            StoreVersionError: a newer evodevo wrote it.
-            StoreDamagedError: it is not what was written.
+            NotFoundError: There is no store and ``create`` is False.
+            StoreVersionError: A newer evodevo wrote the store.
+            StoreDamagedError: The database differs from what was written.
         """
         layout = Layout(Path(path).absolute())
         database, network = open_database(layout, mode, create=create)
@@ -84,7 +84,7 @@ class Store:
 
     @classmethod
     def memory(cls) -> Store:
-        """A store that ends with this object, for experiments and benchmarks; the same SQL, no files."""
+        """A store in memory that exists as long as this object; the same SQL, no files."""
         database = open_memory()
         with database.writing() as connection:
             metadata.create_all(connection)
@@ -92,21 +92,21 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """The absolute folder; None in memory."""
+        """Absolute path of the store's folder; None in memory."""
         return self._layout.folder if self._layout else None
 
     @property
     def blobs_folder(self) -> Path | None:
-        """Where workers put blobs; None in memory."""
+        """Folder in which workers put blobs; None in memory."""
         return self._layout.blobs if self._layout else None
 
     @property
     def systems(self) -> Systems:
-        """What this store keeps of multitask systems."""
+        """The multitask systems in this store."""
         return Systems(self._database, self.blobs, self._writing)
 
     def close(self) -> None:
-        """Release this object's leases and let go of the files."""
+        """Release this object's leases and close the database."""
         try:
             if self._database.writable:
                 for lease in list(self._leases):
@@ -114,7 +114,7 @@ class Store:
                 with self._database.driver() as driver:
                     driver.execute("PRAGMA optimize")
         except EvodevoError:
-            pass  # closing a full or damaged store must not hide why it is closed; leases end with the process anyway
+            pass  # an error here would hide the error for which the store is closed; leases end with the process anyway
         finally:
             self._database.close()
 
@@ -137,18 +137,18 @@ class Store:
         space: Any = None,
         versions: Mapping[str, Any] | None = None,
     ) -> str:
-        """Record a new run, in state ``running`` and held by nobody.
+        """Record a new run, in state ``running`` and without an owner.
 
         Args:
-            kind: the driver: ``evolve``, ``train``, ...
-            recipe: its name.
-            settings: all of them, resolved; JSON.
-            seed: in [0, 2**63).
-            space: what names the space; JSON.
-            versions: package -> version.
+            kind: Driver of the run: ``evolve``, ``train``, ...
+            recipe: Name of the recipe.
+            settings: All resolved settings; JSON.
+            seed: Seed of the run, in [0, 2**63).
+            space: Description of the space; JSON.
+            versions: Package -> version.
 
         Returns:
-            The run's id, ``r`` and twelve hexadecimal digits.
+            Id of the run, ``r`` and twelve hexadecimal digits.
         """
         with self._database.writing() as connection:
             run_id = recording.create_run(
@@ -168,29 +168,29 @@ class Store:
         return run_id
 
     def acquire(self, run_id: str, *, patience: float = leases.PATIENCE_SECONDS) -> Lease:
-        """Take a run for this process; see ``leases.acquire``.
+        """Acquire the lease of a run for this process; see ``leases.acquire``.
 
         Raises:
-            NotFoundError: no such run.
-            RunOwnedError: another living process holds it.
+            NotFoundError: The run does not exist.
+            RunOwnedError: Another living process holds the lease.
         """
         lease = leases.acquire(self._database, run_id, one_kernel=self._one_kernel, patience=patience)
         self._leases.add(lease)
         return lease
 
     def heartbeat(self, lease: Lease) -> None:
-        """Say that this process lives; every writing method says so too. Call it at least every 20 seconds."""
+        """Advance the lease's heartbeat, as every writing method does. To be called at least every 20 seconds."""
         with self._writing(lease):
             pass
 
     def release(self, lease: Lease) -> None:
-        """Give the run back; harmless when the lease was lost."""
+        """Release the lease of a run; without effect where the lease was lost."""
         with self._database.writing() as connection:
             leases.release(connection, lease)
         self._leases.discard(lease)
 
     def owner(self, run_id: str) -> Owner | None:
-        """The process that holds the run, unless it is known to be dead."""
+        """The process that holds the run's lease, unless it is known to be dead."""
         with self._database.reading() as connection:
             owner = leases.owner(connection, run_id)
         if owner is not None and is_alive(owner, one_kernel=self._one_kernel) is False:
@@ -198,11 +198,12 @@ class Store:
         return owner
 
     def owners(self) -> dict[str, Owner]:
-        """Run -> the process that holds it, of all runs; those that are known to be dead are left out."""
+        """Run -> the process that holds its lease, for all runs; dead processes are left out."""
         with self._database.reading() as connection:
-            found = leases.owners(connection)
-        judged = {one: is_alive(one, one_kernel=self._one_kernel) for one in set(found.values())}
-        return {run: one for run, one in found.items() if judged[one] is not False}
+            owners = leases.owners(connection)
+        # One process may hold many runs; each is looked up once.
+        alive = {owner: is_alive(owner, one_kernel=self._one_kernel) for owner in set(owners.values())}
+        return {run: owner for run, owner in owners.items() if alive[owner] is not False}
 
     def runs(self) -> list[RunRow]:
         """All runs, oldest first."""
@@ -215,33 +216,33 @@ class Store:
             return queries.run(connection, run_id)
 
     def finish_run(self, lease: Lease, state: RunState) -> None:
-        """Record how the run stands: ``finished``, ``interrupted``, ``failed``, or ``running`` again."""
+        """Record the state of the run: ``finished``, ``interrupted``, ``failed``, or ``running`` again."""
         with self._writing(lease) as connection:
             recording.set_run_state(connection, lease.run_id, state)
 
     def change_settings(self, lease: Lease, settings: Mapping[str, Any]) -> None:
-        """Replace the run's settings (a resume with another budget); an event keeps the old ones."""
+        """Replace the run's settings (a resume with another budget); an event records the old ones."""
         with self._writing(lease) as connection:
             recording.set_run_settings(connection, lease.run_id, settings)
 
     def find(self, prefix: str) -> Found:
-        """What a unique prefix of an id stands for; see ``queries.find``."""
+        """The run or individual with a unique prefix of its id; see ``queries.find``."""
         with self._database.reading() as connection:
             return queries.find(connection, prefix)
 
     # Individuals and ancestry
 
     def add_individuals(self, lease: Lease, individuals: Sequence[NewIndividual]) -> int:
-        """Record individuals with parents, all or none; repeating it changes nothing.
+        """Record individuals with parents, all or none; repeating the call changes nothing.
 
-        Parents stand before their children in the store or in the sequence.
+        Parents are in the store already, or come before their children in the sequence.
 
         Returns:
-            How many were new.
+            Number of new individuals.
 
         Raises:
-            UsageError: an id that does not follow from its birth, an unknown parent, or an individual that is
-                recorded already with other contents.
+            UsageError: An id is not derived from its birth, a parent is unknown, or an individual is recorded already
+                with other contents.
         """
         with self._writing(lease) as connection:
             count = recording.add_individuals(connection, lease.run_id, individuals)
@@ -250,7 +251,7 @@ class Store:
         return count
 
     def individuals(self, run_id: str, *, generation: int | None = None, since_seq: int = 0) -> list[IndividualRow]:
-        """Individuals of a run in order of birth, optionally of one generation or after an event."""
+        """Individuals of a run in order of birth, optionally only of one generation or after an event."""
         with self._database.reading() as connection:
             return queries.individuals(connection, run_id, generation, since_seq)
 
@@ -260,39 +261,40 @@ class Store:
             return queries.individual(connection, individual_id)
 
     def parents(self, individual_id: str) -> list[Parent]:
-        """The arrows into an individual, in role order."""
+        """The edges from an individual to its parents, in role order."""
         with self._database.reading() as connection:
             return queries.parents(connection, individual_id)
 
     def children(self, individual_id: str) -> list[Parent]:
-        """The arrows out of an individual, in order of birth."""
+        """The edges from an individual to its children, in order of birth."""
         with self._database.reading() as connection:
             return queries.children(connection, individual_id)
 
     def lineage(self, individual_id: str, *, depth: int | None = None) -> list[Parent]:
-        """All arrows among its ancestors, latest birth first, across runs; ``depth`` bounds the generations."""
+        """All edges of the ancestry graph above an individual, latest birth first, across runs; at most ``depth``
+        generations."""
         with self._database.reading() as connection:
             return queries.lineage(connection, individual_id, depth)
 
     # Evaluations
 
     def start_evaluation(self, lease: Lease, individual_id: str, fidelity: str, seed: int) -> int:
-        """Record that an evaluation begins; one left running by a dead coordinator becomes ``stale``.
+        """Record the start of an evaluation; one that a dead coordinator left running becomes ``stale``.
 
         Returns:
-            The attempt to finish with, from 1. ``finish_evaluation`` also works without a start.
+            Number of the attempt, from 1, for ``finish_evaluation``, which also works without a start.
         """
         with self._writing(lease) as connection:
             return recording.start_evaluation(connection, lease.run_id, individual_id, fidelity, seed)
 
     def finish_evaluation(self, lease: Lease, evaluation: Evaluation) -> bool:
-        """Record an outcome whole: state, scores, cost, curves, blobs, and the event that orders it.
+        """Record a whole outcome: state, scores, cost, curves, blobs, and the event that orders it.
 
         Returns:
             False, with nothing written, where this attempt ended before or a later one has begun.
 
         Raises:
-            NotFoundError: a blob is not in the pool.
+            NotFoundError: A blob is not in the pool.
         """
         with self._writing(lease) as connection:
             accepted = recording.finish_evaluation(connection, self.blobs, lease.run_id, evaluation)
@@ -318,60 +320,60 @@ class Store:
         """Append an event to the run.
 
         Returns:
-            Its number, larger than any before in this store.
+            Number of the event, larger than any before in this store.
         """
         with self._writing(lease) as connection:
             return recording.add_event(connection, lease.run_id, type, subject, payload)
 
     def events(self, run_id: str | None = None, *, since_seq: int = 0, limit: int | None = None) -> list[EventRow]:
-        """Events after a number, in order."""
+        """Events with a number above ``since_seq``, in order."""
         with self._database.reading() as connection:
             return queries.events(connection, run_id, since_seq, limit)
 
     # Blobs, damage, backups
 
     def attach_blobs(self, lease: Lease, blobs: Mapping[str, str]) -> None:
-        """Let the run hold blobs (role -> digest) of its own: a tokenizer, a corpus index."""
+        """Let the run itself hold blobs (role -> digest): a tokenizer, a corpus index."""
         with self._writing(lease) as connection:
             recording.refer(connection, self.blobs, "run", lease.run_id, blobs)
 
     def detach_blobs(self, lease: Lease, roles: Sequence[str]) -> int:
-        """Let go of blobs that the run holds of its own; ``gc`` then frees the space.
+        """Release blobs that the run itself holds; ``gc`` then frees the space.
 
         Returns:
-            How many references were released.
+            Number of released references.
         """
         with self._writing(lease) as connection:
             return recording.detach_blobs(connection, lease.run_id, roles)
 
     def run_blobs(self, run_id: str) -> dict[str, str]:
-        """Role -> digest of what the run as a whole holds."""
+        """Role -> digest of the blobs that the run itself holds."""
         with self._database.reading() as connection:
             return queries.run_blobs(connection, run_id)
 
     def release_blobs(
         self, lease: Lease, evaluation_ids: Collection[str], *, roles: Sequence[str] | None = None
     ) -> int:
-        """Let go of weights (of these roles, or all) of evaluations of the run; ``gc`` then frees the space.
+        """Release weights (of these roles, or all) of evaluations of the run; ``gc`` then frees the space.
 
         Returns:
-            How many references were released. Rows, scores and ancestry stay.
+            Number of released references. Rows, scores and ancestry stay.
         """
         with self._writing(lease) as connection:
             return recording.release_blobs(connection, lease.run_id, list(evaluation_ids), roles)
 
     def gc(self, *, grace_seconds: float = GRACE_SECONDS, dry_run: bool = False) -> GarbageReport:
-        """Delete the blobs that nothing holds; safe beside running workers, which put before they record.
+        """Delete unreferenced blobs; safe beside running workers, whose blobs exist before the rows that refer to them.
 
         Args:
-            grace_seconds: younger blobs stay.
-            dry_run: only report.
+            grace_seconds: Smallest age of a deleted blob in seconds.
+            dry_run: Whether to only report.
         """
         with self._database.writing() as connection:
             return integrity.collect(connection, self.blobs, grace=grace_seconds, dry_run=dry_run)
 
     def check(self, *, deep: bool = False) -> CheckReport:
-        """Look for damage; ``deep`` hashes every held blob and reads every row."""
+        """Search for damage; ``deep`` hashes every held blob and reads every row."""
         try:
             with self._database.reading() as connection:
                 return integrity.check(connection, self.blobs, deep=deep)
@@ -379,11 +381,11 @@ class Store:
             return CheckReport(0, 0, deep, (Problem("database", self._database.place, str(error)),))
 
     def repair(self) -> RepairReport:
-        """Set damaged blobs aside and mark the evaluations that lost theirs, so that resume does them again.
+        """Quarantine damaged blobs and mark the evaluations that lost theirs, so that a resume repeats them.
 
         Raises:
-            RunOwnedError: an affected run is open in a living process; nothing of that run was changed.
-            StoreDamagedError: the database itself is damaged beyond its indexes.
+            RunOwnedError: An affected run is open in a living process; nothing of that run was changed.
+            StoreDamagedError: The database itself is damaged beyond its indexes.
         """
         before = self.check(deep=True)
         if any(problem.kind == "database" for problem in before.problems):
@@ -400,7 +402,7 @@ class Store:
                 self.release(lease)
         with self._database.writing():
             for loss in lost:
-                # A worker may have put the same bytes anew in the meantime.
+                # A worker may have put the right bytes again in the meantime.
                 if self.blobs.verify(loss.digest) is not None:
                     self.blobs.quarantine(loss.digest)
         return RepairReport(tuple(loss.digest for loss in lost), tuple(marked), self.check(deep=True).problems)

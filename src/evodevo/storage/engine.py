@@ -1,4 +1,4 @@
-"""Connections to SQLite: pragmas, the two kinds of transactions, and its errors in our words."""
+"""Connections to SQLite: pragmas, read and write transactions, and the translation of its errors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Database:
     """One SQLite database and its transactions; safe to use from several threads, not across a fork.
 
     Args:
-        engine: where connections come from.
-        place: what error messages call the database.
-        writable: False refuses ``writing``.
-        single: all threads share one connection (in memory), so they take turns.
+        engine: Source of connections.
+        place: Name of the database in error messages.
+        writable: Whether ``writing`` is allowed.
+        single: Whether all threads share one connection (in memory), so that they have to take turns.
     """
 
     def __init__(self, engine: Engine, place: str, *, writable: bool, single: bool = False) -> None:
@@ -37,10 +37,10 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A consistent view; never blocks and is never blocked by a writer (in WAL)."""
+        """A read transaction with a consistent view; never blocks and is never blocked by a writer (in WAL mode)."""
         with self._transaction("BEGIN") as connection:
             yield connection
-            # Nothing is there to commit, and a damaged file would refuse even that.
+            # There is nothing to commit, and on a damaged file even a commit fails.
             connection.rollback()
 
     @contextmanager
@@ -51,9 +51,9 @@ class Database:
         spite of any timeout, because its view may be old (https://sqlite.org/lang_transaction.html).
 
         Raises:
-            UsageError: the store is open for reading.
-            DiskFullError: no space; nothing of this transaction was written.
-            StoreDamagedError: the file is not what SQLite wrote.
+            UsageError: The store is open for reading only.
+            DiskFullError: The disk is full; nothing of this transaction was written.
+            StoreDamagedError: The file differs from what SQLite wrote.
         """
         if not self.writable:
             raise UsageError(f"{self.place} is open for reading only.")
@@ -69,22 +69,22 @@ class Database:
 
     @contextmanager
     def driver(self) -> Iterator[sqlite3.Connection]:
-        """A connection of the driver, in no transaction, for what SQLite does only outside of one."""
+        """A connection of the driver outside of any transaction, for statements that SQLite allows only there."""
         with self._turn, translated(self.place), self.engine.connect() as connection:
-            found = connection.connection.driver_connection
-            assert isinstance(found, sqlite3.Connection), "a live pool hands out live connections"
-            yield found
+            connection_of_driver = connection.connection.driver_connection
+            assert isinstance(connection_of_driver, sqlite3.Connection), "a live pool hands out live connections"
+            yield connection_of_driver
 
     def close(self) -> None:
-        """Let go of the file; what was committed stays."""
+        """Close all connections; everything committed stays."""
         self.engine.dispose()
 
 
 def open_file(path: Path, *, mode: str) -> Database:
-    """Connect to a file.
+    """Connect to a database file.
 
     Args:
-        path: the database file.
+        path: Path of the file.
         mode: ``rwc`` (read, write, create), ``rw`` or ``ro``.
     """
     options = f"mode={mode}"
@@ -107,7 +107,7 @@ def open_file(path: Path, *, mode: str) -> Database:
 
 
 def open_memory() -> Database:
-    """A database that lives and dies with this object."""
+    """A database in memory that exists as long as this object."""
     engine = _engine(lambda: sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False), StaticPool)
     return Database(engine, "the store in memory", writable=True, single=True)
 
@@ -129,15 +129,15 @@ def _engine(connect: Callable[[], sqlite3.Connection], pool: type[QueuePool] | t
 
 
 def _needs_immutable(path: Path) -> bool:
-    # A reader of a WAL database must make a -shm file beside it; where it may not, and no writer left a -wal file,
-    # the database file alone is the whole truth.
+    # A reader of a WAL database must create a -shm file beside it. Where it may not, and no writer left a -wal file,
+    # the database file alone holds all data and can be opened as immutable.
     wal = path.with_name(path.name + "-wal")
     return not os.access(path.parent, os.W_OK) and not (wal.exists() and wal.stat().st_size > 0)
 
 
 @contextmanager
 def translated(place: str) -> Iterator[None]:
-    """Turn what SQLite reports into our errors."""
+    """Turn errors of SQLite and SQLAlchemy into errors of evodevo."""
     try:
         yield
     except DBAPIError as error:

@@ -1,7 +1,7 @@
-"""Named places at which a test may kill this process.
+"""Named points in the code at which a test may kill this process, to check what survives a crash.
 
 ``EVODEVO_FAILPOINT=after_blob_rename:kill@3`` sends SIGKILL to the process that passes the point for the third time.
-Nothing else can be asked for, and without the variable a pass costs one comparison.
+There is no other action, and without the variable a pass costs one comparison.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _passes: dict[str, int] = {}
 
 
 def failpoint(name: str) -> None:
-    """Pass a point; only the environment variable makes this more than nothing."""
+    """Pass a point; without effect unless the environment variable names it."""
     if _armed is not None:
         _pass(name, _armed)
 

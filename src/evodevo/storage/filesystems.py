@@ -1,4 +1,4 @@
-"""Does a folder lie on this machine's own disk? SQLite's WAL needs memory shared by processes of one kernel."""
+"""Detection of network file systems, on which SQLite's WAL mode fails: it needs memory shared within one kernel."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NETWORK_TYPES = frozenset({
 
 
 def filesystem_type(path: Path, mounts: str | None = None) -> str:
-    """The type of the file system that holds a path, as the kernel names it ("ext4", "nfs4", "fuse.sshfs").
+    """The kernel's name of the type of the file system that holds a path ("ext4", "nfs4", "fuse.sshfs").
 
     Args:
-        path: need not exist yet.
-        mounts: the text of /proc/self/mounts; read now when None.
+        path: Path, which need not exist yet.
+        mounts: Text of /proc/self/mounts; None reads it now.
 
     Returns:
-        The type, or "" where the kernel does not say.
+        The type, or "" where /proc is not available.
     """
     if mounts is None:
         try:
@@ -35,13 +35,13 @@ def filesystem_type(path: Path, mounts: str | None = None) -> str:
         if len(words) < 3:
             continue
         point = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), words[1]))
-        # Of mounts stacked on one point the last one is seen, hence >=.
+        # Of several mounts on one point the last one is in effect, hence >=.
         if real.is_relative_to(point) and len(point.parts) >= best[0]:
             best = (len(point.parts), words[2])
     return best[1]
 
 
 def is_network(path: Path, mounts: str | None = None) -> bool:
-    """Whether other machines may hold the same file system (every FUSE file system but fuseblk counts)."""
+    """Whether other machines may mount the same file system (every FUSE file system but fuseblk counts)."""
     kind = filesystem_type(path, mounts)
     return kind in NETWORK_TYPES or kind.startswith("fuse.")

@@ -1,4 +1,7 @@
-"""Is everything still as it was written, and what to do where it is not. Nothing here invents data."""
+"""Checks of the store for damage, marking of lost results for repetition, and garbage collection of blobs.
+
+Nothing here invents data: a lost result is marked and repeated, never reconstructed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from evodevo.storage.systems.schema import component_table
 
 @dataclass(frozen=True)
 class Loss:
-    """A blob that is gone or damaged, and who held it."""
+    """A missing or damaged blob, and its owners."""
 
     digest: str
     problem: str
@@ -29,12 +32,12 @@ class Loss:
 
 
 def check(connection: Connection, pool: BlobPool, *, deep: bool) -> CheckReport:
-    """Look at the database and at every blob that is held.
+    """Check the database and every blob that a row refers to.
 
     Args:
-        connection: an open transaction.
-        pool: the blobs.
-        deep: hash every blob, read every row and every page; otherwise sizes and structure only.
+        connection: Connection with an open transaction.
+        pool: Pool of the blobs.
+        deep: Whether to hash every blob and read every row and page; otherwise only sizes and structure.
     """
     problems: list[Problem] = list(_database_problems(connection, deep=deep))
     count = size = 0
@@ -47,24 +50,24 @@ def check(connection: Connection, pool: BlobPool, *, deep: bool) -> CheckReport:
 
 
 def losses(connection: Connection, pool: BlobPool, *, deep: bool) -> list[Loss]:
-    """The held blobs that are not what they were, with their owners."""
-    found: dict[str, str] = {}
+    """The held blobs that are missing or damaged, with their owners."""
+    faults: dict[str, str] = {}
     for digest, length in _held(connection).items():
         size = pool.size(digest)
         if size is None:
-            found[digest] = "the file is missing"
+            faults[digest] = "the file is missing"
         elif size != length:
-            found[digest] = f"the file has {size} bytes instead of {length}"
+            faults[digest] = f"the file has {size} bytes instead of {length}"
         elif deep and (wrong := pool.verify(digest)) is not None:
-            found[digest] = wrong
-    return [Loss(digest, problem, _owners(connection, digest)) for digest, problem in found.items()]
+            faults[digest] = wrong
+    return [Loss(digest, problem, _owners(connection, digest)) for digest, problem in faults.items()]
 
 
 def mark_lost(connection: Connection, run_id: str, lost: list[Loss]) -> list[str]:
-    """Release what a run held of lost blobs and mark its evaluations ``failed: lost``, so that resume redoes them.
+    """Release a run's references to lost blobs; mark its evaluations ``failed: lost``, so that a resume repeats them.
 
-    Their scores and curves stay as history. A lost component marks its path's evaluation while the cycle is open;
-    later there is nobody to do it again, and only the component says that it is gone. Returns the ids of the
+    Their scores and curves stay as history. A lost component marks its path's evaluation while the cycle is open; in a
+    closed cycle nothing repeats it, and only the component itself is marked as lost. Returns the ids of the
     evaluations.
     """
     reference, evaluation = blob_reference_table, evaluation_table
@@ -77,14 +80,14 @@ def mark_lost(connection: Connection, run_id: str, lost: list[Loss]) -> list[str
                 .where(reference.c.owner_kind == kind, reference.c.owner_id == owner, reference.c.digest == loss.digest)
                 .values(released=1)
             )
-            told = [owner] if kind == "evaluation" else []
+            affected = [owner] if kind == "evaluation" else []
             if kind == "component":
-                told = system_garbage.evaluations_to_redo(connection, owner)
-            for one in told:
-                marked[one] = None
+                affected = system_garbage.evaluations_to_redo(connection, owner)
+            for evaluation_id in affected:
+                marked[evaluation_id] = None
                 connection.execute(
                     update(evaluation)
-                    .where(evaluation.c.id == one, evaluation.c.state.in_(("done", "failed")))
+                    .where(evaluation.c.id == evaluation_id, evaluation.c.state.in_(("done", "failed")))
                     .values(state="failed", reason="lost", detail=f"blob {loss.digest}: {loss.problem}")
                 )
             payload = {"digest": loss.digest, "owner": owner, "problem": loss.problem}
@@ -95,20 +98,20 @@ def mark_lost(connection: Connection, run_id: str, lost: list[Loss]) -> list[str
 
 
 def reindex(connection: Connection) -> None:
-    """Build the indexes anew from the rows: the one damage of a database that can be mended without inventing."""
+    """Rebuild the indexes from the rows: the only damage of a database that can be repaired without inventing data."""
     connection.exec_driver_sql("REINDEX")
 
 
 def collect(connection: Connection, pool: BlobPool, *, grace: float, dry_run: bool) -> GarbageReport:
-    """Delete the blobs that nobody holds. The open write transaction keeps anybody from beginning to hold one.
+    """Delete unreferenced blobs. The open write transaction prevents new references in the meantime.
 
     Args:
-        connection: an open write transaction.
-        pool: the blobs.
-        grace: seconds since its last put during which a blob is left alone: its row may be on the way.
-        dry_run: only say what would go.
+        connection: Connection with an open write transaction.
+        pool: Pool of the blobs.
+        grace: Smallest age of a deleted blob in seconds: the row that refers to a younger one may not be written yet.
+        dry_run: Whether to only report.
     """
-    # Weights of components that nothing can reach any more are let go here, under the same write lock.
+    # Weights of unreachable components are released here, under the same write lock.
     idle = system_garbage.unreachable(connection)
     held = _held(connection, but=idle)
     if not dry_run:

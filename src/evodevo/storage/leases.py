@@ -1,6 +1,6 @@
-"""Who may write to a run: one living process, with a token that only grows.
+"""Leases: at most one living process may write to a run, and holds a token that only grows.
 
-Functions over an open write transaction, but for ``acquire``, which may have to watch for a while.
+Functions over an open write transaction, except ``acquire``, which may have to watch a heartbeat for a while.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ GLANCE_SECONDS = 1.0
 
 
 def owner(connection: Connection, run_id: str) -> Owner | None:
-    """The process that last took the run and has not released it; whether it lives is another question."""
+    """The process that last acquired the run and has not released it, dead or alive."""
     row = _row(connection, run_id)
     return _owner(row) if row is not None and row.held else None
 
 
 def owners(connection: Connection) -> dict[str, Owner]:
-    """Run -> the process that last took it and has not released it, of all runs."""
+    """Run -> the process that last acquired it and has not released it, dead or alive, for all runs."""
     rows = connection.execute(select(lease_table).where(lease_table.c.held == 1))
     return {row.run_id: _owner(row) for row in rows}
 
 
 def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: float = PATIENCE_SECONDS) -> Lease:
-    """Take the run for this process.
+    """Acquire the run for this process.
 
-    The owner's pid, start time and boot id tell at once whether it is dead. Where they cannot (another machine,
+    The owner's pid, start time and boot id show at once whether it is dead. Where they do not (another machine,
     another container), its heartbeat counter is watched for ``patience`` seconds of this process' own clock; wall
-    clocks are never compared.
+    clocks of two machines are never compared.
 
     Raises:
-        NotFoundError: no such run.
-        RunOwnedError: a living process holds it.
+        NotFoundError: The run does not exist.
+        RunOwnedError: A living process holds the run.
     """
     while True:
         with database.reading() as connection:
@@ -55,7 +55,7 @@ def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: floa
         with database.writing() as connection:
             row = _row(connection, run_id)
             if not _same(row, judged):
-                continue  # somebody moved since; judge again
+                continue  # the lease has changed since it was judged; judge again
             values: dict[str, Any] = {
                 **vars(this_process()),
                 "token": 1 if row is None else row.token + 1,
@@ -70,10 +70,10 @@ def acquire(database: Database, run_id: str, *, one_kernel: bool, patience: floa
 
 
 def confirm(connection: Connection, lease: Lease) -> None:
-    """Check the token, in the transaction that it is to guard; counts as a heartbeat.
+    """Check the token, in the transaction that it guards; counts as a heartbeat.
 
     Raises:
-        RunOwnedError: the lease was released or taken over.
+        RunOwnedError: The lease was released or taken over.
     """
     changed = connection.execute(_CONFIRM, {"of_run": lease.run_id, "with_token": lease.token})
     if changed.rowcount != 1:
@@ -85,7 +85,7 @@ def confirm(connection: Connection, lease: Lease) -> None:
 
 
 def release(connection: Connection, lease: Lease) -> None:
-    """Give the run back; a lease that was lost already is left alone."""
+    """Release the run; without effect where the lease was lost already."""
     connection.execute(
         update(lease_table)
         .where(lease_table.c.run_id == lease.run_id, lease_table.c.token == lease.token)

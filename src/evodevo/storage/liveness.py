@@ -1,6 +1,6 @@
-"""Is the process that holds a lease still alive?
+"""Check whether the process that holds a lease is still alive.
 
-A process is (boot id, pid namespace, pid, start time): a pid alone is reused, and means nothing in another container.
+A process is identified by (boot id, pid namespace, pid, start time): pids are reused, and differ between containers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Owner:
-    """A process, recognisable for ever. ``start`` is in clock ticks since boot (proc(5), stat, field 22)."""
+    """The permanent identity of a process. ``start`` is in clock ticks since boot (proc(5), stat, field 22)."""
 
     host: str
     boot: str
@@ -26,21 +26,21 @@ class Owner:
 
 
 def this_process() -> Owner:
-    """The process that asks."""
+    """The identity of the current process."""
     pid = os.getpid()
     state = _state_and_start(pid)
     return Owner(socket.gethostname(), _boot(), _namespace(), pid, state[1] if state else 0)
 
 
 def is_alive(owner: Owner, *, one_kernel: bool) -> bool | None:
-    """Judge a process from here, at once and without looking at any clock.
+    """Whether a process is alive, decided at once and without any clock.
 
     Args:
-        owner: who.
-        one_kernel: the store lies on a local disk, which only one running kernel can have mounted.
+        owner: Identity of the process.
+        one_kernel: Whether the store lies on a local disk, which only one running kernel can have mounted.
 
     Returns:
-        True or False where that can be known; None where only its heartbeat can tell.
+        True or False where the process can be observed; None where only its heartbeat can decide.
     """
     if owner.boot != _boot():
         return False if one_kernel else None
@@ -73,6 +73,6 @@ def _state_and_start(pid: int) -> tuple[str, int] | None:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command name stands in brackets and may itself hold brackets and spaces.
+    # The command name is in brackets and may itself contain brackets and spaces.
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[19])

@@ -1,4 +1,4 @@
-"""From a folder to an open database of our version: make, recognise, back up, migrate."""
+"""Opening of a store's folder: create, recognise, back up and migrate the database."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ Mode = Literal["rw", "ro"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where a store keeps its things."""
+    """Paths inside a store's folder."""
 
     folder: Path
 
     @property
     def database(self) -> Path:
-        """The one database."""
+        """File of the SQLite database."""
         return self.folder / "store.db"
 
     @property
     def blobs(self) -> Path:
-        """The pool."""
+        """Folder of the pool of blobs."""
         return self.folder / "blobs"
 
     @property
     def backups(self) -> Path:
-        """Copies of the database, made before migrations and by ``Store.backup``."""
+        """Folder of copies of the database, made before migrations and by ``Store.backup``."""
         return self.folder / "backups"
 
 
 def open_database(layout: Layout, mode: Mode, *, create: bool) -> tuple[Database, bool]:
-    """Open, and where ``mode`` is ``rw`` make or migrate what has to be.
+    """Open a store's database; with ``rw``, create or migrate it where needed.
 
     Returns:
         The database, and whether its folder lies on a network file system (then without WAL).
@@ -69,10 +69,10 @@ def open_database(layout: Layout, mode: Mode, *, create: bool) -> tuple[Database
 
 
 def backup(database: Database, layout: Layout, version: str) -> Path:
-    """A compact, consistent copy of the database; blobs are not in it.
+    """Make a compact, consistent copy of the database, without blobs.
 
     Returns:
-        The new file, ``backups/<version>-<number>.db``.
+        Path of the copy, ``backups/<version>-<number>.db``.
     """
     layout.backups.mkdir(mode=0o700, exist_ok=True)
     number = 1 + sum(1 for _ in layout.backups.glob(f"{version}-*.db"))
@@ -116,7 +116,7 @@ def _open_for_writing(layout: Layout) -> tuple[Database, bool]:
     network = is_network(layout.folder)
     database = open_file(layout.database, mode="rwc")
     try:
-        # Two processes may meet here with a new or an old store; the second finds the first one's work.
+        # Two processes may open a new or an old store at once; the second waits and finds the migrated database.
         with _alone(layout.folder / "store.lock"):
             with database.reading() as connection:
                 version = migrations.current(connection)
@@ -140,14 +140,14 @@ def _set_journal(database: Database, *, network: bool) -> None:
 
 
 def _is_emptied(layout: Layout) -> bool:
-    # A kill during creation leaves an empty file, and then nothing else; the WAL, too, may hold all of the data.
+    # A kill during creation leaves an empty file too, but then there are no blobs. All data may also be in the WAL.
     wal = layout.database.with_name(layout.database.name + "-wal")
     nothing = layout.database.stat().st_size == 0 and not (wal.exists() and wal.stat().st_size)
     return nothing and any(layout.blobs.glob("sha256/*/*"))
 
 
 def backup_hint(layout: Layout) -> str:
-    """What a person can do about a database that is beyond repair."""
+    """Advice on how to restore a database that cannot be repaired, as the end of an error message."""
     newest = max(layout.backups.glob("*.db"), key=lambda path: path.stat().st_mtime, default=None)
     if newest is None:
         return "put store.db back from your own copy; there is no backup in backups/."
@@ -158,7 +158,7 @@ def backup_hint(layout: Layout) -> str:
 def _alone(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # dies with the process: no stale lock files
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # the kernel drops it when the process ends, so locks are never stale
         yield
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Reading: functions from an open transaction to rows. None writes; each asks a fixed number of questions."""
+"""Read queries: functions from an open transaction to rows, each with a fixed number of SQL statements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(connection: Connection, run_id: str) -> RunRow:
 
 
 def events(connection: Connection, run_id: str | None, since_seq: int, limit: int | None) -> list[EventRow]:
-    """Events after a number, in order; of one run, or of the whole store."""
+    """Events with a number above ``since_seq``, in order; of one run, or of the whole store."""
     query = select(event_table).where(event_table.c.seq > since_seq).order_by(event_table.c.seq).limit(limit)
     if run_id is not None:
         query = query.where(event_table.c.run_id == run_id)
@@ -62,14 +62,14 @@ def individuals(connection: Connection, run_id: str, generation: int | None, sin
 
 def individual(connection: Connection, individual_id: str) -> IndividualRow:
     """One individual by its full id."""
-    found = _individuals(connection, select(individual_table).where(individual_table.c.id == individual_id))
-    if not found:
+    rows = _individuals(connection, select(individual_table).where(individual_table.c.id == individual_id))
+    if not rows:
         raise NotFoundError(f"no individual {individual_id!r} in this store.")
-    return found[0]
+    return rows[0]
 
 
 def individuals_by_id(connection: Connection, ids: list[str]) -> list[IndividualRow]:
-    """Those of the given ids that there are, in no order; at most a few hundred ids."""
+    """The recorded individuals among the given ids, in no order; at most a few hundred ids."""
     return _individuals(connection, select(individual_table).where(individual_table.c.id.in_(ids)))
 
 
@@ -81,7 +81,7 @@ def evaluations(
     state: str | None = None,
     individual_ids: list[str] | None = None,
 ) -> list[EvaluationRow]:
-    """Evaluations in order of completion, those that have not finished last; of at most a few hundred individuals."""
+    """Evaluations in order of completion, unfinished ones last; ``individual_ids`` has at most a few hundred ids."""
     table = evaluation_table
     chosen = select(table.c.id)
     if run_id is not None:
@@ -113,14 +113,14 @@ def evaluations(
 
 
 def parents(connection: Connection, individual_id: str) -> list[Parent]:
-    """The arrows into an individual, in role order."""
+    """The edges from an individual to its parents, in role order."""
     table = parentage_table
     query = select(table).where(table.c.child_id == individual_id).order_by(table.c.role)
     return [Parent(row.child_id, row.parent_id, row.role) for row in connection.execute(query)]
 
 
 def children(connection: Connection, individual_id: str) -> list[Parent]:
-    """The arrows out of an individual, in order of birth of the children."""
+    """The edges from an individual to its children, in order of birth."""
     table, child = parentage_table, individual_table
     query = (
         select(table)
@@ -132,16 +132,16 @@ def children(connection: Connection, individual_id: str) -> list[Parent]:
 
 
 def lineage(connection: Connection, individual_id: str, depth: int | None) -> list[Parent]:
-    """All arrows among the ancestors of an individual, nearest first; across runs too.
+    """All edges of the ancestry graph above an individual, latest birth first; across runs too.
 
     Args:
-        connection: an open transaction.
-        individual_id: where to start.
-        depth: how many generations of arrows; None for all.
+        connection: Connection with an open transaction.
+        individual_id: Id of the individual.
+        depth: Largest number of generations of edges; None = all.
     """
     table = parentage_table
     if depth is None:
-        # UNION drops what was seen: each ancestor once, however many paths lead to it.
+        # UNION drops duplicates: each ancestor is expanded once, however many paths lead to it.
         line = select(literal(individual_id).label("id")).cte("line", recursive=True)
         line = line.union(select(table.c.parent_id).join(line, table.c.child_id == line.c.id))
     else:
@@ -167,44 +167,44 @@ def series(connection: Connection, evaluation_id: str) -> dict[str, list[tuple[f
 
 
 def run_blobs(connection: Connection, run_id: str) -> dict[str, str]:
-    """Role -> digest of the blobs that belong to a run as a whole."""
+    """Role -> digest of the blobs that a run itself holds."""
     table = blob_reference_table
     query = select(table).where(table.c.owner_kind == "run", table.c.owner_id == run_id, table.c.released == 0)
     return {row.role: row.digest for row in connection.execute(query.order_by(table.c.role))}
 
 
 def find(connection: Connection, prefix: str) -> Found:
-    """What a unique prefix of an id stands for.
+    """The run or individual with a unique prefix of its id.
 
     Raises:
-        UsageError: the empty prefix, or several ids begin so; they are listed.
-        NotFoundError: none does; the nearest ones are named.
+        UsageError: The prefix is empty, or several ids begin with it; the message lists them.
+        NotFoundError: No id begins with it; the message has the nearest ones.
     """
     if not prefix:
         raise UsageError("an id is needed: any unique prefix of a run's or an individual's id.")
     if not re.fullmatch(r"[0-9a-z]{1,64}", prefix):
         raise NotFoundError(f"nothing is called {prefix[:40]!a}: ids are made of the digits 0-9 and letters a-z.")
-    found = _begin_with(connection, prefix, MAX_NAMED + 1)
-    if len(found) == 1 or (found and found[0].id == prefix):
-        return found[0]
-    if found:
-        more = ", ..." if len(found) > MAX_NAMED else ""
-        names = quoted_list(f"{one.id} ({one.kind})" for one in found[:MAX_NAMED])
+    matches = _begin_with(connection, prefix, MAX_NAMED + 1)
+    if len(matches) == 1 or (matches and matches[0].id == prefix):
+        return matches[0]
+    if matches:
+        more = ", ..." if len(matches) > MAX_NAMED else ""
+        names = quoted_list(f"{match.id} ({match.kind})" for match in matches[:MAX_NAMED])
         raise UsageError(f"{prefix!r} is ambiguous: {names}{more}. Give more digits.")
     shown = prefix[:40]
     for length in range(min(len(prefix) - 1, 15), 0, -1):
         near = _begin_with(connection, prefix[:length], 3)
         if near:
-            raise NotFoundError(f"nothing is called {shown!r}. Nearest: {quoted_list(one.id for one in near)}.")
+            raise NotFoundError(f"nothing is called {shown!r}. Nearest: {quoted_list(match.id for match in near)}.")
     newest = connection.execute(select(run_table.c.id).order_by(run_table.c.created_seq.desc()).limit(3)).scalars()
     raise NotFoundError(f"nothing is called {shown!r}. Newest runs: {quoted_list(newest) or 'none'}.")
 
 
 def read_json(text: str, what: str) -> Any:
-    """JSON that this room wrote.
+    """The value of a JSON column.
 
     Raises:
-        StoreDamagedError: it is not what was written.
+        StoreDamagedError: The text is not JSON.
     """
     try:
         return json.loads(text, parse_constant=_refuse)
@@ -217,13 +217,13 @@ def _refuse(name: str) -> None:
 
 
 def _begin_with(connection: Connection, prefix: str, limit: int) -> list[Found]:
-    # A range uses the index; the tilde comes after every letter and digit.
+    # A range uses the index, which LIKE would not; the tilde sorts after every letter and digit.
     end = prefix + "~"
-    found: list[Found] = []
+    matches: list[Found] = []
     for kind, table in (("run", run_table), ("individual", individual_table)):
         query = select(table.c.id).where(table.c.id >= prefix, table.c.id < end).order_by(table.c.id).limit(limit)
-        found.extend(Found(kind, name) for name in connection.execute(query).scalars())  # type: ignore[arg-type]
-    return found[:limit]
+        matches.extend(Found(kind, name) for name in connection.execute(query).scalars())  # type: ignore[arg-type]
+    return matches[:limit]
 
 
 def _run(row: Row[Any]) -> RunRow:

@@ -1,4 +1,4 @@
-"""Writing: functions over an open write transaction that has confirmed the lease. Each change brings its event."""
+"""Write operations: functions over an open write transaction with a confirmed lease. Each records its event."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from evodevo.storage.schema import (
 
 BATCH = 500
 
-# Built once: to put a statement together costs more than to run it.
+# Built once: SQLAlchemy takes longer to construct a statement than SQLite to run it.
 _ADD_EVENT = insert(event_table)
 _ADD_EVALUATION = insert(evaluation_table)
 _ADD_SCORES = insert(score_table)
@@ -60,7 +60,7 @@ _FINISH = update(evaluation_table).where(evaluation_table.c.id == bindparam("of_
 
 
 def now() -> str:
-    """The time for people: UTC, to the millisecond. Nothing is ever decided by it."""
+    """Current time for display: UTC, to the millisecond. No decision depends on it; clocks jump and differ."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -82,7 +82,7 @@ def create_run(
     space: Any,
     versions: Mapping[str, Any],
 ) -> str:
-    """A new run in state ``running``, which nobody holds yet."""
+    """Record a new run in state ``running``, without an owner; returns its id."""
     run_id = new_run_id()
     seq = add_event(connection, run_id, "run.created", run_id, {"kind": kind, "recipe": recipe})
     connection.execute(
@@ -103,7 +103,7 @@ def create_run(
 
 
 def set_run_state(connection: Connection, run_id: str, state: RunState) -> None:
-    """Write how a run stands; only ``running`` has no time of ending."""
+    """Write the state of a run; only ``running`` has no end time."""
     if state not in get_args(RunState):
         raise UsageError(f"unknown run state {state!r}; known: {', '.join(get_args(RunState))}.")
     ended = None if state == "running" else now()
@@ -112,57 +112,61 @@ def set_run_state(connection: Connection, run_id: str, state: RunState) -> None:
 
 
 def set_run_settings(connection: Connection, run_id: str, settings: Mapping[str, Any]) -> None:
-    """Replace a run's settings; the event keeps both."""
+    """Replace a run's settings; the event records the old and the new ones."""
     before = queries.run(connection, run_id).settings
     connection.execute(update(run_table).where(run_table.c.id == run_id).values(settings=_json(settings)))
     add_event(connection, run_id, "run.settings", run_id, {"before": before, "after": settings})
 
 
 def add_individuals(connection: Connection, run_id: str, individuals: Sequence[NewIndividual]) -> int:
-    """Record individuals with their parents; those recorded already, in the same words, are passed over.
+    """Record individuals with their parents; those recorded already with equal contents are skipped.
 
     Returns:
-        How many were new.
+        Number of new individuals.
     """
     known = {
         row.id: row
-        for batch in _batches([one.id for one in individuals])
+        for batch in _batches([individual.id for individual in individuals])
         for row in queries.individuals_by_id(connection, batch)
     }
     fresh = []
-    for one in individuals:
-        if one.id != individual_id(run_id, one.birth):
-            raise UsageError(f"individual {one.id!r} of birth {one.birth!r} must have id individual_id(run, birth).")
-        if one.id not in known:
-            fresh.append(one)
-        elif not _is_same(known[one.id], one, run_id):
-            raise UsageError(f"individual {one.id} (birth {one.birth}) is recorded already, as something else.")
+    for individual in individuals:
+        if individual.id != individual_id(run_id, individual.birth):
+            raise UsageError(
+                f"individual {individual.id!r} of birth {individual.birth!r} must have id individual_id(run, birth)."
+            )
+        if individual.id not in known:
+            fresh.append(individual)
+        elif not _is_same(known[individual.id], individual, run_id):
+            raise UsageError(
+                f"individual {individual.id} (birth {individual.birth}) is recorded already, as something else."
+            )
     if not fresh:
         return 0
     payload = {"count": len(fresh), "generation": fresh[0].generation}
     seq, at = add_event(connection, run_id, "individuals.added", run_id, payload), now()
     rows = [
         {
-            "id": one.id,
+            "id": individual.id,
             "run_id": run_id,
-            "birth": one.birth,
-            "generation": one.generation,
-            "slot": one.slot,
-            "genome_envelope": _json(one.genome_envelope),
-            "genome_hash": one.genome_hash,
-            "operation": one.operation,
-            "details": _json(one.details),
-            "seed": _checked_seed(one.seed),
+            "birth": individual.birth,
+            "generation": individual.generation,
+            "slot": individual.slot,
+            "genome_envelope": _json(individual.genome_envelope),
+            "genome_hash": individual.genome_hash,
+            "operation": individual.operation,
+            "details": _json(individual.details),
+            "seed": _checked_seed(individual.seed),
             "created_seq": seq,
             "created_at": at,
         }
-        for one in fresh
+        for individual in fresh
     ]
     connection.execute(insert(individual_table), rows)
     arrows = [
-        {"child_id": one.id, "role": role, "parent_id": parent}
-        for one in fresh
-        for role, parent in zip(_roles(one), one.parents, strict=True)
+        {"child_id": individual.id, "role": role, "parent_id": parent}
+        for individual in fresh
+        for role, parent in zip(_roles(individual), individual.parents, strict=True)
     ]
     if arrows:
         connection.execute(insert(parentage_table), arrows)
@@ -170,10 +174,10 @@ def add_individuals(connection: Connection, run_id: str, individuals: Sequence[N
 
 
 def start_evaluation(connection: Connection, run_id: str, individual: str, fidelity: str, seed: int) -> int:
-    """Record that an evaluation begins; an earlier attempt of this run that still says ``running`` becomes stale.
+    """Record the start of an evaluation; an earlier attempt of this run in state ``running`` becomes stale.
 
     Returns:
-        The attempt, from 1.
+        Number of the attempt, from 1.
     """
     same = {"of_individual": individual, "of_fidelity": fidelity, "of_seed": _checked_seed(seed)}
     connection.execute(_OUTDATE, {**same, "of_run": run_id, "state": "stale"})
@@ -203,11 +207,11 @@ def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evalu
     """Record the whole outcome.
 
     Returns:
-        False, and nothing is written, where this attempt has ended already or a later one has begun.
+        False, with nothing written, where this attempt has ended already or a later one has begun.
     """
     key = (evaluation.individual_id, evaluation.fidelity, _checked_seed(evaluation.seed))
-    found = _beginning(connection, run_id, evaluation)
-    if found is None:
+    started = _beginning(connection, run_id, evaluation)
+    if started is None:
         return False
     payload = {
         "fidelity": evaluation.fidelity,
@@ -220,7 +224,7 @@ def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evalu
     outcome = {
         "state": evaluation.state,
         "reason": evaluation.reason,
-        # Logs of other programs hold bytes that are no text.
+        # Logs of other programs may hold lone surrogates, which SQLite refuses.
         "detail": evaluation.detail[-MAX_DETAIL:].encode("utf-8", "replace").decode("utf-8"),
         "cost": _json(evaluation.cost),
         "extra": _json(evaluation.extra),
@@ -228,7 +232,7 @@ def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evalu
         "finished_seq": seq,
         "finished_at": now(),
     }
-    if found:
+    if started:
         connection.execute(_FINISH, {**outcome, "of_id": evaluation.id})
     else:
         names = dict(zip(("individual_id", "fidelity", "seed"), key, strict=True))
@@ -251,10 +255,10 @@ def finish_evaluation(connection: Connection, pool: BlobPool, run_id: str, evalu
 
 
 def refer(connection: Connection, pool: BlobPool, kind: str, owner: str, blobs: Mapping[str, str]) -> None:
-    """Let an owner hold blobs by role; a role that is held already changes to the new blob.
+    """Let an owner hold blobs by role; a role that exists already gets the new blob.
 
-    The files are looked for inside the transaction: ``gc`` deletes only under the same write lock, so that no row can
-    come to point at a blob that has just gone.
+    The files are looked up inside the transaction: ``gc`` deletes only under the same write lock, so that no row can
+    refer to a blob that was deleted in the meantime.
     """
     for role, digest in blobs.items():
         size = pool.size(checked(digest))
@@ -270,7 +274,7 @@ def refer(connection: Connection, pool: BlobPool, kind: str, owner: str, blobs: 
 
 
 def release_blobs(connection: Connection, run_id: str, evaluations: Sequence[str], roles: Sequence[str] | None) -> int:
-    """Let go of blobs of evaluations of this run, so that ``gc`` may take them; returns how many references."""
+    """Release blobs of evaluations of this run, so that ``gc`` may delete them; returns the number of references."""
     reference, count = blob_reference_table, 0
     own = select(evaluation_table.c.id).where(evaluation_table.c.run_id == run_id)
     for batch in _batches(evaluations):
@@ -287,7 +291,7 @@ def release_blobs(connection: Connection, run_id: str, evaluations: Sequence[str
 
 
 def detach_blobs(connection: Connection, run_id: str, roles: Sequence[str]) -> int:
-    """Let go of what the run itself holds under these roles; returns how many references."""
+    """Release the blobs that the run itself holds under these roles; returns the number of references."""
     reference, count = blob_reference_table, 0
     for batch in _batches(roles):
         own = (reference.c.owner_kind == "run", reference.c.owner_id == run_id, reference.c.released == 0)
@@ -297,7 +301,7 @@ def detach_blobs(connection: Connection, run_id: str, roles: Sequence[str]) -> i
 
 
 def _beginning(connection: Connection, run_id: str, evaluation: Evaluation) -> bool | None:
-    """Whether a row of this attempt's beginning waits for its end; None where the attempt must not end any more."""
+    """Whether the attempt has a row from its start; None where it has ended or was superseded by a later attempt."""
     same = {
         "of_individual": evaluation.individual_id,
         "of_fidelity": evaluation.fidelity,
@@ -329,10 +333,12 @@ def _is_same(row: IndividualRow, new: NewIndividual, run_id: str) -> bool:
     )
 
 
-def _roles(one: NewIndividual) -> str:
-    if len(one.parents) > len(ROLES):
-        raise UsageError(f"individual {one.id} names {len(one.parents)} parents; at most {len(ROLES)} are recorded.")
-    return ROLES[: len(one.parents)]
+def _roles(individual: NewIndividual) -> str:
+    if len(individual.parents) > len(ROLES):
+        raise UsageError(
+            f"individual {individual.id} names {len(individual.parents)} parents; at most {len(ROLES)} are recorded."
+        )
+    return ROLES[: len(individual.parents)]
 
 
 def _checked_seed(seed: int) -> int:
@@ -346,6 +352,6 @@ def _json(value: Any) -> str:
 
 
 def _batches(names: Sequence[str]) -> Iterator[list[str]]:
-    # SQLite takes a bounded number of values in one statement.
+    # SQLite limits the number of bound values in one statement.
     for start in range(0, len(names), BATCH):
         yield list(names[start : start + BATCH])

@@ -1,9 +1,9 @@
-"""The tables. This room alone owns them; what is special to a driver is the payload of a typed event.
+"""The tables of the database. Data that only one driver needs is the payload of a typed event, not a column.
 
-``system_schema`` adds those of multitask systems.
+``systems/schema.py`` adds the tables of multitask systems.
 
-``migrations/versions`` holds the same tables once more, as they were on the day of each version; a test compares them.
-JSON columns are text in canonical form: SQLAlchemy's JSON type would let NaN through.
+``migrations/versions`` holds the same tables again, as of each version of the schema; a test compares them. JSON
+columns are text in canonical form: SQLAlchemy's JSON type would accept NaN.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ APPLICATION_ID = 0x45564F44  # "EVOD", in the header of the database file
 VERSION_TABLE = "schema_revision"
 
 metadata = MetaData()
-# SQLite's INTEGER has 64 bits, and only that spelling makes a row id.
+# SQLite's INTEGER has 64 bits, and only a column of exactly that type is an alias of the row id.
 Long = BigInteger().with_variant(Integer, "sqlite")
 
 
@@ -38,7 +38,7 @@ def _seed() -> Column[int]:
 
 
 def one_of(column: str, *names: str) -> CheckConstraint:
-    """A column that takes these words and no other."""
+    """A constraint that allows only these values in a column."""
     return CheckConstraint(f"{column} IN ({', '.join(repr(name) for name in names)})")
 
 
@@ -155,7 +155,7 @@ score_table = Table(
     Column("value", REAL),
     Column("status", Text, one_of("status", "ok", "nan", "inf", "neginf", "diverged", "missing"), nullable=False),
     CheckConstraint("(status = 'ok') = (value IS NOT NULL)"),
-    # SQLite turns NaN into NULL by itself, but it does store infinities; a REAL column also takes text.
+    # SQLite itself turns NaN into NULL, but it stores infinities, and a REAL column also accepts text.
     CheckConstraint("value IS NULL OR (typeof(value) = 'real' AND abs(value) <= 1.7976931348623157e308)"),
 )
 
@@ -186,12 +186,12 @@ blob_reference_table = Table(
     Column("owner_id", Text, primary_key=True, nullable=False),
     Column("role", Text, primary_key=True, nullable=False),
     Column("digest", Text, ForeignKey("blob.digest"), nullable=False),
-    # A released reference says what once was; it holds no blob.
+    # A released reference is history; it does not keep the blob.
     Column("released", Integer, CheckConstraint("released IN (0, 1)"), nullable=False),
     Index("blob_reference_by_digest", "digest"),
 )
 
-# What happened is never taken back; a slip in our own code, or a person with a SQL shell, meets these.
+# The record is never rewritten. The triggers refuse it even to a mistake in this package or to a SQL shell.
 KEPT_FOR_EVER = (
     ("individual", "DELETE"),
     ("individual", "UPDATE"),
@@ -205,7 +205,7 @@ KEPT_FOR_EVER = (
 
 
 def keep_trigger(table: str, change: str) -> str:
-    """The statement that makes SQLite refuse a change of a table."""
+    """The SQL statement of a trigger that refuses a change (UPDATE or DELETE) of a table's rows."""
     return (
         f"CREATE TRIGGER {table}_no_{change.lower()} BEFORE {change} ON {table} "
         f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are kept for ever'); END"
@@ -213,7 +213,7 @@ def keep_trigger(table: str, change: str) -> str:
 
 
 def keep_for_ever(table: str, change: str) -> None:
-    """Let the tables come with a trigger that refuses a change of one of them."""
+    """Create the table together with a trigger that refuses a change (UPDATE or DELETE) of its rows."""
     statement = DDL(keep_trigger(table, change))  # type: ignore[no-untyped-call]
     event.listen(metadata, "after_create", statement.execute_if(dialect="sqlite"))
 

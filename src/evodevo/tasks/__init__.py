@@ -1,1 +1,1 @@
-"""Tasks: data, splits and metrics, without torch. Rows of the table are loaded when they are asked for."""
+"""Tasks: data, splits and baselines, without torch. Rows of the table are imported on first use."""

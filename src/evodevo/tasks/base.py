@@ -1,6 +1,6 @@
-"""What a task is: real data in three splits, handed out as numpy arrays, and the numbers that judge a model on them.
+"""The table of tasks and their interface: data in splits, returned as numpy arrays, with baselines to compare with.
 
-A task holds no torch and no model, so that the coordinator, the workers and the command line read the same one.
+A task needs no torch and no model, so that the coordinator, the workers and the command line can all open it.
 """
 
 from __future__ import annotations
@@ -32,39 +32,40 @@ TASKS.add("multitask", "evodevo.tasks.multitask.task:MultitaskTask")
 TASKS.add("digits_questions", "evodevo.tasks.images.digits_questions:DigitsQuestionsTask")
 
 Split = Literal["train", "architecture", "validation", "test"]
-"""``architecture`` is what a strategist may look at, ``validation`` selects a model; few tasks have all four."""
+"""Name of a split. ``architecture`` is for a growth strategist's decisions, ``validation`` selects a model; few tasks
+have all four."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 ALL_SPLITS: tuple[Split, ...] = get_args(Split)
 
 
 class Task(ABC):
-    """One problem. Reading methods may be called from any process and never change the task.
+    """Base class of tasks. Reading methods may be called from any process and never change the task.
 
-    Laws: a batch is a function of (split, seed, step, size) alone, so that a resumed run reads what the uninterrupted
-    one would have read; no document stands in two splits; equal ``digest`` means equal data.
+    Laws: a batch is a function of (split, seed, step, size) alone, so that a resumed run reads the same batches as an
+    uninterrupted one; no document is in two splits; equal ``digest`` means equal data.
     """
 
     name: ClassVar[str]
     settings_class: ClassVar[type[Settings]]
 
     digest: str
-    """64 hexadecimal digits over everything that decides which numbers a model sees."""
+    """64 hexadecimal digits over everything that determines the numbers in a batch."""
     key: str
-    """64 hexadecimal digits by which a worker finds the prepared data; see ``open``."""
+    """64 hexadecimal digits that name the prepared data in the cache; see ``open``."""
 
     @classmethod
     @abstractmethod
     def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> Task:
-        """Read the data, or find it prepared in the cache.
+        """Read and prepare the data, or load them prepared from the cache.
 
         Args:
-            settings: an instance of ``settings_class``.
-            cache_folder: where prepared data lies; None is ``$XDG_CACHE_HOME/evodevo`` or ``~/.cache/evodevo``.
-            key: the ``key`` of a task that was opened before with these settings; a worker passes it to find the
-                prepared data without reading the sources again.
+            settings: Instance of ``settings_class``.
+            cache_folder: Folder of prepared data; None is ``$XDG_CACHE_HOME/evodevo`` or ``~/.cache/evodevo``.
+            key: ``key`` of a task that was opened before with these settings. A worker passes it to find the prepared
+                data without reading the sources again.
 
         Raises:
-            DataError: nothing there, nothing readable, or too little; the message says where and what to do.
+            DataError: The data are missing, unreadable, or too few; the message has the place and a remedy.
         """
 
     @abstractmethod
@@ -73,25 +74,25 @@ class Task(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
-        """What a report says about the data: sources, sizes, digests, the split's rule. JSON."""
+        """JSON-able description of the data for reports: sources, sizes, digests, the rule of the split."""
 
 
 Modality = Literal["tokens", "image", "vector", "features"]
 Answer = Literal["class", "labels", "tokens"]
 Batch = Mapping[str, NDArray[Any]]
-"""Samples as arrays, the first axis of each of length B.
+"""Samples as arrays; the first axis of each has length B.
 
 - ``NAME`` of an input: tokens (B, L) integers; image (B, height, width, channels) uint8; vector (B, size) float32;
-  features (B, L, size) float32, what an extractor made of a sample before.
-- ``NAME/mask`` of an input of tokens or features: (B, L), true at real ones; absent where all are.
+  features (B, L, size) float32, which a frozen extractor computed from the sample.
+- ``NAME/mask`` of an input of tokens or features: (B, L), true except at padding; absent where there is no padding.
 - ``NAME/present`` of an input: (B,), false where a sample lacks that modality; absent where all have it.
-- ``NAME/origin`` of an input of features: (B,) integers, equal where what the features were made from is equal.
-- ``matched``: (B,), true where image and text belong together, as a photograph and its caption do and a question does
-  not; absent where all do, or where an output ``match`` says so.
+- ``NAME/origin`` of an input of features: (B,) integers, equal where the extractor's inputs are equal.
+- ``matched``: (B,), true where image and text belong together (a photograph and its caption; not an image and a
+  question); absent where all do, or where an output ``match`` asks for it.
 - ``NAME/target`` of an output: class (B,) integers; labels (B, size) float32 of 0 and 1; tokens (B, L) integers.
-  -1 (for labels NaN) is no target: that entry counts in no loss and no metric.
-- ``NAME/position`` of an output of tokens: (B,), where the one answer that is asked for is predicted; absent where all
-  tokens are asked for alike.
+  -1 (for labels NaN) is no target: that entry is ignored in losses and metrics.
+- ``NAME/position`` of an output of tokens: (B,), the position at which the only relevant answer is predicted; absent
+  where all tokens are targets alike.
 """
 NO_TARGET = -1
 MATCHED = "matched"
@@ -102,12 +103,14 @@ class InputSpec:
     """One input of a task.
 
     Attributes:
-        name: key in a batch.
-        modality: tokens, image, vector or features.
-        length: tokens or features at most.
-        vocabulary: number of token ids.
-        height, width, channels: of an image.
-        size: of a vector, or of each feature.
+        name: Key in a batch.
+        modality: Kind of the input: tokens, image, vector or features.
+        length: Largest number of tokens or features; 0 for images and vectors.
+        vocabulary: Number of token ids; 0 without tokens.
+        height: Height of an image in pixels.
+        width: Width of an image in pixels.
+        channels: Number of channels of an image, 1 or 3.
+        size: Number of entries of a vector, or of each feature.
     """
 
     name: str
@@ -122,14 +125,14 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """One answer that a task wants.
+    """One output of a task, which a network has to predict.
 
     Attributes:
-        name: ``NAME/target`` is its key in a batch.
-        kind: one class, several labels, or the next token at each position of the input ``of``.
-        size: classes, labels, or vocabulary.
-        names: of the classes or labels; empty for tokens.
-        of: the input whose tokens are predicted (kind tokens only).
+        name: Name of the output; its targets have the key ``NAME/target`` in a batch.
+        kind: Kind of the answer: one class, several labels, or the next token at each position of the input ``of``.
+        size: Number of classes, of labels, or of token ids.
+        names: Names of the classes or labels; empty for tokens.
+        of: Name of the input whose tokens are predicted (kind tokens only).
     """
 
     name: str
@@ -140,16 +143,16 @@ class OutputSpec:
 
 
 class SampleTask(Task):
-    """A task of separate samples with named inputs and answers; what networks of any kind are trained on.
+    """A task of separate samples with named inputs and outputs, on which networks of any kind are trained.
 
-    Laws: those of ``Task``; ``fetch`` gives the same samples at every call; no sample of one split stands in another.
+    Laws: those of ``Task``; ``fetch`` returns the same samples at every call; no sample is in two splits.
 
     Attributes:
-        inputs: what a sample holds.
-        outputs: what is asked of it.
-        group_names: facts about samples that are no target, for analysis: name -> the values in order
+        inputs: Inputs of a sample.
+        outputs: Outputs to predict.
+        group_names: Facts about samples that are no targets, for analysis: name -> the values in order
             ("language" -> ("ar", "de", ...), "depth" -> ("0", "1", ...)).
-        splits: the splits that there are.
+        splits: Splits of the task.
     """
 
     splits: tuple[Split, ...] = SPLITS
@@ -159,30 +162,30 @@ class SampleTask(Task):
 
     @abstractmethod
     def count(self, split: Split) -> int:
-        """Samples of a split."""
+        """Number of samples in a split."""
 
     @abstractmethod
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        """The samples at these places, targets included."""
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        """The samples at these indices (B,) of a split, targets included."""
 
     @abstractmethod
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        """Per name in ``group_names`` the index of each sample's value; -1 where it has none."""
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """For each name in ``group_names`` the index of each sample's value, (B,); -1 where it has none."""
 
     @abstractmethod
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        """A sample in words, for people: input or output name -> text (an image is told by its size)."""
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        """A sample as text for display: input or output name -> text (an image is described by its size)."""
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
-        """A text of one's own as token ids of the input ``name``, at most as many as it holds. Shape (tokens,).
+        """A user's text as token ids of the input ``name``, cut to its length. Shape (tokens,).
 
         Raises:
-            UsageError: the task has no words for it.
+            UsageError: The task has no tokenizer for it.
         """
         raise UsageError(f"the task {self.name!r} reads no text of one's own as {name!r}; name samples of its splits.")
 
     def read_sample(self, columns: Mapping[str, str]) -> Batch:
-        """One sample of one's own, without targets: input -> a text, the path of an image, numbers with commas.
+        """A user's sample, without targets, from input -> text, path of an image, or numbers with commas.
 
         Raises:
             UsageError, DataError: see ``own_samples.read``.
@@ -192,10 +195,10 @@ class SampleTask(Task):
         return own_samples.read(self.inputs, columns, self.encode)
 
     def read_rows(self, path: Path, size: int = 64) -> Iterator[Batch]:
-        """All rows of a file of one's own, without targets, ``size`` at a time and in order.
+        """All rows of a user's file, without targets, in order and in batches of ``size``.
 
         Raises:
-            UsageError: the task reads no such files.
+            UsageError: The task does not read such files.
         """
         raise UsageError(f"the task {self.name!r} reads no tables of one's own; give one sample with --input.")
 
@@ -203,7 +206,7 @@ class SampleTask(Task):
         """Token ids (tokens,) of the input ``name`` as text.
 
         Raises:
-            UsageError: the task has no words for them.
+            UsageError: The task has no tokenizer for them.
         """
         raise UsageError(f"the task {self.name!r} has no words for what is written after {name!r}.")
 
@@ -212,22 +215,27 @@ class SampleTask(Task):
         return self.fetch(split, self.draw(split, seed, step, size))
 
     def draw(self, split: Split, seed: int, step: int, size: int) -> NDArray[np.int64]:
-        """The places of what ``batch`` gives."""
+        """The indices of the samples in ``batch``, shape (size,)."""
         return generator(seed, step, f"samples/{split}").integers(0, self.count(split), size=size)
 
     def baselines(self, split: Split) -> dict[str, float]:
-        """Metric of simple, honest opponents on a split, by name ("majority", "tf-idf"); what a model must beat."""
+        """Metric of simple baselines on a split, by name ("majority", "tf-idf"), which a model has to beat."""
         return {}
 
 
-def check_key(found: str, wanted: str | None, source: str) -> None:
-    """A worker's data must be the coordinator's.
+def check_key(actual: str, wanted: str | None, source: str) -> None:
+    """Check that a worker's data equal the coordinator's.
+
+    Args:
+        actual: Key of the data here.
+        wanted: Key of the coordinator's data; None = any.
+        source: Origin of the data, for the message.
 
     Raises:
-        DataError: they differ.
+        DataError: The keys differ.
     """
-    if wanted is not None and found != wanted:
+    if wanted is not None and actual != wanted:
         raise DataError(
-            f"{source} is not what it was: its key is {found[:12]}, and {wanted[:12]} is wanted. "
+            f"{source} is not what it was: its key is {actual[:12]}, and {wanted[:12]} is wanted. "
             "Restore the data, or begin a new run."
         )

@@ -1,7 +1,7 @@
-"""Count models over bytes: what a trained model must beat.
+"""Baselines of language models: unigram and bigram counts over bytes.
 
-They read the bytes of the text, whatever the tokenizer, and predict each byte from nothing (unigram) or from the byte
-before it (bigram), with add-α smoothing: p(b | a) = (c(a, b) + α) / (c(a) + 256 α). α is chosen on validation.
+They use the bytes of the text, whatever the tokenizer, and predict each byte without context (unigram) or from the
+previous byte (bigram), with add-α smoothing: p(b | a) = (c(a, b) + α) / (c(a) + 256 α). α is chosen on validation.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class CountModel:
     """A smoothed unigram or bigram model over bytes.
 
     Args:
-        name: "byte_unigram" or "byte_bigram".
-        alpha: the smoothing that was best on validation.
-        bits: -log2 p(b | a), shape ``(256, 256)``; the rows of a unigram model are equal.
+        name: Name of the baseline: "byte_unigram" or "byte_bigram".
+        alpha: Smoothing α that was best on validation, above 0.
+        bits: -log2 p(b | a), shape ``(256, 256)``, indexed ``[a, b]``; the rows of a unigram model are equal.
     """
 
     name: str
@@ -32,13 +32,13 @@ class CountModel:
     bits: NDArray[np.float64]
 
     def bits_per_byte(self, streams: Iterable[NDArray[np.uint8]]) -> float:
-        """Mean bits of every byte that has a byte before it in its stream.
+        """Mean bits per byte over all bytes except the first of each stream.
 
         Args:
-            streams: texts as bytes, each of shape ``(bytes,)``; the first byte of each is given, not predicted.
+            streams: Texts as bytes, each of shape ``(bytes,)``; the first byte of each is context only.
 
         Raises:
-            ValueError: no stream has two bytes.
+            ValueError: No stream has two bytes.
         """
         counts = pair_counts(streams)
         if not counts.any():
@@ -47,7 +47,7 @@ class CountModel:
 
 
 def pair_counts(streams: Iterable[NDArray[np.uint8]]) -> NDArray[np.int64]:
-    """How often byte b follows byte a. Shape ``(256, 256)``, indexed ``[a, b]``."""
+    """Number of times that byte b follows byte a. Shape ``(256, 256)``, indexed ``[a, b]``."""
     total = np.zeros(_BYTES * _BYTES, dtype=np.int64)
     for stream in streams:
         pairs = stream[:-1].astype(np.int64) * _BYTES + stream[1:]

@@ -1,9 +1,9 @@
-"""Features of samples on disk: what a frozen extractor made of them, found by a key over all it was made from.
+"""A disk cache of features that a frozen extractor computed from samples, under a key over all of its inputs.
 
-An entry is one folder, complete or absent, as in ``token_cache``. Its values are mapped into memory, so that they may
-be more than fit there. Each file's SHA-256 is checked when the entry is opened; a damaged entry is as good as none.
+An entry is one folder, complete or absent, as in ``token_cache``. Its values are memory-mapped, so that they may exceed
+the memory. Each file's SHA-256 is checked when the entry is opened; a damaged entry counts as absent.
 
-Shapes: N samples of a split, R real positions of all of them, D numbers of each.
+Shapes: N samples of a split, R positions of all samples together without padding, D numbers per position.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Chunk = tuple[Split, Sequence[NDArray[np.float32]]]
 
 @dataclass(frozen=True)
 class SplitFeatures:
-    """Those of one split.
+    """Features of one split.
 
     Attributes:
-        values: (R, D), the positions of all samples one after the other.
-        offsets: (N + 1,), where each sample begins, and the end.
+        values: Features of all samples one after the other, (R, D).
+        offsets: First row of each sample in ``values``, and the end, (N + 1,).
     """
 
     values: NDArray[np.float32]
@@ -59,34 +59,34 @@ class SplitFeatures:
 
 
 class FeatureCache:
-    """Entries under one folder; safe with any number of processes, because entries never change."""
+    """A cache below one folder; safe for any number of processes, because entries never change."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "features"
 
     def get(self, key: str) -> dict[Split, SplitFeatures] | None:
-        """The entry, or None where it is absent or not what was written."""
-        place = self._place(key)
+        """The entry, or None where it is absent or damaged."""
+        path = self._place(key)
         try:
-            return _read(place, key)
+            return _read(path, key)
         except (OSError, ValueError):  # UsageError and numpy's complaints about a file are ValueErrors
             return None
 
     def put(self, key: str, size: int, chunks: Iterable[Chunk]) -> dict[Split, SplitFeatures]:
-        """Write an entry piece by piece, and return it as read back.
+        """Write an entry chunk by chunk, and return it as read back.
 
         Args:
-            key: 64 hexadecimal digits.
-            size: D.
-            chunks: all samples of all splits, each split in order.
+            key: Key of the entry, 64 hexadecimal digits.
+            size: Number of entries D of each feature.
+            chunks: All samples of all splits, each split in order.
 
         Raises:
-            DataError: features that are not finite, or a folder that cannot be written.
-            DiskFullError: no space left; nothing was changed.
+            DataError: A feature is not finite, or the folder cannot be written.
+            DiskFullError: The disk is full; nothing was changed.
         """
-        place = self._place(key)
+        path = self._place(key)
         try:
-            put_whole(place, lambda folder: _write(folder, key, size, chunks), lambda: self.get(key) is not None)
+            put_whole(path, lambda folder: _write(folder, key, size, chunks), lambda: self.get(key) is not None)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFullError(
@@ -95,11 +95,11 @@ class FeatureCache:
             raise DataError(f"features cannot be written under {self._folder}: {error}. Set XDG_CACHE_HOME.") from None
         entry = self.get(key)
         if entry is None:
-            raise DataError(f"the features at {place} are not what was just written; look at the disk.")
+            raise DataError(f"the features at {path} are not what was just written; look at the disk.")
         return entry
 
     def remove(self, key: str) -> None:
-        """Forget the entry if it is there."""
+        """Delete the entry if it exists."""
         shutil.rmtree(self._place(key), ignore_errors=True)
 
     def _place(self, key: str) -> Path:
@@ -151,7 +151,7 @@ def _split(folder: Path, split: Split, size: int, digests: Mapping[str, Any]) ->
     ends = np.load(offsets, allow_pickle=False)
     shape = (int(ends[-1]), size)
     if not shape[0]:
-        return SplitFeatures(np.zeros(shape, np.float32), ends)  # nothing cannot be mapped
+        return SplitFeatures(np.zeros(shape, np.float32), ends)  # an empty file cannot be memory-mapped
     return SplitFeatures(np.asarray(np.memmap(values, "<f4", "r", shape=shape)), ends)
 
 

@@ -1,6 +1,6 @@
-"""A task some of whose inputs are features, prepared once: what a frozen extractor made of every sample.
+"""A view of a task in which some inputs are replaced by features that a frozen extractor computed in advance.
 
-``experiments/tower_features.py`` prepares them. Shapes: B samples, L positions, D numbers of each.
+``experiments/tower_features.py`` prepares them. Shapes: B samples, L positions, D numbers per position.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from evodevo.tasks.feature_cache import SplitFeatures
 
 @dataclass(frozen=True)
 class InputFeatures:
-    """Those of one input.
+    """Features of one input.
 
     Attributes:
-        key: 64 hexadecimal digits over the samples and what read them.
-        length, size: L at most, and D.
-        splits: of the task.
+        key: 64 hexadecimal digits over the samples and the extractor.
+        length: Largest number of positions L.
+        size: Number of entries D of each feature.
+        splits: Split of the task -> its features.
     """
 
     key: str
@@ -38,18 +39,18 @@ class InputFeatures:
 
 
 class FeaturesTask(SampleTask):
-    """A view of another task, with features in the place of some inputs.
+    """A view of another task, with features in place of some inputs.
 
-    The specification of such an input keeps the sizes of what it was made from, so that it stands on the side of a
-    fusion where that would stand (``spaces.senses.sides``).
+    The specification of such an input keeps the sizes of the original input, so that a network that fuses modalities
+    assigns it to the same side.
 
     Args:
-        task: the whole.
-        features: input -> its features.
+        task: Original task.
+        features: Input -> its features.
 
     Raises:
-        UsageError: no such input.
-        DataError: features of other samples.
+        UsageError: The task has no such input.
+        DataError: The features belong to other samples.
     """
 
     name: ClassVar[str] = "features"
@@ -57,17 +58,17 @@ class FeaturesTask(SampleTask):
 
     def __init__(self, task: SampleTask, features: Mapping[str, InputFeatures]) -> None:
         names = [spec.name for spec in task.inputs]
-        for name, found in features.items():
+        for name, prepared in features.items():
             if name not in names:
                 raise unknown_name("input", name, names)
-            counts = {split: len(found.splits[split]) if split in found.splits else 0 for split in task.splits}
+            counts = {split: len(prepared.splits[split]) if split in prepared.splits else 0 for split in task.splits}
             if counts != {split: task.count(split) for split in task.splits}:
                 raise DataError(f"the features of the input {name!r} are of other samples; prepare them again.")
         self.whole = task
         self.features = dict(features)
         self.inputs = tuple(self._input(spec) for spec in task.inputs)
         self.outputs, self.group_names, self.splits = task.outputs, task.group_names, task.splits
-        keys = {name: found.key for name, found in features.items()}
+        keys = {name: prepared.key for name, prepared in features.items()}
         self.digest = canonical.digest({"task": task.digest, "features": keys})
         self.key = task.key
 
@@ -78,10 +79,10 @@ class FeaturesTask(SampleTask):
     def count(self, split: Split) -> int:
         return self.whole.count(split)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        batch = dict(self.whole.fetch(split, places))
-        for name, found in self.features.items():
-            values, mask = found.splits[split].padded(np.asarray(places), found.length)
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        batch = dict(self.whole.fetch(split, indices))
+        for name, prepared in self.features.items():
+            values, mask = prepared.splits[split].padded(np.asarray(indices), prepared.length)
             batch.pop(f"{name}/mask", None)
             batch[f"{name}/origin"] = _fingerprints(batch[name])
             batch[name] = values
@@ -89,25 +90,33 @@ class FeaturesTask(SampleTask):
                 batch[f"{name}/mask"] = mask
         return batch
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return self.whole.groups(split, places)
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return self.whole.groups(split, indices)
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        return self.whole.show(split, place)
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        return self.whole.show(split, index)
 
     def baselines(self, split: Split) -> dict[str, float]:
         return self.whole.baselines(split)
 
     def describe(self) -> dict[str, Any]:
-        sizes = {name: {"key": one.key, "length": one.length, "size": one.size} for name, one in self.features.items()}
+        sizes = {
+            name: {"key": prepared.key, "length": prepared.length, "size": prepared.size}
+            for name, prepared in self.features.items()
+        }
         return {**self.whole.describe(), "digest": self.digest, "features": sizes}
 
     def _input(self, spec: InputSpec) -> InputSpec:
-        found = self.features.get(spec.name)
-        return spec if found is None else replace(spec, modality="features", length=found.length, size=found.size)
+        prepared = self.features.get(spec.name)
+        return (
+            spec if prepared is None else replace(spec, modality="features", length=prepared.length, size=prepared.size)
+        )
 
 
 def _fingerprints(raw: NDArray[Any]) -> NDArray[np.int64]:
-    """(B,), equal for equal samples. Their features differ in the last bits, by who was read beside them."""
-    marks = [hashlib.blake2b(np.ascontiguousarray(sample).tobytes(), digest_size=8).digest() for sample in raw]
-    return np.frombuffer(b"".join(marks), "<i8").astype(np.int64)
+    """A number per sample (B,), equal for equal samples.
+
+    Features cannot serve for that: they differ in the last bits with the other samples in the extractor's batch.
+    """
+    digests = [hashlib.blake2b(np.ascontiguousarray(sample).tobytes(), digest_size=8).digest() for sample in raw]
+    return np.frombuffer(b"".join(digests), "<i8").astype(np.int64)

@@ -1,6 +1,6 @@
-"""What tasks share whose samples are generated: sizes of splits, and which split a sample belongs to.
+"""Sizes of splits and assignment of samples to splits, shared by the tasks with generated samples.
 
-The split follows from a fingerprint of the content, so that nothing can stand in two splits, whatever is drawn.
+The split is a function of a fingerprint of the content, so that no content can be in two splits, whatever is drawn.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pydantic import Field
 from evodevo.settings import Settings
 from evodevo.tasks.base import Split
 
-# Of 16 equal shares of all fingerprints, these belong to the held-out splits; the other 12 to training.
+# Fingerprints are divided into 16 equal shares; each split owns those from the first number up to the second.
 _SHARES: dict[Split, tuple[int, int]] = {"validation": (0, 2), "test": (2, 4), "train": (4, 16)}
 
 RULE = "by content: a fingerprint of it decides, 12/16 train, 2/16 validation, 2/16 test"
 
 
 class SplitSizes(Settings):
-    """How many samples each split has."""
+    """Numbers of samples in the splits."""
 
-    train: int = Field(default=20_000, ge=1, le=10_000_000)
-    validation: int = Field(default=2_000, ge=1, le=1_000_000)
-    test: int = Field(default=2_000, ge=1, le=1_000_000)
+    train: int = Field(default=20_000, ge=1, le=10_000_000, description="number of training samples")
+    validation: int = Field(default=2_000, ge=1, le=1_000_000, description="number of validation samples")
+    test: int = Field(default=2_000, ge=1, le=1_000_000, description="number of test samples")
 
     def of(self, split: Split) -> int:
-        """The size of one split."""
+        """Number of samples in a split."""
         return {"train": self.train, "validation": self.validation, "test": self.test}[split]
 
 
@@ -42,7 +42,7 @@ def mix(codes: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def belongs(fingerprints: NDArray[np.uint64], split: Split) -> NDArray[np.bool_]:
-    """Whether a sample of this fingerprint belongs to the split. Same shape as the fingerprints."""
+    """Whether a sample with each fingerprint belongs to the split. Same shape as the fingerprints."""
     share = mix(fingerprints) >> np.uint64(60)
     low, high = _SHARES[split]
     inside: NDArray[np.bool_] = (share >= low) & (share < high)

@@ -1,9 +1,9 @@
-"""A task with a fourth split, held back from its training samples: what a search may look at.
+"""A view of a task with a fourth split ``architecture``, cut from its training samples, for a search's decisions.
 
 Source: docs/spec/architect_thyself.md#splits.
 
-For tasks that have none of their own. Which samples are held back is drawn sample by sample: where several samples
-share a picture or a sentence, a task's own split by group judges more honestly.
+For tasks without such a split. Samples are drawn one by one: where several samples share a picture or a sentence, a
+task's own split by group is the better choice, since shared content then cannot leak from training.
 
 Shapes: B samples.
 """
@@ -29,11 +29,11 @@ class HeldBackTask(SampleTask):
     """A view of another task.
 
     Args:
-        task: the whole, without a split ``architecture``.
-        share: of its training samples that are held back, rounded, at least one.
+        task: Original task, without a split ``architecture``.
+        share: Fraction of its training samples to hold back, 0 to 1; the number is rounded, and at least one.
 
     Raises:
-        DataError: it has fewer than two training samples.
+        DataError: The task has fewer than two training samples.
     """
 
     name: ClassVar[str] = "held_back"
@@ -56,26 +56,26 @@ class HeldBackTask(SampleTask):
     def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> HeldBackTask:
         raise UsageError("a split is held back from a task in code; such a task is not opened by itself.")
 
-    def _place(self, split: Split, places: NDArray[np.int64]) -> tuple[Split, NDArray[np.int64]]:
-        return ("train", self._rows[split][places]) if split in self._rows else (split, places)
+    def _place(self, split: Split, indices: NDArray[np.int64]) -> tuple[Split, NDArray[np.int64]]:
+        return ("train", self._rows[split][indices]) if split in self._rows else (split, indices)
 
     def count(self, split: Split) -> int:
         return len(self._rows[split]) if split in self._rows else self.whole.count(split)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        return self.whole.fetch(*self._place(split, places))
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        return self.whole.fetch(*self._place(split, indices))
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return self.whole.groups(*self._place(split, places))
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return self.whole.groups(*self._place(split, indices))
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        origin, places = self._place(split, np.asarray([place]))
-        return self.whole.show(origin, int(places[0]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        origin, indices = self._place(split, np.asarray([index]))
+        return self.whole.show(origin, int(indices[0]))
 
     def describe(self) -> dict[str, Any]:
         return {**self.whole.describe(), "digest": self.digest}
 
 
 def with_architecture_split(task: SampleTask) -> SampleTask:
-    """The task itself where it has all four splits, else a view of it that has."""
+    """The task itself where it has all four splits, else a view with all four."""
     return task if "architecture" in task.splits else HeldBackTask(task)

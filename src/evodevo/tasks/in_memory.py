@@ -1,4 +1,4 @@
-"""Samples that a program holds as arrays already; nothing is read from a file, nothing is kept in a cache."""
+"""A task over arrays in memory; nothing is read from a file and nothing is cached."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from evodevo.tasks.base import ALL_SPLITS, Batch, InputSpec, OutputSpec, SampleT
 
 
 class InMemoryTask(SampleTask):
-    """A task over arrays. It is no row of the table of tasks: another process could not open it.
+    """A task over arrays. It is not in the table of tasks, because another process could not open it.
 
     Args:
-        inputs, outputs: what a sample holds and what is asked of it.
-        parts: split -> its samples, as ``tasks.base.Batch``; the splits may be any.
+        inputs: Inputs of a sample.
+        outputs: Outputs to predict.
+        parts: Split -> its samples, as ``tasks.base.Batch``; any subset of the splits.
 
     Raises:
-        DataError: an array that is missing or of another shape than its input says, or a split without samples.
+        DataError: An array is missing or has another shape than its input states, or a split has no samples.
     """
 
     name: ClassVar[str] = "in_memory"
@@ -48,16 +49,16 @@ class InMemoryTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._part(split)[self.inputs[0].name])
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        return {name: array[places] for name, array in self._part(split).items()}
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        return {name: array[indices] for name, array in self._part(split).items()}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         return {}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         part = self._part(split)
-        told = {spec.name: " x ".join(map(str, part[spec.name].shape[1:])) for spec in self.inputs}
-        return told | {spec.name: str(part[f"{spec.name}/target"][place]) for spec in self.outputs}
+        shapes = {spec.name: " x ".join(map(str, part[spec.name].shape[1:])) for spec in self.inputs}
+        return shapes | {spec.name: str(part[f"{spec.name}/target"][index]) for spec in self.outputs}
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -87,17 +88,17 @@ class InMemoryTask(SampleTask):
                 raise DataError(f"{name!r} in the split {split!r} has samples of {part[name].shape[1:]}, not {shape}.")
 
     def _digest(self) -> str:
-        found = hashlib.sha256(repr((self.inputs, self.outputs)).encode())
+        whole = hashlib.sha256(repr((self.inputs, self.outputs)).encode())
         for split, part in self._parts.items():
             for name in sorted(part):
                 array = np.ascontiguousarray(part[name])
-                found.update(f"{split}/{name}/{array.dtype.str}/{array.shape}".encode())
-                found.update(array.tobytes())
-        return found.hexdigest()
+                whole.update(f"{split}/{name}/{array.dtype.str}/{array.shape}".encode())
+                whole.update(array.tobytes())
+        return whole.hexdigest()
 
 
 def _shape(spec: InputSpec) -> tuple[int, ...]:
-    """Of one sample."""
+    """Shape of one sample of an input."""
     return {
         "tokens": (spec.length,),
         "image": (spec.height, spec.width, spec.channels),

@@ -1,7 +1,7 @@
-"""What a task's samples consist of, in words by which a path knows whether it can read them (docs/spec/munet.md#tasks).
+"""Names of a task's modalities, by which a path of a multitask system is matched to a task (docs/spec/munet.md#tasks).
 
-Images can be resized; ids of tokens mean something only to who knows the tokenizer, and numbers only where they are as
-many. A task of a system hands out texts as bytes where its source can, since every path can read those.
+Any image can be resized, but token ids are valid for one tokenizer only, and vectors for one size only. A task of a
+system therefore returns texts as bytes where its source can, since every path can read those.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from evodevo.tasks.text.words import Vocabulary
 
 BYTES = "bytes"
 READ_BYTES = 256
-"""Bytes of a text that a task hands out where nobody says how many; paths read fewer, or all."""
+"""Default number of bytes of a text in a batch; paths read fewer, or all."""
 
 
 def modalities_of(task: SampleTask) -> tuple[str, ...]:
-    """Those of all inputs, each once.
+    """The distinct modalities of all inputs.
 
     Returns:
-        ``image``; ``tokens:bytes``, or ``tokens:DIGEST`` of another tokenizer; ``vector:SIZE``, ``features:SIZE``.
+        ``image``; ``tokens:bytes``, or ``tokens:DIGEST`` for another tokenizer; ``vector:SIZE``, ``features:SIZE``.
     """
-    return tuple(dict.fromkeys(modality_of(task, one) for one in task.inputs))
+    return tuple(dict.fromkeys(modality_of(task, spec) for spec in task.inputs))
 
 
 def modality_of(task: SampleTask, spec: InputSpec) -> str:
-    """That of one input of a task."""
+    """The modality of one input of a task."""
     if spec.modality == "image":
         return spec.modality
     return f"{spec.modality}:{_tokenizer(task) if spec.modality == 'tokens' else spec.size}"
 
 
 def with_bytes(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a source of texts that hands out bytes, unless they say otherwise themselves.
+    """The options of a source, changed so that texts are bytes unless the options choose another tokenizer.
 
     Args:
-        source: row of ``TASKS``.
-        options: of it.
+        source: Name in ``TASKS``.
+        options: Options of the source.
     """
     fields = TASKS.get(source).settings_class.model_fields
     if "tokenizer" not in fields or options.get("tokenizer", BYTES) != BYTES:
@@ -50,7 +50,7 @@ def with_bytes(source: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokenizer(task: SampleTask) -> str:
-    """``bytes``, or 64 hexadecimal digits over what makes ids of texts."""
+    """``bytes``, or 64 hexadecimal digits over the tokenizer."""
     source = getattr(task, "source", task)
     coder = getattr(source, "tokenizer", None) or getattr(source, "coder", None)
     if coder is not None:

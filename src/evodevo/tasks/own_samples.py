@@ -1,4 +1,4 @@
-"""One sample of one's own, as a user writes it down: ``image=a.png``, ``text=...``, ``vectors=1,2,3``.
+"""Reading of one sample from a user's text: ``image=a.png``, ``text=...``, ``vectors=1,2,3``.
 
 Shapes: L tokens at most.
 """
@@ -24,17 +24,17 @@ Crop = Callable[[Pixels], Pixels]
 
 
 def read(inputs: Sequence[InputSpec], columns: Mapping[str, str], encode: Encode, crop: Crop | None = None) -> Batch:
-    """What a user gave as a batch of one sample; an input that is left out or empty is marked as absent.
+    """A user's sample as a batch of one; an input that is left out or empty is marked as absent.
 
     Args:
-        inputs: what a sample holds.
-        columns: input -> a text, the path of an image, or numbers with commas between them.
-        encode: a text of an input as token ids; see ``SampleTask.encode``.
-        crop: takes the part of an image that counts; None is all.
+        inputs: Inputs of the task.
+        columns: Input -> text, path of an image, or numbers separated by commas.
+        encode: Function from an input and its text to token ids; see ``SampleTask.encode``.
+        crop: Function that cuts the relevant part out of an image; None = the whole image.
 
     Raises:
-        UsageError: an input that is none (with the nearest name), no input at all, numbers that are none.
-        DataError: an image that cannot be read.
+        UsageError: An input is unknown, all inputs are missing, or numbers cannot be read.
+        DataError: An image cannot be read.
     """
     for name in columns:
         if name not in {spec.name for spec in inputs}:
@@ -48,39 +48,39 @@ def read(inputs: Sequence[InputSpec], columns: Mapping[str, str], encode: Encode
 
 
 def image(path: str, spec: InputSpec, crop: Crop | None = None) -> Pixels:
-    """An image file, or what ``crop`` takes of it, in the size and colour of an input. Shape (height, width, channels).
+    """An image file, or its part after ``crop``, in the size and colour of an input. Shape (height, width, channels).
 
     Raises:
-        DataError: it cannot be read.
+        DataError: The file cannot be read.
     """
     try:
-        found = decode(read_bytes(Path(path.strip()).expanduser()), path)
+        decoded = decode(read_bytes(Path(path.strip()).expanduser()), path)
     except DataError as error:
-        # A single sample cannot be skipped.
+        # A single sample cannot be skipped, so the advice to skip is replaced.
         raise DataError(f"{str(error).removesuffix(ADVICE)} Give another image.") from None
-    found = found if crop is None else crop(found)
-    pixels: Pixels = uniform([found], (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb", path)[0]
+    decoded = decoded if crop is None else crop(decoded)
+    pixels: Pixels = uniform([decoded], (spec.height, spec.width), "grey" if spec.channels == 1 else "rgb", path)[0]
     return pixels
 
 
 def numbers(text: str, name: str) -> NDArray[np.float32]:
-    """Numbers with commas or spaces between them, in brackets or not. Shape (numbers,).
+    """Numbers separated by commas or spaces, in brackets or not. Shape (numbers,).
 
     Raises:
-        UsageError: something else stands between.
+        UsageError: The text has anything else.
     """
     pieces = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
     try:
-        found = np.asarray([float(piece) for piece in pieces], np.float64)
+        values = np.asarray([float(piece) for piece in pieces], np.float64)
     except ValueError:
         raise UsageError(f"{name} wants numbers with commas between them, got {text[:80]!r}.") from None
-    if not (np.abs(found) <= _LARGEST).all():
+    if not (np.abs(values) <= _LARGEST).all():
         raise UsageError(f"{name} wants finite numbers, got {text[:80]!r}.")
-    return found.astype(np.float32)
+    return values.astype(np.float32)
 
 
 def padded(spec: InputSpec, texts: Sequence[NDArray[np.int64]]) -> dict[str, NDArray[Any]]:
-    """Token ids of texts, cut or padded to what an input holds, and the mask; one without ids is absent."""
+    """Token ids of texts, cut or padded to the input's length, and the mask; a text without ids is absent."""
     tokens = np.zeros((len(texts), spec.length), np.int64)
     for row, ids in enumerate(texts):
         tokens[row, : len(ids)] = ids[: spec.length]

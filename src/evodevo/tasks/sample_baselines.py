@@ -1,6 +1,6 @@
-"""Simple, honest opponents on tasks of samples: a constant answer, and logistic regression on features.
+"""Baselines on tasks of samples: a constant answer, and logistic regression on features.
 
-Metrics are those that networks are judged by: accuracy where the answer is one class, micro F1 where it is labels.
+The metrics are those of networks: accuracy where the answer is one class, micro F1 where it is labels.
 
 Shapes: N samples, F features, C classes or labels.
 """
@@ -17,21 +17,21 @@ from evodevo.randomness import generator
 from evodevo.tasks.base import NO_TARGET
 
 MOST_SAMPLES = 5_000
-"""Logistic regression learns from at most this many, drawn once and for all."""
+"""Largest number of samples for logistic regression; they are drawn with a fixed seed."""
 
 
 def constant(train: NDArray[Any], targets: NDArray[Any]) -> float:
-    """The answer that is best on the training targets, given to all.
+    """Metric of the constant answer that is best on the training targets.
 
     Args:
-        train: (N,) classes, or (N, C) labels.
-        targets: the same of the split that is judged; missing targets count on neither side.
+        train: Training targets, (N,) classes or (N, C) labels.
+        targets: Targets of the judged split, in the same form; missing targets are ignored in both.
     """
     if train.ndim == 1:
         commonest = np.bincount(train[train != NO_TARGET]).argmax()
         return _accuracy(np.full(len(targets), commonest), targets)
     train, targets = _complete(train), _complete(targets)
-    # Always the k most frequent labels; which k is best, the training targets say.
+    # The answer is the k most frequent labels, with the k that is best on the training targets.
     order = train.mean(axis=0).argsort()[::-1]
     answers = [np.isin(np.arange(train.shape[1]), order[:count]) for count in range(1, train.shape[1] + 1)]
     best = max(answers, key=lambda answer: micro_f1(np.broadcast_to(answer, train.shape), train))
@@ -39,13 +39,13 @@ def constant(train: NDArray[Any], targets: NDArray[Any]) -> float:
 
 
 def logistic(train_features: Any, train: NDArray[Any], features: Any, targets: NDArray[Any]) -> float:
-    """Logistic regression, scikit-learn's with its own regularisation.
+    """Metric of scikit-learn's logistic regression with its default regularisation.
 
     Args:
-        train_features: (N, F), about 0 to 1; dense or a scipy sparse matrix.
-        train: (N,) classes, or (N, C) labels.
-        features: (M, F) of the split that is judged.
-        targets: (M,) or (M, C).
+        train_features: Training features, about 0 to 1, (N, F); dense or a scipy sparse matrix.
+        train: Training targets, (N,) classes or (N, C) labels.
+        features: Features of the judged split, (M, F).
+        targets: Targets of the judged split, (M,) or (M, C).
     """
     known = _known(train)
     chosen = np.sort(generator(0, "baseline").permutation(np.flatnonzero(known))[:MOST_SAMPLES])
@@ -58,14 +58,14 @@ def logistic(train_features: Any, train: NDArray[Any], features: Any, targets: N
 
 
 def micro_f1(answers: NDArray[Any], targets: NDArray[Any]) -> float:
-    """2 TP / (2 TP + FP + FN) over all entries; 0 where nothing is answered and nothing is there."""
-    said, true = answers > 0.5, targets > 0.5
-    both = int((said & true).sum())
-    return 2 * both / max(1, int(said.sum()) + int(true.sum()))
+    """2 TP / (2 TP + FP + FN) over all entries; 0 where there is no positive answer and no positive target."""
+    positive, true = answers > 0.5, targets > 0.5
+    both = int((positive & true).sum())
+    return 2 * both / max(1, int(positive.sum()) + int(true.sum()))
 
 
 def word_counts(tokens: NDArray[np.int64], mask: NDArray[np.bool_] | None, vocabulary: int) -> NDArray[np.float32]:
-    """Bag of words: how often each id stands in each row of (N, L) tokens. Shape ``(N, vocabulary)``."""
+    """Bag of words: number of occurrences of each id in each row of (N, L) tokens. Shape ``(N, vocabulary)``."""
     counts = np.zeros((len(tokens), vocabulary), np.float32)
     real = np.ones(tokens.shape, bool) if mask is None else mask
     rows, columns = np.nonzero(real)
@@ -80,7 +80,7 @@ def _fitted(features: Any, targets: NDArray[Any], held: Any) -> NDArray[Any]:
     from sklearn.linear_model import LogisticRegression
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # an opponent need not be polished
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 100 iterations are close enough for a baseline
         model = LogisticRegression(max_iter=100).fit(features, targets)
     answers: NDArray[Any] = model.predict(held)
     return answers

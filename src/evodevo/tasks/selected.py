@@ -1,4 +1,4 @@
-"""Part of a task: the samples of which a fact is known to be one of some values.
+"""A view of a task with only the samples for which a fact has one of some values.
 
 Shapes: B samples.
 """
@@ -19,16 +19,16 @@ from evodevo.tasks.base import SPLITS, Batch, SampleTask, Split
 
 
 class SelectedTask(SampleTask):
-    """A view of another task; inputs and outputs are those of the whole one, so that one network serves both.
+    """A view of another task; inputs and outputs are those of the original, so that one network fits both.
 
     Args:
-        task: the whole.
-        group: name of a fact in its ``group_names`` ("domain", "language").
-        values: samples with one of these are kept.
+        task: Original task.
+        group: Name of a fact in its ``group_names`` ("domain", "language").
+        values: Values of the fact for which samples are kept.
 
     Raises:
-        UsageError: no such fact or value.
-        DataError: a split without such samples.
+        UsageError: The fact or a value does not exist.
+        DataError: A split has no such samples.
     """
 
     name: ClassVar[str] = "selected"
@@ -58,19 +58,19 @@ class SelectedTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._rows[split])
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        return self.whole.fetch(split, self._rows[split][places])
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        return self.whole.fetch(split, self._rows[split][indices])
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return self.whole.groups(split, self._rows[split][places])
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return self.whole.groups(split, self._rows[split][indices])
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        return self.whole.show(split, int(self._rows[split][place]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        return self.whole.show(split, int(self._rows[split][index]))
 
     def describe(self) -> dict[str, Any]:
         return {**self.whole.describe(), "digest": self.digest}
 
 
 def _rows(task: SampleTask, split: Split, group: str, wanted: list[int]) -> NDArray[np.int64]:
-    found = task.groups(split, np.arange(task.count(split)))[group]
-    return np.flatnonzero(np.isin(found, wanted))
+    values = task.groups(split, np.arange(task.count(split)))[group]
+    return np.flatnonzero(np.isin(values, wanted))

@@ -1,4 +1,4 @@
-"""Which document belongs to which split: decided by its content, so that no order, name or copy can change it."""
+"""Assignment of documents to splits by their content, independent of order, names and copies."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BY_DOCUMENT = "by document: SHA-256 of its text, about 90 % train, 5 % validatio
 BY_POSITION = "by position: fewer than three documents, so the text is cut at 90 % and 95 % of its characters"
 
 SEPARATOR = b"\0"
-"""Stands behind each document in a stream of text; no document contains it."""
+"""Byte after each document in a stream of text; no document contains it."""
 
 
 @dataclass(frozen=True)
 class SplitDocuments:
-    """The documents of each split in corpus order, and the rule that put them there."""
+    """The documents of each split in corpus order, and the rule of the split as text."""
 
     documents: dict[Split, tuple[bytes, ...]]
     rule: str
@@ -29,23 +29,23 @@ class SplitDocuments:
 def split(documents: Sequence[bytes]) -> SplitDocuments:
     """Divide distinct documents into train, validation and test.
 
-    With three documents or more each split has at least one, and a document's split depends on its own content alone,
-    except where a split would stay empty. With fewer the text itself is cut into three contiguous parts.
+    With three documents or more each split has at least one, and a document's split is a function of its own content
+    alone, except where a split would be empty. With fewer the text itself is cut into three contiguous parts.
 
     Raises:
-        DataError: fewer than three documents and too little text to cut.
+        DataError: There are fewer than three documents and too little text to cut.
     """
     if len(documents) < 3:
         return SplitDocuments(_by_position(documents), BY_POSITION)
-    places = {document: _place(document) for document in documents}
+    positions = {document: _place(document) for document in documents}
     members: dict[Split, list[bytes]] = {name: [] for name in SPLITS}
-    for document, place in places.items():
-        members[_split_at(place)].append(document)
+    for document, position in positions.items():
+        members[_split_at(position)].append(document)
     for name in SPLITS:
         if not members[name]:
-            # One split is empty, so of three documents or more another holds at least two.
+            # With three documents or more and an empty split, another split has at least two.
             largest = max(members.values(), key=len)
-            moved = min(largest, key=places.__getitem__)
+            moved = min(largest, key=positions.__getitem__)
             largest.remove(moved)
             members[name].append(moved)
     order = {document: index for index, document in enumerate(documents)}
@@ -53,14 +53,14 @@ def split(documents: Sequence[bytes]) -> SplitDocuments:
 
 
 def _place(document: bytes) -> float:
-    """A number in [0, 1) that depends on the content only."""
+    """A number in [0, 1) that is a function of the content only."""
     return int.from_bytes(hashlib.sha256(document).digest()[:6], "big") / 2**48
 
 
-def _split_at(place: float) -> Split:
-    if place < HELD_OUT_SHARE:
+def _split_at(position: float) -> Split:
+    if position < HELD_OUT_SHARE:
         return "validation"
-    return "test" if place < 2 * HELD_OUT_SHARE else "train"
+    return "test" if position < 2 * HELD_OUT_SHARE else "train"
 
 
 def _by_position(documents: Sequence[bytes]) -> dict[Split, tuple[bytes, ...]]:

@@ -1,4 +1,4 @@
-"""A folder that is either there as a whole or not at all, whoever else writes it at the same time."""
+"""Atomic creation of a folder, which is complete or absent, also with several processes that write it at once."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def put_whole(place: Path, fill: Callable[[Path], None], is_whole: Callable[[], bool]) -> None:
-    """Make a folder beside its place and move it there at once.
+def put_whole(path: Path, fill: Callable[[Path], None], is_whole: Callable[[], bool]) -> None:
+    """Fill a temporary folder beside the final path and rename it.
 
     Args:
-        place: where it shall be.
-        fill: writes what belongs in the folder that it is given.
-        is_whole: whether what stands at the place can be used; what cannot makes room.
+        path: Final path of the folder.
+        fill: Function that writes the contents into the given folder.
+        is_whole: Function that checks whether an existing folder at the path is usable; else it is replaced.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The folder cannot be written.
     """
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".new-", dir=place.parent) as scratch:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as scratch:
         fresh = Path(scratch, "entry")
         fresh.mkdir()
         fill(fresh)
-        if place.exists() and not is_whole():
-            os.rename(place, Path(scratch, "damaged"))
+        if path.exists() and not is_whole():
+            os.rename(path, Path(scratch, "damaged"))
         try:
-            os.rename(fresh, place)
+            os.rename(fresh, path)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise

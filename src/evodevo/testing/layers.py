@@ -1,30 +1,34 @@
-"""What every layer of a network promises, as tests to inherit.
+"""What every layer of a network promises, as tests to inherit; a row of a package is tested as ours are.
 
     class TestMine(LayerTests):
-        @pytest.fixture
-        def case(self) -> LayerCase:
-            return LayerCase(TransformerLayer(heads=2), width=16, causal=True)
+        @pytest.fixture(params=table_cases(width=16, kinds=["mine"]), ids=str)
+        def case(self, request: pytest.FixtureRequest) -> LayerCase:
+            return request.param
 
 Legend: B batch, S positions, d width.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
 from evodevo.operators.base import Operator, select_rows, used_bytes
+from evodevo.operators.layers.base import LAYERS, Layer, LayerSpec
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
+from evodevo.randomness import generator
 from evodevo.testing.operators import assert_states_close, run_in_pieces
 
 POSITIONS = 14
 TOLERANCE = 1e-9
 GARBAGE = 3.0
+FAMILIES = ("attention", "recurrence", "convolution", "memoryless", "other")
 
 
 @dataclass(frozen=True)
@@ -36,18 +40,23 @@ class LayerCase:
         width: d.
         causal: as the model would be.
         residual: as ``build_layer`` takes it.
-        counted: whether ``operators/layers/cost.py`` states what it costs.
+        counted: whether what it costs is stated without files that are absent here.
         frozen: whether none of its parameters but those of adapters is trained.
         leak: what a later position may change; above 0 only where a Fourier transform rounds.
     """
 
-    spec: Layer
+    spec: LayerSpec
     width: int
     causal: bool
     residual: bool = True
     counted: bool = True
     frozen: bool = False
     leak: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.spec.label}{f'-{self.spec.width}' if self.spec.width else ''}-{'causal' if self.causal else 'both'}"
+        )
 
     def build(self, seed: int = 0) -> Operator:
         """The layer in float64 and evaluation mode, with weights that depend on the seed alone."""
@@ -62,6 +71,31 @@ class LayerCase:
         return torch.randn(batch, positions, self.width, generator=source, dtype=torch.float64)
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """See ``LayerSizes``: small ones."""
+
+    heads: int = 2
+    feedforward: int | None = None
+    kernel: int = 3
+    head_size: int | None = 4
+    band: int = 64
+
+
+def table_cases(width: int, kinds: Iterable[str] = LAYERS, *, both: bool = True) -> list[LayerCase]:
+    """Every kind of the table whose sizes follow from those of a space, in a model that is not causal and in one.
+
+    Args:
+        width: d; at least 4 and even.
+        kinds: rows to take; all if left out, those that need settings of their own are passed over.
+        both: false leaves causal models out.
+    """
+    specs = [spec for kind in kinds if (spec := LAYERS.get(kind).sized(Sizes())) is not None]
+    adapted = [spec.model_copy(update={"width": width + 8}) for spec in specs]
+    ways = (False, True) if both else (False,)
+    return [LayerCase(spec, width, causal, leak=1e-11) for spec in (*specs, *adapted) for causal in ways]
+
+
 class LayerTests:
     """Inherit, and give the fixture ``case``."""
 
@@ -69,6 +103,36 @@ class LayerTests:
     def case(self) -> LayerCase:
         """The layer under test; a subclass overrides it, with ``params`` for a table of them."""
         raise NotImplementedError
+
+    # Plain data
+
+    def test_it_is_a_row_of_the_table(self, case: LayerCase) -> None:
+        assert type(case.spec) is LAYERS.get(case.spec.kind)
+
+    def test_its_json_gives_it_back(self, case: LayerCase) -> None:
+        field: TypeAdapter[LayerSpec] = TypeAdapter(Layer)
+        written = field.dump_json(case.spec)
+        again = field.validate_json(written)
+        assert type(again) is type(case.spec)
+        assert again == case.spec
+        assert field.dump_json(again) == written
+
+    def test_a_drawing_can_show_it(self, case: LayerCase) -> None:
+        inner = case.spec.width or case.width
+        assert case.spec.label
+        assert case.spec.type_name
+        assert case.spec.family(inner) in FAMILIES
+        assert len(case.spec.sizes(inner)) <= 120
+
+    def test_mutants_fit_where_it_fits(self, case: LayerCase) -> None:
+        if not case.counted:
+            pytest.skip("states no cost")
+        inner = case.spec.width or case.width
+        assert case.spec.mutated(inner, generator(0), 0.0) == case.spec
+        for seed in range(4):
+            mutant = case.spec.mutated(inner, generator(seed), 1.0)
+            assert (mutant.width, mutant.router) == (case.spec.width, case.spec.router)
+            layer_parameters(mutant, case.width, case.causal)
 
     # Shapes and numbers
 
@@ -125,7 +189,7 @@ class LayerTests:
         first, again, other = (dict(case.build(seed).named_parameters()) for seed in (0, 0, 1))
         assert first.keys() == again.keys() == other.keys()
         assert all(torch.equal(first[name], again[name]) for name in first)
-        if case.spec.kind != "pretrained" or case.spec.width is not None:  # else nothing is drawn
+        if case.spec.donor is None or case.spec.width is not None:  # else nothing is drawn
             assert any(not torch.equal(first[name], other[name]) for name in first)
 
     def test_stated_parameters_are_counted(self, case: LayerCase) -> None:
@@ -133,6 +197,12 @@ class LayerTests:
             pytest.skip("states no cost")
         counted = sum(parameter.numel() for parameter in case.build().parameters())
         assert counted == layer_parameters(case.spec, case.width, case.causal)
+
+    def test_stated_work_grows_with_the_positions(self, case: LayerCase) -> None:
+        if not case.counted:
+            pytest.skip("states no cost")
+        short, long = (layer_work(case.spec, case.width, length, causal=case.causal).total for length in (4, 16))
+        assert 0 <= short <= long
 
     # Who hears whom
 
@@ -251,7 +321,7 @@ def _splits() -> list[list[int]]:
 
 def _streamable(case: LayerCase) -> Operator:
     layer = case.build()
-    assert layer.streamable or not case.causal or case.spec.kind == "h_model", "a causal layer streams"
+    assert layer.streamable or not case.causal or case.spec.nesting, "a causal layer streams"
     if not layer.streamable:
         pytest.skip("is not streamable")
     return layer

@@ -12,7 +12,7 @@ from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.stacks.stack import StackNetwork
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import merge, validate
 
 STRUCTURE = HModelStructure(

@@ -1,11 +1,17 @@
-"""What every module of a zoo promises, as tests to inherit.
+"""What every module of a zoo and every kind of node promise, as tests to inherit.
 
-    class TestMine(ModuleTests):
+    class TestMyFamily(ModuleTests):
         @pytest.fixture
         def genotype(self) -> ModuleGenotype:
             return archetype("my_family", 16)
 
-Legend: B samples, L positions, d width.
+
+    class TestMyNode(NodeTests):
+        @pytest.fixture
+        def node(self) -> NodeSpec:
+            return MyNode(id="node", units=5)
+
+Legend: B samples, L positions, d width of the zoo, w channels that a node reads.
 """
 
 from __future__ import annotations
@@ -17,9 +23,12 @@ from torch import Tensor
 from evodevo.experiments.flop_counter import counting
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
-from evodevo.module_zoo.modules.graph import genotype_hash, sources, widths
+from evodevo.module_zoo.modules.graph import genotype_hash
+from evodevo.module_zoo.modules.nodes.base import NODES, NodeSpec
+from evodevo.module_zoo.modules.nodes.inheritance import leading
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
 from evodevo.module_zoo.modules.repair import repair_graph
-from evodevo.module_zoo.modules.spec import AttentionNode, ModuleGenotype
+from evodevo.module_zoo.modules.spec import HYBRID, INPUT, OUTPUT, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_distance, genotype_vector
 from evodevo.module_zoo.modules.zoo import check_genotype, crossover, mutate, repair, with_lineage, words
 from evodevo.operators.base import Operator
@@ -70,11 +79,6 @@ def assert_runs(genotype: ModuleGenotype) -> None:
     for gradient in torch.autograd.grad(y[mask].square().sum(), wanted, allow_unused=True):
         assert gradient is None or bool(gradient.isfinite().all())
     assert sum(parameter.numel() for parameter in module.parameters()) == genotype_parameters(genotype)
-    channels = {"in": genotype.width, **widths(genotype.graph, genotype.width)}
-    inputs = sources(genotype.graph)
-    for node in genotype.graph.nodes:
-        if isinstance(node, AttentionNode):
-            assert channels[inputs[node.id][0]] % node.heads == 0
     again = ModuleGenotype.model_validate_json(genotype.model_dump_json())
     assert again == genotype
     assert genotype_hash(again) == genotype_hash(genotype)
@@ -212,3 +216,105 @@ class ModuleTests:
             with torch.no_grad(), counting(module) as counter:
                 module(torch.zeros(1, length, genotype.width))
             assert genotype_work(genotype, length).products == counter.flops
+
+
+FAMILIES = ("attention", "memoryless", "convolution", "recurrence", "other")
+
+
+def hybrid_of(node: NodeSpec, width: int) -> ModuleGenotype:
+    """A module of this node, which reads the input, and of a projection back to d."""
+    back = ProjectionNode(id="back", width=width)
+    edges = ((INPUT, node.id), (node.id, "back"), ("back", OUTPUT))
+    return ModuleGenotype(archetype=HYBRID, width=width, graph=ModuleGraph(nodes=(node, back), edges=edges))
+
+
+class NodeTests(ModuleTests):
+    """Laws of one kind of node, alone and as a part of a module; inherit, and give the fixture ``node``.
+
+    Attributes:
+        width: w, at which the node can be.
+    """
+
+    width = 16
+
+    @pytest.fixture
+    def node(self) -> NodeSpec:
+        """The node under test; a subclass overrides it, with ``params`` for a table of them."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def genotype(self, node: NodeSpec) -> ModuleGenotype:
+        """A module with the node."""
+        return hybrid_of(node, self.width)
+
+    def test_it_is_a_row_and_survives_json(self, node: NodeSpec) -> None:
+        assert NODES.get(node.type) is type(node)
+        graph = hybrid_of(node, self.width).graph
+        assert ModuleGraph.model_validate_json(graph.model_dump_json()) == graph
+        assert type(node).model_validate_json(node.model_dump_json()) == node
+
+    def test_its_own_cost_is_counted(self, node: NodeSpec) -> None:
+        if node.joins:
+            assert node.parameters(self.width) == node.work(self.width, POSITIONS).total == 0
+            return
+        module = node.build(self.width).eval()
+        assert node.parameters(self.width) == sum(parameter.numel() for parameter in module.parameters())
+        for length in (1, POSITIONS):
+            with torch.no_grad(), counting(module) as counter:
+                y = module(torch.zeros(1, length, self.width)).y
+            assert node.work(self.width, length).products == counter.flops
+            assert y.shape == (1, length, node.answer_width([self.width]))
+
+    def test_a_position_wise_node_reads_no_other_position(self, node: NodeSpec) -> None:
+        if node.joins or not node.position_wise:
+            return
+        genotype = hybrid_of(node, self.width)
+        module, x = module_of(genotype), inputs_of(genotype)
+        other = x.clone()
+        other[:, 3] = GARBAGE
+        with torch.no_grad():
+            before, after = module(x).y, module(other).y
+        kept = [position for position in range(POSITIONS) if position != 3]
+        assert torch.equal(before[:, kept], after[:, kept])
+
+    def test_mutants_are_allowed_and_repeatable(self, node: NodeSpec) -> None:
+        assert set(node.mutations) <= set(type(node).model_fields) - {"id", "lineage", "type"}
+        assert node.mutated(self.width, generator(0), 0) == node
+        for seed in range(CHILDREN):
+            mutant = node.mutated(self.width, generator(seed, "node"), 1.0)
+            assert mutant == node.mutated(self.width, generator(seed, "node"), 1.0)
+            assert type(node).model_validate_json(mutant.model_dump_json()) == mutant
+            assert (mutant.id, mutant.lineage, mutant.type) == (node.id, node.lineage, node.type)
+
+    def test_repair_finds_a_node_that_can_be_there(self, node: NodeSpec) -> None:
+        for width in (1, 7, self.width):
+            fitted = node.fitted(width)
+            if fitted is not None and not fitted.joins:
+                assert fitted.answer_width([width]) >= 1
+                assert fitted.fitted(width) == fitted
+
+    def test_a_copy_inherits_every_tensor_as_it_is(self, node: NodeSpec) -> None:
+        if node.joins or node.opaque:
+            return
+        read = leading(self.width, self.width)
+        matches = node.tensor_matches(node, read, (self.width, self.width))
+        tensors = node.build(self.width).state_dict()
+        assert set(matches) == set(tensors)
+        for name, match in matches.items():
+            assert match.source == name
+            assert match.maps == tuple(leading(size, size) for size in tensors[name].shape)
+            assert len(match.reads) == tensors[name].dim()
+
+    def test_silenced_it_answers_zero(self, node: NodeSpec) -> None:
+        if node.joins or not node.silencing_tensors:
+            return
+        module = node.build(self.width).eval()
+        with torch.no_grad():
+            for name in node.silencing_tensors:
+                module.state_dict()[name].zero_()
+            assert not bool(module(torch.randn(2, POSITIONS, self.width)).y.any())
+
+    def test_a_drawing_has_its_name_and_family(self, node: NodeSpec) -> None:
+        assert node.label
+        assert node.family in FAMILIES
+        assert isinstance(node.detail, str)

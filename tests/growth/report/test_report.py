@@ -32,15 +32,18 @@ from evodevo.growth.strategists.base import Decision, Strategist, create
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
-from evodevo.operators.layers.spec import GenotypeLayer, TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.recipe import RECIPES, Recipe
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import settings
+
+pytestmark = pytest.mark.slow  # of one grown zoo and one grown H-Model, which take most of the time
 
 ZOO = ZooStructure(
     width=16,

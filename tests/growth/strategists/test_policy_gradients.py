@@ -75,6 +75,7 @@ def test_entropy_is_raised_not_lowered(name: str) -> None:
     assert float(strategist.choice(STATE, LEGAL).entropy().detach()) > before + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
 def test_the_value_becomes_the_reward(name: str) -> None:
     strategist = build(name, rate=1e-2, reinforce_rate=1e-2, norm=100.0)
@@ -110,6 +111,7 @@ def test_dear_networks_are_punished_while_the_mean_is_over_its_target() -> None:
     assert strategist.multiplier == 0
 
 
+@pytest.mark.slow
 def test_a_cost_that_growing_brings_turns_the_policy_away_from_it() -> None:
     strategist = build("reinforce", target_cost=1.0, multiplier_rate=0.5)
     free = build("reinforce")

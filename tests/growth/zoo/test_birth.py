@@ -17,9 +17,10 @@ from evodevo.growth.edit_spec import TensorSource
 from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.bank import ModuleBank, start_from
 from evodevo.growth.zoo.birth import Parent, inherit, rebuild, same_nodes, state_digest
+from evodevo.module_zoo.modules.attributes import Attribute
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters
-from evodevo.module_zoo.modules.spec import Attribute, ModuleGenotype, ZooModule
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.splice import Origin, splice
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, mutate, sample, with_lineage
 from evodevo.operators.base import Operator

@@ -13,7 +13,7 @@ import torch
 from evodevo.errors import DataError, UsageError
 from evodevo.h_model.procedures.donors import IGNORED, MASKED, mask_tokens, pretrain_donor
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import PretrainedLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.stitching import fit_adapters
 from evodevo.tasks.text.tokenizers import ByteTokenizer, hugging_face_json, train_bpe
 

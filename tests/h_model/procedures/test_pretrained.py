@@ -29,7 +29,8 @@ from evodevo.networks.stacks.ensemble_model import Ensemble
 from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
 from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.networks.stacks.stack_model import LayerStack
-from evodevo.operators.layers.spec import PretrainedLayer, TransformerLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.operators.pretrained.embeddings import embedding_tables
 from evodevo.operators.pretrained.layers import load_encoder, pretrained_block
 from evodevo.search.problem import Outcome
@@ -200,40 +201,32 @@ def test_an_ensemble_is_the_mean_and_its_members_learn_alone(folder: Path) -> No
     assert network.represent(batch).pooled.shape == (4, 20)
 
 
-@pytest.mark.parametrize("die_at", [0, 1, 2])
-def test_a_kill_leaves_no_trace(folder: Path, tmp_path: Path, die_at: int) -> None:
-    """In the pretraining (nothing is kept then), and at each checkpoint."""
-    whole = evaluate(folder, arm())
+@pytest.mark.slow
+def test_a_training_killed_while_it_pretrains_or_at_a_checkpoint_goes_on_to_the_same_network(
+    folder: Path, tmp_path: Path
+) -> None:
     found: list[str] = []
-
-    def die(message: dict[str, Any]) -> None:
-        if "checkpoint" in message:
-            found.append(message["checkpoint"])
-            if len(found) == die_at:
-                raise Killed
-
-    where = folder if die_at else tmp_path
-    if die_at:
+    whole = evaluate(folder, arm(), report=lambda message: found.append(message.get("checkpoint", "")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evodevo.h_model.procedures.donors._save", _killed)
         with pytest.raises(Killed):
-            evaluate(folder, arm(), report=die)
-    else:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("evodevo.h_model.procedures.donors._save", _killed)
-            with pytest.raises(Killed):
-                evaluate(tmp_path, arm())
-        assert not list((tmp_path / "cache" / "donors").glob("[!.]*"))
-    resumed = evaluate(where, arm(), resume=found[-1] if found else None)
-    assert resumed.scores == whole.scores
-    mine, theirs = network_of(where, resumed).state_dict(), network_of(folder, whole).state_dict()
-    assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
-    if die_at:
-        assert resumed.extra["facts"] == whole.extra["facts"]
+            evaluate(tmp_path, arm())
+    assert not list((tmp_path / "cache" / "donors").glob("[!.]*")), "nothing of a pretraining is kept"
+    first, second = list(filter(None, found))[:2]
+    for where, checkpoint in ((tmp_path, None), (folder, first), (folder, second)):
+        resumed = evaluate(where, arm(), resume=checkpoint)
+        assert resumed.scores == whole.scores
+        mine, theirs = network_of(where, resumed).state_dict(), network_of(folder, whole).state_dict()
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs)
+        if checkpoint:
+            assert resumed.extra["facts"] == whole.extra["facts"]
 
 
 def _killed(*_: Any) -> None:
     raise Killed
 
 
+@pytest.mark.slow
 def test_a_donor_that_was_cleared_away_is_made_again(folder: Path, tmp_path: Path) -> None:
     """A checkpoint that names it costs its work, not the evaluation."""
     messages: list[dict[str, Any]] = []
@@ -281,6 +274,7 @@ def test_who_does_not_wait_is_told_that_a_donor_is_made(tmp_path: Path) -> None:
     assert tried == ["refused"] * 2
 
 
+@pytest.mark.slow
 def test_paths_stand_for_donors_where_they_share_the_tokens(folder: Path, tmp_path: Path) -> None:
     made = evaluate(folder, arm())
     paths = [donor_of(made, number) for number in (0, 1)]

@@ -31,12 +31,19 @@ def built(style: str, inputs: Any = (IMAGE, TEXT), **more: Any) -> Baseline:
 
 
 class TestOpponents(NetworkTests):
-    """Every style over image and text, and two styles that differ most over every kind of input."""
+    """Every style over image and text; three that differ most over one side and over four inputs, other inputs once."""
 
     @pytest.fixture(
         params=[
             *((style, "image and text") for style in STYLES),
-            *((style, task) for style in ("late_fusion", "cross_modality", "dyn_moe") for task in list(TASKS)[1:]),
+            *(
+                (style, task)
+                for style in ("late_fusion", "cross_modality", "dyn_moe")
+                for task in ("text", "image, features and two texts")
+            ),
+            ("late_fusion", "vector"),
+            ("cross_modality", "two texts"),
+            ("dyn_moe", "image"),
         ],
         ids="-".join,
     )

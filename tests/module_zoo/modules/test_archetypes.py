@@ -10,17 +10,13 @@ from hypothesis import strategies as st
 
 from evodevo.errors import GenomeError, UsageError
 from evodevo.module_zoo.modules.graph import genotype_hash
-from evodevo.module_zoo.modules.spec import (
-    HYBRID,
-    ConvolutionNode,
-    FeedForwardNode,
-    GateNode,
-    LayerNode,
-    ModuleGenotype,
-    ModuleGraph,
-    ProjectionNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
+from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import SumNode
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import (
     ARCHETYPES,
     PAPER,
@@ -35,7 +31,7 @@ from evodevo.module_zoo.modules.zoo import (
     with_lineage,
     words,
 )
-from evodevo.operators.layers.spec import LIVLayer
+from evodevo.operators.layers.liv import LIVLayer
 from evodevo.randomness import generator
 
 NAMES = st.sampled_from(ARCHETYPES.names())

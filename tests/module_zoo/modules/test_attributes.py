@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.module_zoo.modules.attributes import Category, Factor, Grid, Kind, Share, Subset
-from evodevo.module_zoo.modules.operator_text import OperatorText, liv_names
+from evodevo.module_zoo.modules.operator_text import OperatorText
 from evodevo.module_zoo.modules.zoo import ARCHETYPES
+from evodevo.operators.layers.liv import fitting_classes
 from evodevo.randomness import generator
 
 KINDS: dict[str, Kind] = {
@@ -129,9 +130,9 @@ def test_differences_are_shares_of_the_range() -> None:
 
 
 def test_operators_are_those_that_the_width_allows() -> None:
-    assert "SA-1" in liv_names(64)
-    assert "Rec-1" in liv_names(16)
-    assert liv_names(4) == ()
+    assert "SA-1" in fitting_classes(64)
+    assert "Rec-1" in fitting_classes(16)
+    assert fitting_classes(4) == ()
     kind, rng = OperatorText(), np.random.default_rng(0)
     assert str(kind.draw(rng, 4)).startswith("T")
     drawn = [str(kind.draw(rng, 16)) for _ in range(200)]

@@ -9,31 +9,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.errors import GenomeError, NotFoundError
+from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.spec import HaltingStructure, HModelStructure
 from evodevo.module_zoo.modules.graph import check_graph, genotype_hash, graph_hash, order, widths
-from evodevo.module_zoo.modules.spec import (
-    AttentionNode,
-    ConcatNode,
-    ConvolutionNode,
-    FeedForwardNode,
-    GateNode,
-    LayerNode,
-    ModuleGenotype,
-    ModuleGraph,
-    Node,
-    NormNode,
-    ProjectionNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.nodes.attention import AttentionNode
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
+from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
+from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.nodes.norm import NormNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, sample
-from evodevo.operators.layers.spec import LIVLayer, NestedLayer, PretrainedLayer, TransformerLayer
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.pretrained import PretrainedLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
 
 WIDTH = 16
 Edge = tuple[str, str]
 
 
-def graph(*nodes: Node, edges: str) -> ModuleGraph:
+def graph(*nodes: NodeSpec, edges: str) -> ModuleGraph:
     """``"in>a a>out"`` is two edges."""
     return ModuleGraph(nodes=nodes, edges=tuple((one.split(">")[0], one.split(">")[1]) for one in edges.split()))
 
@@ -164,7 +163,7 @@ def test_different_modules_have_different_hashes(seed: int, names: tuple[str, st
 
 def ring(sizes: tuple[int, ...]) -> ModuleGraph:
     """Gates and sums in rings, each sum of its two neighbours: nodes that look alike from everywhere."""
-    nodes: list[Node] = [SumNode(id="all")]
+    nodes: list[NodeSpec] = [SumNode(id="all")]
     edges: list[Edge] = []
     for number, size in enumerate(sizes):
         for place in range(size):

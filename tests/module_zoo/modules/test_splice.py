@@ -11,7 +11,9 @@ from evodevo.errors import UsageError
 from evodevo.growth.spec import BirthSettings
 from evodevo.module_zoo.modules.families import check_genotype
 from evodevo.module_zoo.modules.graph import genotype_hash, graph_hash, sources, widths
-from evodevo.module_zoo.modules.spec import HYBRID, INPUT, GateNode, ModuleGenotype, ModuleGraph, SumNode, ZooModule
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import SumNode
+from evodevo.module_zoo.modules.spec import HYBRID, INPUT, ModuleGenotype, ModuleGraph, ZooModule
 from evodevo.module_zoo.modules.splice import Motif, Splice, motifs, splice
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, sample, with_lineage
 

@@ -16,7 +16,7 @@ from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
 from evodevo.multitask.paths.vision.input import read_images
 from evodevo.multitask.paths.vision.model import VisionPath
 from evodevo.multitask.paths.vision.roots import read_root
-from evodevo.networks.towers.files import weights_digest
+from evodevo.operators.pretrained.files import weights_digest
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 SIZES: dict[str, Any] = {

@@ -64,6 +64,7 @@ def test_entries_stay_in_the_list_and_are_inherited() -> None:
     assert set(mu) == {MU, entry(f"hp:{MU}"), *map(entry, ACTIONS)}
 
 
+@pytest.mark.slow
 def test_the_mean_number_of_actions_is_that_of_the_specification() -> None:
     assert len(ACTIONS) + 1 == 42
     rng = generator(3, "count")

@@ -11,12 +11,10 @@ from evodevo.h_model.diagrams.structure import LayerMark, fold_layers, h_model_d
 from evodevo.h_model.draw import h_model_drawing
 from evodevo.h_model.spec import HModelStructure, preset
 from evodevo.networks.routing.spec import InferenceStructure
-from evodevo.operators.layers.spec import (
-    LIVLayer,
-    LSTMLayer,
-    MLPLayer,
-    TransformerLayer,
-)
+from evodevo.operators.layers.liv import LIVLayer
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 
 SVG = "{http://www.w3.org/2000/svg}"
 MARKS = st.builds(

@@ -78,7 +78,7 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 def _differences(a: Individual, b: Individual) -> list[dict[str, Any]]:
     from evodevo.backbone.genome import PLACES
-    from evodevo.search.genome_text import print_segments
+    from evodevo.operators.genome_text import print_segments
 
     found = []
     for place, (left, right) in enumerate(zip_longest(a.genome, b.genome)):

@@ -20,8 +20,8 @@ from evodevo.growth.h_model.pool import OPAQUE, HModelPool, pool_of
 from evodevo.growth.h_model.routes import address_alike
 from evodevo.h_model.model import HModel
 from evodevo.module_zoo.modules.build import build_module, part_name
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
-from evodevo.operators.layers.spec import GenotypeLayer
 from evodevo.randomness import integer_seed
 from evodevo.training.surgery import Origins
 

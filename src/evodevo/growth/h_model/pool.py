@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from evodevo.errors import UsageError
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.spec import HModelStructure
-from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, LayerNode, ModuleGenotype, ModuleGraph, ZooModule
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.operators.cost import Cost
-from evodevo.operators.layers.spec import GenotypeLayer, Layer
+from evodevo.operators.layers.base import LayerSpec
 from evodevo.settings import Settings
 
 OPAQUE = "layer"
@@ -73,11 +75,9 @@ class HModelPool(Settings):
 
     def misfit(self, genotype: ModuleGenotype) -> str | None:
         """Why a child cannot be a hidden layer of this model; None where it can."""
-        from evodevo.operators.layers.cost import checked_genotype
-
         layer = GenotypeLayer(module=ZooModule(id="child", genotype=genotype))
         try:
-            checked_genotype(layer, self.width, self.model.causal)
+            layer.checked(self.width, self.model.causal)
         except UsageError as error:
             return str(error)
         return None
@@ -98,7 +98,7 @@ def pool_of(structure: HModelStructure) -> HModelPool:
             "an H-Model with a window cannot grow: with every layer that comes or goes the neighbours of others would "
             "change. Leave router windows out."
         )
-    named = [layer.module.id for layer in structure.hidden if isinstance(layer, GenotypeLayer)]
+    named = [layer.zoo_module.id for layer in structure.hidden if layer.zoo_module is not None]
     for name in named:
         if named.count(name) > 1:
             raise UsageError(f"{named.count(name)} hidden layers have the id {name!r}; each needs its own to grow.")
@@ -119,19 +119,20 @@ def _free(kind: str, place: int, taken: set[str]) -> str:
     return f"{kind}{place}"
 
 
-def module_of(layer: Layer, name: str, width: int) -> ZooModule:
+def module_of(layer: LayerSpec, name: str, width: int) -> ZooModule:
     """A hidden layer as a module, of that id where it has none; with adapters or a router of its own it is opaque."""
-    if isinstance(layer, GenotypeLayer) and layer.width is None and layer.router is None:
-        return layer.module
+    own: ZooModule | None = layer.zoo_module
+    if own is not None and layer.width is None and layer.router is None:
+        return own
     graph = ModuleGraph(nodes=(LayerNode(id=OPAQUE, layer=layer),), edges=((INPUT, OPAQUE), (OPAQUE, OUTPUT)))
     return ZooModule(id=name, genotype=ModuleGenotype(archetype=OPAQUE, width=width, graph=graph))
 
 
-def layer_of(module: ZooModule) -> Layer:
+def layer_of(module: ZooModule) -> LayerSpec:
     """The hidden layer of a module."""
     genotype = module.genotype
     if genotype.archetype == OPAQUE:
         (node,) = genotype.graph.nodes
-        assert isinstance(node, LayerNode), "made by module_of"
-        return node.layer
+        assert node.held_layer is not None, "made by module_of"
+        return node.held_layer
     return GenotypeLayer(module=module)

@@ -24,21 +24,11 @@ from torch import Tensor
 from evodevo.errors import DataError, EvodevoError
 from evodevo.growth.edit_spec import TensorSource
 from evodevo.growth.spec import BirthSettings
-from evodevo.growth.zoo.correspondence import Correspondence, Match
+from evodevo.growth.zoo.correspondence import Correspondence
 from evodevo.module_zoo.modules.build import build_module, part_name
 from evodevo.module_zoo.modules.graph import sources
-from evodevo.module_zoo.modules.spec import (
-    INPUT,
-    AttentionNode,
-    ConcatNode,
-    ConvolutionNode,
-    FeedForwardNode,
-    LayerNode,
-    LSTMNode,
-    ModuleGenotype,
-    Node,
-    SumNode,
-)
+from evodevo.module_zoo.modules.nodes.inheritance import Match
+from evodevo.module_zoo.modules.spec import INPUT, ModuleGenotype
 from evodevo.operators.base import Operator
 from evodevo.randomness import integer_seed
 
@@ -185,7 +175,7 @@ class _Birth:
         self.by_part = {part_name(name): name for name in self.nodes}
         self.origins = {name: one for name, one in correspondence.items() if one[0] in parents}
         exact = how.inheritance in ("function_preserving", "split")
-        recorded = {name for name in self.origins if not isinstance(self.nodes[name], SumNode | ConcatNode | LayerNode)}
+        recorded = {name for name in self.origins if not (self.nodes[name].joins or self.nodes[name].opaque)}
         self.silent = _silent(genotype, frozenset(recorded)) if exact and recorded else {}
         self.matches: dict[str, dict[str, Match]] = {}
         for parent, one in parents.items():
@@ -227,9 +217,9 @@ class _Birth:
         parent, own = self.origins[node]
         state, prefix = self.parents[parent].state, f"parts.{part_name(own)}."
         match = self.matches.get(node, {}).get(short)
-        if match is None and isinstance(self.nodes[node], LayerNode) and prefix + short in state:
-            same = _layer(self.nodes[node]) == _layer(_node(self.parents[parent].genotype, own))
-            if same and state[prefix + short].shape == tensor.shape:
+        if match is None and self.nodes[node].opaque and prefix + short in state:
+            theirs = next(one for one in self.parents[parent].genotype.graph.nodes if one.id == own)
+            if self.nodes[node].same_settings(theirs) and state[prefix + short].shape == tensor.shape:
                 maps = tuple(tuple(range(size)) for size in tensor.shape)
                 match = Match(short, maps, (False,) * len(maps))
         return None if match is None else (match, state[prefix + match.source])
@@ -289,30 +279,12 @@ def _silent(genotype: ModuleGenotype, inherited: frozenset[str]) -> dict[str, tu
         """Whether something that is not new goes through a value unchanged."""
         if name not in carrying:
             node = nodes[name]
-            joins = isinstance(node, SumNode | ConcatNode)
-            carrying[name] = any(carries(one) for one in inputs[name]) if joins else name in inherited
+            carrying[name] = any(carries(one) for one in inputs[name]) if node.joins else name in inherited
         return carrying[name]
 
     found: dict[str, tuple[str, ...]] = {}
     for node in genotype.graph.nodes:
-        if isinstance(node, SumNode) and carries(node.id):
+        if node.zero_is_neutral and carries(node.id):
             new = [one for one in inputs[node.id] if one in nodes and one not in inherited]
-            found |= {one: _outgoing(nodes[one]) for one in new}
+            found |= {one: nodes[one].silencing_tensors for one in new}
     return found
-
-
-def _outgoing(node: Node) -> tuple[str, ...]:
-    """Tensors that make a node answer 0; none where it cannot, or should speak: projections of a splice."""
-    if isinstance(node, AttentionNode | LSTMNode):
-        return ("out.weight", "out.bias")
-    if isinstance(node, FeedForwardNode) and node.outer == "none":
-        return ("outer.weight", "outer.bias")
-    return ("convolution.weight", "convolution.bias") if isinstance(node, ConvolutionNode) else ()
-
-
-def _node(genotype: ModuleGenotype, name: str) -> Node:
-    return next(node for node in genotype.graph.nodes if node.id == name)
-
-
-def _layer(node: Node) -> object:
-    return node.layer if isinstance(node, LayerNode) else None

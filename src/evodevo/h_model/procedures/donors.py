@@ -24,7 +24,7 @@ from torch import nn
 
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, missing_extra
-from evodevo.networks.towers.files import WEIGHTS
+from evodevo.operators.pretrained.files import WEIGHTS
 from evodevo.operators.pretrained.layers import quiet
 from evodevo.randomness import generator, integer_seed
 from evodevo.tasks.text.tokenizers import Tokenizer, hugging_face_json

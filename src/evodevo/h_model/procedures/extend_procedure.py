@@ -19,7 +19,7 @@ from evodevo.experiments.trainer import Bench
 from evodevo.h_model.extension import freeze_old
 from evodevo.h_model.model import HModel
 from evodevo.networks.base import Network
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.base import Layer
 from evodevo.randomness import integer_seed
 from evodevo.settings import Settings, validate
 from evodevo.tasks.selected import SelectedTask

@@ -29,9 +29,9 @@ from evodevo.networks.inputs import InputLayer
 from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.networks.stacks.stack_model import LayerStack
-from evodevo.networks.towers.files import weights_digest
-from evodevo.operators.layers.spec import Layer
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.pretrained.embeddings import embedding_tables
+from evodevo.operators.pretrained.files import weights_digest
 from evodevo.operators.pretrained.spec import model_folder
 from evodevo.operators.stitching import fit_adapters
 from evodevo.randomness import generator

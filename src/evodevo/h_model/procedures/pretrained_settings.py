@@ -14,7 +14,8 @@ from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.stacks.ensemble import EnsembleNetwork
 from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
 from evodevo.networks.stacks.stack import StackNetwork
-from evodevo.operators.layers.spec import Layer, PretrainedLayer
+from evodevo.operators.layers.base import Layer
+from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.pretrained.spec import PretrainedSizes, read_sizes
 from evodevo.settings import Settings, validate
 

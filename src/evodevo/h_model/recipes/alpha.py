@@ -10,7 +10,7 @@ from evodevo.experiments.settings import Probe
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.routing.spec import InferenceStructure
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 ALPHAS = (0.1, 0.3, 1.0, 3.0)

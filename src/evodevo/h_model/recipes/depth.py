@@ -12,7 +12,7 @@ from evodevo.h_model.opponents import compute_matched
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
 from evodevo.networks.stacks.spec import StackStructure
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 

@@ -13,7 +13,7 @@ from evodevo.experiments.trials import ArmPlan
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes.arms import constant, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 DOMAINS = ("digits", "shapes", "textures", "letters")

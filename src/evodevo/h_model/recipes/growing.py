@@ -17,9 +17,9 @@ from evodevo.experiments.trials import ArmPlan
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
+from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.named import named_zoo
 from evodevo.module_zoo.recipes.growing import FIXED, growing_arms
-from evodevo.operators.layers.spec import GenotypeLayer
 from evodevo.runs.recipe import STRATEGIST, Baselines, Recipe, Size
 
 WIDTH = 32

@@ -9,7 +9,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import Probe
 from evodevo.h_model.recipes.arms import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.h_model.recipes.arms import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
-from evodevo.operators.layers.spec import ConvolutionLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 

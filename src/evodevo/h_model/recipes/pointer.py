@@ -8,7 +8,7 @@ from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, paper
 from evodevo.networks.routing.spec import InferenceStructure
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 PILOT = PaperTable(

@@ -16,7 +16,7 @@ from evodevo.h_model.recipes.arms import constant, evaluation, h_model, independ
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
 from evodevo.networks.stacks.ensemble import EnsembleNetwork
 from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 QUICK_DONORS = ({"width": 64, "layers": 4}, {"width": 96, "layers": 3})

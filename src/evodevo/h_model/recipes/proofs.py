@@ -14,7 +14,8 @@ from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes import paper_tables
 from evodevo.h_model.recipes.arms import evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure
-from evodevo.operators.layers.spec import ConvolutionLayer, TransformerLayer
+from evodevo.operators.layers.convolution import ConvolutionLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 
 QUICK_STEPS = 2_000

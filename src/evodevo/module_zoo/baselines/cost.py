@@ -18,9 +18,9 @@ from evodevo.module_zoo.senses.spec import Read
 from evodevo.module_zoo.spec import StatisticsStructure
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass
-from evodevo.operators.cost import Cost, Mode
-from evodevo.operators.layers.cost import Work, layer_parameters, layer_work
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.cost import Cost, Mode, Work
+from evodevo.operators.layers.cost import layer_parameters, layer_work
+from evodevo.operators.layers.transformer import TransformerLayer
 
 STATISTICS = StatisticsStructure(kind="mean")
 """What stands for a modality where an opponent reads one vector of it."""

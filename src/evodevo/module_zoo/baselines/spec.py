@@ -9,8 +9,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from evodevo.module_zoo.modules.spec import Activation
 from evodevo.networks.towers.spec import ExtractorStructure
+from evodevo.operators.spec import Activation
 from evodevo.settings import Settings
 
 FusionStyle = Literal["concat_mlp", "late_fusion", "gated_unit", "two_stream", "cross_modality"]

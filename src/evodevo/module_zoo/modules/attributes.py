@@ -17,9 +17,10 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from evodevo.errors import quoted_list
-from evodevo.module_zoo.modules.spec import Attribute
 
 A = TypeVar("A")
+Attribute = float | int | str | bool | tuple[int, ...]
+"""Value of an attribute of a module."""
 SIGMA = 0.2
 """Standard deviation of the logarithm of a positive number's change (sigma_theta of eq. 12)."""
 SIGMA_SHARE = 0.5
@@ -107,6 +108,14 @@ class Factor(Kind):
 
     def _rounded(self, number: float) -> float:
         return min(max(round(number, DIGITS), self.low), self.high)
+
+
+@dataclass(frozen=True)
+class Size(Factor):
+    """A whole number between two others, on a logarithmic scale: channels, hidden units."""
+
+    def _rounded(self, number: float) -> float:
+        return round(super()._rounded(number))
 
 
 @dataclass(frozen=True)

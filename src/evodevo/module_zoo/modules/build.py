@@ -11,37 +11,9 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.graph import check_graph, order, sources, widths
-from evodevo.module_zoo.modules.nodes import (
-    Convolution,
-    Gate,
-    Norm,
-    OuterSigmoid,
-    Projection,
-    Recurrent,
-    SqueezeExcite,
-    WholeSequence,
-)
-from evodevo.module_zoo.modules.spec import (
-    INPUT,
-    OUTPUT,
-    AttentionNode,
-    ConcatNode,
-    ConvolutionNode,
-    FeedForwardNode,
-    GateNode,
-    LayerNode,
-    LSTMNode,
-    ModuleGenotype,
-    Node,
-    NormNode,
-    ProjectionNode,
-    SqueezeExciteNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.nodes.base_model import WholeSequence
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype
 from evodevo.operators.base import Operator
-from evodevo.operators.feed_forward import FeedForward
-from evodevo.operators.layers.build import build_layer
-from evodevo.operators.self_attention import SelfAttention
 
 MAX_PARAMETERS = 1 << 31
 """Of one module: 8 GiB in float32."""
@@ -90,8 +62,8 @@ class GraphModule(WholeSequence):
         channels = {INPUT: width, **widths(graph, width)}
         self.parts = nn.ModuleDict()
         for node in self._order:
-            if not isinstance(node, SumNode | ConcatNode):
-                self.parts[part_name(node.id)] = build_node(node, channels[self._sources[node.id][0]])
+            if not node.joins:
+                self.parts[part_name(node.id)] = node.build(channels[self._sources[node.id][0]])
 
     def part(self, name: str) -> Operator:
         """What the node of that id computes."""
@@ -103,12 +75,7 @@ class GraphModule(WholeSequence):
         values = {INPUT: x}
         for node in self._order:
             given = [values[source] for source in self._sources[node.id]]
-            if isinstance(node, SumNode):
-                value = sum(given[1:], start=given[0])
-            elif isinstance(node, ConcatNode):
-                value = torch.cat(given, -1)
-            else:
-                value = self.part(node.id)(given[0], mask=mask).y
+            value = node.join(given) if node.joins else self.part(node.id)(given[0], mask=mask).y
             values[node.id] = value
             for name in self._last_readers.get(node.id, ()):
                 del values[name]
@@ -128,28 +95,3 @@ def _last_readers(ids: list[str], inputs: dict[str, list[str]]) -> dict[str, lis
 def part_name(name: str) -> str:
     """The name of a node's part among its module's: ids hold dots and words of PyTorch, which names cannot."""
     return "/" + name.replace(".", "/")
-
-
-def build_node(node: Node, width: int) -> Operator:
-    """What a node with parameters computes, at the channels w that it reads."""
-    if isinstance(node, AttentionNode):
-        return SelfAttention(width, node.heads, causal=False, dropout=node.dropout)
-    if isinstance(node, FeedForwardNode):
-        if node.outer == "sigmoid":
-            return OuterSigmoid(node, width)
-        return FeedForward(width, node.hidden, dropout=node.dropout, activation=node.activation)
-    if isinstance(node, ConvolutionNode):
-        return Convolution(node, width)
-    if isinstance(node, LSTMNode):
-        return Recurrent(node, width)
-    if isinstance(node, SqueezeExciteNode):
-        return SqueezeExcite(node, width)
-    if isinstance(node, NormNode):
-        return Norm(width)
-    if isinstance(node, ProjectionNode):
-        return Projection(width, node.width)
-    if isinstance(node, GateNode):
-        return Gate(node, width)
-    if isinstance(node, LayerNode):
-        return build_layer(node.layer, width, causal=False)
-    raise UsageError(f"node {node.id!r} ({node.type}) has no parameters; it is no part of its own.")

@@ -14,11 +14,11 @@ from typing import Any
 
 from evodevo.errors import GenomeError, UsageError, unknown_name
 from evodevo.module_zoo.modules import presets as zoo_presets
-from evodevo.module_zoo.modules.attributes import Category, Factor, Grid, Kind, Share, Subset
+from evodevo.module_zoo.modules.attributes import Attribute, Category, Factor, Grid, Kind, Share, Subset
 from evodevo.module_zoo.modules.graph import check_graph, graph_hash
 from evodevo.module_zoo.modules.operator_text import OperatorText
 from evodevo.module_zoo.modules.repair import repair_graph
-from evodevo.module_zoo.modules.spec import HYBRID, Attribute, ModuleGenotype, ModuleGraph
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ModuleGraph
 from evodevo.registry import Registry, table
 
 

@@ -8,29 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from evodevo import canonical
-from evodevo.errors import GenomeError, UsageError, quoted_list
-from evodevo.h_model.spec import HaltingStructure, RegularisationStructure
-from evodevo.module_zoo.modules.spec import (
-    INPUT,
-    OUTPUT,
-    AttentionNode,
-    ConcatNode,
-    ConvolutionNode,
-    LayerNode,
-    ModuleGenotype,
-    ModuleGraph,
-    Node,
-    ProjectionNode,
-    SumNode,
-)
-from evodevo.operators.layers.cost import layer_parameters
-from evodevo.operators.layers.spec import Layer, NestedLayer
-
-MAX_CHANNELS = 1 << 16
-"""Of any value in a graph."""
+from evodevo.errors import GenomeError, quoted_list
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph
 
 
 def check_graph(graph: ModuleGraph, width: int) -> None:
@@ -49,7 +30,7 @@ def check_graph(graph: ModuleGraph, width: int) -> None:
         count = len(inputs[node.id])
         if count == 0:
             raise GenomeError(f"node {node.id!r} ({node.type}) hears nothing; give it an edge that ends there.")
-        if count > 1 and not hears_many(node):
+        if count > 1 and not node.joins:
             raise GenomeError(
                 f"node {node.id!r} ({node.type}) has {count} edges that end there; it reads one. "
                 "Put a sum or a concat before it."
@@ -91,13 +72,8 @@ def _names(ids: frozenset[str]) -> str:
 # Walking
 
 
-def hears_many(node: Node) -> bool:
-    """Whether more than one edge may end at a node."""
-    return isinstance(node, SumNode | ConcatNode)
-
-
 def sources(graph: ModuleGraph) -> dict[str, list[str]]:
-    """Node id, or ``out`` -> who it reads, in the order of the edges."""
+    """NodeSpec id, or ``out`` -> who it reads, in the order of the edges."""
     found: dict[str, list[str]] = {name: [] for name in (*(node.id for node in graph.nodes), OUTPUT)}
     for begin, end in graph.edges:
         found[end].append(begin)
@@ -115,7 +91,7 @@ def reaching(inputs: Mapping[str, Sequence[str]], end: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def order(graph: ModuleGraph) -> tuple[Node, ...]:
+def order(graph: ModuleGraph) -> tuple[NodeSpec, ...]:
     """Nodes so that each comes after all that it reads; among those that could be next, the first of ``graph.nodes``.
 
     Raises:
@@ -123,7 +99,7 @@ def order(graph: ModuleGraph) -> tuple[Node, ...]:
     """
     inputs = sources(graph)
     done, waiting = {INPUT}, list(graph.nodes)
-    found: list[Node] = []
+    found: list[NodeSpec] = []
     while waiting:
         following = next((node for node in waiting if done.issuperset(inputs[node.id])), None)
         if following is None:
@@ -148,63 +124,16 @@ def _cycle(inputs: Mapping[str, Sequence[str]], done: set[str], name: str) -> st
 
 
 def widths(graph: ModuleGraph, width: int) -> dict[str, int]:
-    """Node id -> channels of what it answers, in a module that reads d channels.
+    """NodeSpec id -> channels of what it answers, in a module that reads d channels.
 
     Raises:
         GenomeError: a cycle, or a node that cannot be at the channels that reach it.
     """
     inputs, found = sources(graph), {INPUT: width}
     for node in order(graph):
-        found[node.id] = node_width(node, [found[source] for source in inputs[node.id]])
+        found[node.id] = node.answer_width([found[source] for source in inputs[node.id]])
     del found[INPUT]
     return found
-
-
-def node_width(node: Node, given: Sequence[int]) -> int:
-    """Channels of what a node makes of values of these channels.
-
-    Raises:
-        GenomeError: it cannot be there.
-    """
-    if isinstance(node, ConcatNode):
-        if sum(given) > MAX_CHANNELS:
-            raise GenomeError(f"node {node.id!r} puts {sum(given)} channels side by side; at most {MAX_CHANNELS}.")
-        return sum(given)
-    if isinstance(node, SumNode) and len(set(given)) > 1:
-        raise GenomeError(
-            f"node {node.id!r} adds values of {quoted_list(given)} channels; all must have one width. Put projections "
-            "before it."
-        )
-    w = given[0]
-    if isinstance(node, AttentionNode) and w % node.heads:
-        raise GenomeError(f"node {node.id!r} has {node.heads} heads, which do not divide its {w} channels.")
-    if isinstance(node, LayerNode):
-        check_layer(node, w)
-    return node.width if isinstance(node, ConvolutionNode | ProjectionNode) else w
-
-
-def check_layer(node: LayerNode, width: int) -> None:
-    """Raise ``GenomeError`` where the layer of a node cannot be built for w channels."""
-    try:
-        layer_parameters(node.layer, width, causal=False)
-        _check_inner(node.layer)
-    except (UsageError, ValidationError) as error:  # sizes that no settings allow are refused as settings are
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise GenomeError(
-            f"node {node.id!r}, a layer of kind {node.layer.kind!r} at {width} channels: {reason}"
-        ) from None
-
-
-def _check_inner(layer: Layer) -> None:
-    """What belongs to a whole H-Model alone (``h_model/nested.py``)."""
-    if not isinstance(layer, NestedLayer):
-        return
-    structure = layer.structure
-    losses = structure.regularisation.model_copy(update={"layer_dropout": 0.0})
-    if structure.halting != HaltingStructure() or losses != RegularisationStructure():
-        raise UsageError("halting and losses on routing belong to a whole H-Model; inside a module leave them out.")
-    for inner in structure.hidden:
-        _check_inner(inner)
 
 
 # Names
@@ -238,9 +167,9 @@ def genotype_hash(genotype: ModuleGenotype) -> str:
 
 
 def _neighbours(graph: ModuleGraph) -> dict[str, list[tuple[str, str]]]:
-    """Node -> its neighbours, each with what it is to it: read at a place, or reader at a place."""
+    """NodeSpec -> its neighbours, each with what it is to it: read at a place, or reader at a place."""
     found: dict[str, list[tuple[str, str]]] = {name: [] for name in (INPUT, OUTPUT, *(n.id for n in graph.nodes))}
-    places = {node.id: 0 for node in graph.nodes if isinstance(node, ConcatNode)}
+    places = {node.id: 0 for node in graph.nodes if node.ordered}
     for begin, end in graph.edges:
         place = places.get(end, 0)
         if end in places:

@@ -11,11 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evodevo.errors import UsageError
-from evodevo.module_zoo.modules.build import GraphModule, build_module
-from evodevo.operators.base import Operator, Output
-from evodevo.operators.layers.cost import checked_genotype
-from evodevo.operators.layers.spec import GenotypeLayer
+from evodevo.module_zoo.modules.build import GraphModule
+from evodevo.operators.base import Output
 
 
 class PositionModule(GraphModule):
@@ -38,16 +35,3 @@ class PositionModule(GraphModule):
     def initial_state(self, batch: int, max_length: int, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
         """Nothing is kept."""
         return {}
-
-
-def build_genotype(spec: GenotypeLayer, width: int, *, causal: bool, residual: bool) -> Operator:
-    """See ``models.layers.build_layer``; weights have the names that they have in a zoo.
-
-    Raises:
-        UsageError: another width, residuals taken away, or a module that looks at other positions in a causal model.
-        GenomeError: no graph of a module.
-    """
-    genotype = checked_genotype(spec, width, causal)
-    if not residual:
-        raise UsageError("a module of a zoo has the residuals of its graph; use other layers in this control.")
-    return PositionModule(genotype) if causal else build_module(genotype)

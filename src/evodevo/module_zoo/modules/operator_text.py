@@ -11,18 +11,18 @@ from functools import lru_cache
 from typing import cast
 
 import numpy as np
-from pydantic import ValidationError
 
 from evodevo.errors import UsageError, quoted_list
+from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.space import HModelSpace
 from evodevo.h_model.space_settings import CLASSIC, HModelSpaceSettings
 from evodevo.h_model.spec import HModelStructure
-from evodevo.module_zoo.modules.attributes import CATEGORY_CHANCE, STEP_CHANCE, Kind
-from evodevo.module_zoo.modules.spec import Attribute
+from evodevo.module_zoo.modules.attributes import CATEGORY_CHANCE, STEP_CHANCE, Attribute, Kind
 from evodevo.networks.canvas import fitting_heads
 from evodevo.operators.classes import OPERATORS
-from evodevo.operators.layers.cost import layer_parameters, liv_operator
-from evodevo.operators.layers.spec import Layer, LIVLayer, NestedLayer
+from evodevo.operators.layers.base import LayerSpec
+from evodevo.operators.layers.cost import layer_parameters
+from evodevo.operators.layers.liv import fitting_classes, fitting_head_size, fitting_liv
 
 H_MODEL_CHANCE = 0.2
 """That a random operator is an H-Model."""
@@ -47,19 +47,19 @@ class OperatorText(Kind):
 
     def allowed(self, width: int) -> str:
         """See ``Kind``."""
-        classes = quoted_list(liv_names(width)) or f"no LIV class at width {width}"
+        classes = quoted_list(fitting_classes(width)) or f"no LIV class at width {width}"
         return f"{classes}; five integers with dots; an H-Model such as {SMALL_H_MODEL!r}"
 
     def near(self, value: Attribute, width: int) -> Attribute:
         """The value itself, the default, or what else the width allows."""
         if self.allows(value, width):
             return value
-        names = liv_names(width)
+        names = fitting_classes(width)
         return self.default if self.default in names else (*names, SMALL_H_MODEL)[0]
 
     def draw(self, rng: np.random.Generator, width: int) -> Attribute:
         """A LIV class, or an H-Model with chance 0.2."""
-        names = liv_names(width)
+        names = fitting_classes(width)
         if not names or (width >= SMALLEST and rng.random() < H_MODEL_CHANCE):
             space = h_models(width)
             return space.print(space.sample(rng))
@@ -98,7 +98,7 @@ def is_h_model(value: Attribute) -> bool:
     return isinstance(value, str) and value not in OPERATORS and not value[:1].isdigit()
 
 
-def operator_layer(text: str, width: int) -> Layer:
+def operator_layer(text: str, width: int) -> LayerSpec:
     """The layer that a text stands for.
 
     Raises:
@@ -109,50 +109,21 @@ def operator_layer(text: str, width: int) -> Layer:
             raise UsageError(f"an H-Model has at least {SMALLEST} channels; the width is {width}.")
         space = h_models(width)
         return NestedLayer(structure=space.structure(space.parse(text)))
-    try:
-        layer = LIVLayer(operator=text, head_size=_head_size(width))
-        liv_operator(layer, width)
-    except ValidationError as error:
-        raise UsageError(f"no LIV {text[:40]!r} at width {width}: {error.errors()[0]['msg']}.") from None
-    return layer
-
-
-@lru_cache(maxsize=64)
-def liv_names(width: int) -> tuple[str, ...]:
-    """LIV classes that a width allows."""
-    found = []
-    for name in OPERATORS:
-        try:
-            operator_layer(name, width)
-        except UsageError:
-            continue
-        found.append(name)
-    return tuple(found)
+    return fitting_liv(text, width)
 
 
 @lru_cache(maxsize=64)
 def h_models(width: int) -> HModelSpace:
     """H-Models that are small enough for a module; dense, so that what is stated is what is executed."""
-    livs = [name for name in ("GConv-1", "Rec-1") if name in liv_names(width)]
+    livs = [name for name in ("GConv-1", "Rec-1") if name in fitting_classes(width)]
     return HModelSpace(
         HModelSpaceSettings(
             hidden_range=(1, 4),
             iterations_range=(1, 4),
             layers=(*CLASSIC, *livs),
             heads=fitting_heads(width),
-            head_size=_head_size(width),
+            head_size=fitting_head_size(width),
             modes=("dense",),
             structure=HModelStructure(width=width),
         )
     )
-
-
-def _head_size(width: int) -> int | None:
-    """None where ``Dimensions`` finds one; else an even one that gives at least two heads, four if there is."""
-    if width % 16 == 0 and width >= 64:
-        return None
-    for fewest in (4, 2, 1):
-        for size in (16, 8, 4, 2):
-            if width % size == 0 and width // size >= fewest:
-                return size
-    return None

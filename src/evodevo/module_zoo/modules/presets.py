@@ -8,24 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from evodevo.module_zoo.modules.attributes import Attribute
+from evodevo.module_zoo.modules.nodes.attention import AttentionNode
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
+from evodevo.module_zoo.modules.nodes.convolution import ConvolutionNode
+from evodevo.module_zoo.modules.nodes.feed_forward import FeedForwardNode
+from evodevo.module_zoo.modules.nodes.joins import ConcatNode, SumNode
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
+from evodevo.module_zoo.modules.nodes.norm import NormNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.nodes.squeeze_excite import SqueezeExciteNode
 from evodevo.module_zoo.modules.operator_text import operator_layer
-from evodevo.module_zoo.modules.spec import (
-    INPUT,
-    OUTPUT,
-    AttentionNode,
-    Attribute,
-    ConcatNode,
-    ConvolutionNode,
-    FeedForwardNode,
-    LayerNode,
-    LSTMNode,
-    ModuleGraph,
-    Node,
-    NormNode,
-    ProjectionNode,
-    SqueezeExciteNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGraph
 
 Attributes = Mapping[str, Any]
 
@@ -34,10 +29,10 @@ class _Drawing:
     """A graph that is written down node by node."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[NodeSpec] = []
         self.edges: list[tuple[str, str]] = []
 
-    def add(self, node: Node, *reads: str) -> str:
+    def add(self, node: NodeSpec, *reads: str) -> str:
         """A node that reads these; gives its id."""
         self.nodes.append(node)
         self.edges += [(begin, node.id) for begin in reads]

@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 from evodevo.errors import GenomeError
-from evodevo.module_zoo.modules.graph import (
-    MAX_CHANNELS,
-    check_graph,
-    check_layer,
-    hears_many,
-    node_width,
-    order,
-    reaching,
-    sources,
-)
-from evodevo.module_zoo.modules.spec import (
-    INPUT,
-    MAX_NODES,
-    OUTPUT,
-    AttentionNode,
-    ConcatNode,
-    LayerNode,
-    ModuleGraph,
-    Node,
-    ProjectionNode,
-    SumNode,
-)
+from evodevo.module_zoo.modules.graph import check_graph, order, reaching, sources
+from evodevo.module_zoo.modules.nodes.base import MAX_CHANNELS, NodeSpec
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, ModuleGraph
 
 MAX_EDGES = 4 * MAX_NODES
 Edge = tuple[str, str]
@@ -50,7 +32,7 @@ def repair_graph(graph: ModuleGraph, width: int) -> ModuleGraph:
 
 def _connected(graph: ModuleGraph) -> ModuleGraph:
     """Edges that make sense, and the nodes from and to which a way leads."""
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, NodeSpec] = {}
     for node in graph.nodes[: MAX_NODES - 1]:  # room for one projection
         if node.id not in (INPUT, OUTPUT):
             nodes.setdefault(node.id, node)
@@ -66,19 +48,19 @@ def _connected(graph: ModuleGraph) -> ModuleGraph:
     )
 
 
-def _sensible(edges: tuple[Edge, ...], nodes: dict[str, Node]) -> dict[str, list[str]]:
+def _sensible(edges: tuple[Edge, ...], nodes: dict[str, NodeSpec]) -> dict[str, list[str]]:
     """Reader -> who it reads: edges between nodes that are there, as many as it reads, and without cycles."""
     inputs: dict[str, list[str]] = {name: [] for name in (*nodes, OUTPUT)}
     for begin, end in edges[: MAX_EDGES - 2]:  # room for a projection before ``out``
         known = (begin == INPUT or begin in nodes) and end in inputs
-        if not known or begin in inputs[end] or (inputs[end] and (end == OUTPUT or not hears_many(nodes[end]))):
+        if not known or begin in inputs[end] or (inputs[end] and (end == OUTPUT or not nodes[end].joins)):
             continue
         if end not in reaching(inputs, begin):
             inputs[end].append(begin)
     return inputs
 
 
-def _restricted(nodes: dict[str, Node], inputs: dict[str, list[str]]) -> ModuleGraph:
+def _restricted(nodes: dict[str, NodeSpec], inputs: dict[str, list[str]]) -> ModuleGraph:
     """Those to which a way leads from ``in``."""
     readers: dict[str, list[str]] = {}
     for end, begins in inputs.items():
@@ -95,7 +77,7 @@ class _Fitting:
     """A graph that grows node by node, each at channels where it can be."""
 
     def __init__(self, graph: ModuleGraph, width: int) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[NodeSpec] = []
         self.edges: list[Edge] = []
         self.channels = {INPUT: width}
         self.stands_for = {INPUT: INPUT}  # what went is stood for by what it read
@@ -103,23 +85,21 @@ class _Fitting:
         self.spare_nodes = MAX_NODES - 1 - len(graph.nodes)
         self.spare_edges = MAX_EDGES - 1 - len(graph.edges)
 
-    def add(self, node: Node, begins: list[str]) -> None:
+    def add(self, node: NodeSpec, begins: list[str]) -> None:
         """A node that reads what stands for these."""
         given = list(dict.fromkeys(self.stands_for[begin] for begin in begins))
-        if isinstance(node, SumNode):
-            given = self._of_one_width(given)
-        elif isinstance(node, ConcatNode):
-            given = self._side_by_side(given)
-        fitting = self._at(node, self.channels[given[0]])
+        if node.joins:
+            given = self._side_by_side(given) if node.side_by_side else self._of_one_width(given)
+        fitting = node.fitted(self.channels[given[0]])
         if fitting is None:
             self.stands_for[node.id] = given[0]
             return
         self._put(fitting, given)
 
-    def _put(self, node: Node, given: list[str]) -> None:
+    def _put(self, node: NodeSpec, given: list[str]) -> None:
         self.nodes.append(node)
         self.edges += [(begin, node.id) for begin in given]
-        self.channels[node.id] = node_width(node, [self.channels[begin] for begin in given])
+        self.channels[node.id] = node.answer_width([self.channels[begin] for begin in given])
         self.stands_for[node.id] = node.id
 
     def project(self, begin: str, width: int) -> str:
@@ -151,19 +131,6 @@ class _Fitting:
                 found.append(begin)
                 total += self.channels[begin]
         return found
-
-    @staticmethod
-    def _at(node: Node, width: int) -> Node | None:
-        """The node at these channels, or None where it cannot be there."""
-        if isinstance(node, AttentionNode) and width % node.heads:
-            heads = next(heads for heads in range(min(node.heads, width), 0, -1) if width % heads == 0)
-            return node.model_copy(update={"heads": heads})
-        if isinstance(node, LayerNode):
-            try:
-                check_layer(node, width)
-            except GenomeError:
-                return None
-        return node
 
 
 def _fitted(graph: ModuleGraph, width: int) -> ModuleGraph:

@@ -21,21 +21,11 @@ import numpy as np
 from evodevo.errors import UsageError
 from evodevo.growth.spec import BirthSettings
 from evodevo.module_zoo.modules.graph import check_graph, graph_hash, order, sources, widths
-from evodevo.module_zoo.modules.spec import (
-    HYBRID,
-    INPUT,
-    MAX_NODES,
-    OUTPUT,
-    ConcatNode,
-    GateNode,
-    ModuleGenotype,
-    ModuleGraph,
-    Node,
-    NormNode,
-    ProjectionNode,
-    SumNode,
-    ZooModule,
-)
+from evodevo.module_zoo.modules.nodes.base import NodeSpec
+from evodevo.module_zoo.modules.nodes.gate import GateNode
+from evodevo.module_zoo.modules.nodes.joins import SumNode
+from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
+from evodevo.module_zoo.modules.spec import HYBRID, INPUT, MAX_NODES, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
 from evodevo.module_zoo.modules.zoo import crossover
 
 MAX_EDGES = 4 * MAX_NODES
@@ -83,7 +73,7 @@ class Splice:
 
     @property
     def correspondence(self) -> dict[str, Origin]:
-        """Node of the child -> where it stood."""
+        """NodeSpec of the child -> where it stood."""
         return {**self.kept, **self.grafted}
 
 
@@ -164,7 +154,7 @@ def _new(
 
 def _parts(graph: ModuleGraph, settings: BirthSettings) -> list[Motif]:
     """Motifs beside which something that answers is left: a parent of which nothing, or a norm, stays is none."""
-    answering = {node.id for node in graph.nodes if not isinstance(node, NormNode | SumNode | ConcatNode | GateNode)}
+    answering = {node.id for node in graph.nodes if node.computes}
     return [motif for motif in motifs(graph, settings.motif) if not answering <= motif.nodes]
 
 
@@ -187,7 +177,7 @@ class _Splicing:
     def __init__(self, host: ModuleGenotype, out: Motif, a: ZooModule, b: ZooModule, graft: Motif) -> None:
         self.host, self.out, self.a, self.b, self.graft = host, out, a, b, graft
         self.taken = {INPUT, OUTPUT, *(node.id for node in host.graph.nodes)}
-        self.nodes: list[Node] = []
+        self.nodes: list[NodeSpec] = []
         self.edges: list[tuple[str, str]] = []
         self.projections: list[str] = []
 
@@ -218,7 +208,7 @@ class _Splicing:
         )
 
     def _grafted(self) -> tuple[dict[str, str], str]:
-        """Node of b -> node of the child; and the value that stands for the motif's exit."""
+        """NodeSpec of b -> node of the child; and the value that stands for the motif's exit."""
         graft, graph = self.graft, self.b.genotype.graph
         names = {node.id: self._free(node.id) for node in graph.nodes if node.id in graft.nodes}
         here = {INPUT: self.host.width, **widths(self.host.graph, self.host.width)}
@@ -247,7 +237,7 @@ class _Splicing:
         return found
 
     def _origins(self) -> dict[str, Origin]:
-        """Node of the host -> where it stood: in a, or where attributes were recombined, in b."""
+        """NodeSpec of the host -> where it stood: in a, or where attributes were recombined, in b."""
         found: dict[str, Origin] = {}
         for module in (self.b, self.a):
             kinds = {node.id: node.type for node in module.genotype.graph.nodes}

@@ -10,24 +10,13 @@ import math
 from collections.abc import Sequence
 from typing import get_args
 
-from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work, node_parameters
+from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work, nodes_with_widths
 from evodevo.module_zoo.modules.families import ARCHETYPES
-from evodevo.module_zoo.modules.graph import order, sources, widths
-from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, Activation, ModuleGenotype, Node
+from evodevo.module_zoo.modules.graph import order, sources
+from evodevo.module_zoo.modules.nodes.base import BUILT_IN, NodeSpec
+from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, ModuleGenotype
+from evodevo.operators.spec import Activation
 
-TYPES = (
-    "attention",
-    "feed_forward",
-    "convolution",
-    "lstm",
-    "squeeze_excite",
-    "norm",
-    "projection",
-    "gate",
-    "layer",
-    "sum",
-    "concat",
-)
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 LAYERS = ("transformer", "mlp", "convolution", "lstm", "liv", "pretrained", "span", "h_model")
 LENGTH = 64
@@ -43,7 +32,7 @@ _NUMBERS: tuple[tuple[str, float, float, bool], ...] = (
     ("dropout", 0, 0.5, False),
     ("start", 0, 1, False),
 )
-VECTOR_SIZE = 2 * len(TYPES) + len(ACTIVATIONS) + len(LAYERS) + 2 * len(_NUMBERS) + 9
+VECTOR_SIZE = 2 * len(BUILT_IN) + len(ACTIVATIONS) + len(LAYERS) + 2 * len(_NUMBERS) + 9
 
 
 def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
@@ -57,10 +46,10 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
         GenomeError: the graph cannot be built.
     """
     nodes, width = genotype.graph.nodes, genotype.width
-    vector = [_log(sum(node.type == one for node in nodes), MAX_NODES) for one in TYPES]
+    vector = [_log(sum(_entry(node) == entry for node in nodes), MAX_NODES) for entry in BUILT_IN]
     vector += _shares_of_parameters(genotype)
     vector += [_share(nodes, "activation", one) for one in ACTIVATIONS]
-    kinds: list[str] = [node.layer.kind for node in nodes if node.type == "layer"]
+    kinds: list[str] = [node.held_layer.kind for node in nodes if node.held_layer is not None]
     vector += [kinds.count(one) / max(len(kinds), 1) for one in LAYERS]
     for name, low, high, logarithmic in _NUMBERS:
         found = [float(getattr(node, name)) for node in nodes if hasattr(node, name)]
@@ -78,11 +67,14 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
 
 
 def _shares_of_parameters(genotype: ModuleGenotype) -> list[float]:
-    found = {INPUT: genotype.width, **widths(genotype.graph, genotype.width)}
-    inputs = sources(genotype.graph)
-    each = [(node.type, node_parameters(node, found[inputs[node.id][0]])) for node in genotype.graph.nodes]
+    each = [(_entry(node), node.parameters(width)) for node, width in nodes_with_widths(genotype)]
     total = max(sum(count for _, count in each), 1)
-    return [sum(count for name, count in each if name == one) / total for one in TYPES]
+    return [sum(count for name, count in each if name == entry) / total for entry in BUILT_IN]
+
+
+def _entry(node: NodeSpec) -> str:
+    """The built-in kind under which a node counts."""
+    return node.counts_as or node.type
 
 
 def _depths(genotype: ModuleGenotype) -> tuple[int, int]:
@@ -90,14 +82,14 @@ def _depths(genotype: ModuleGenotype) -> tuple[int, int]:
     inputs = sources(genotype.graph)
     longest, shortest = {INPUT: 0}, {INPUT: 0}
     for node in order(genotype.graph):
-        own = node.type not in ("sum", "concat")
+        own = not node.joins
         longest[node.id] = own + max(longest[one] for one in inputs[node.id])
         shortest[node.id] = own + min(shortest[one] for one in inputs[node.id])
     (last,) = inputs[OUTPUT]
     return longest[last], shortest[last]
 
 
-def _share(nodes: Sequence[Node], name: str, value: str) -> float:
+def _share(nodes: Sequence[NodeSpec], name: str, value: str) -> float:
     """How many of the nodes that have an attribute have this value of it."""
     found = [getattr(node, name) for node in nodes if hasattr(node, name)]
     return found.count(value) / max(len(found), 1)

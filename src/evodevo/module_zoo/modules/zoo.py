@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evodevo.errors import UsageError
+from evodevo.module_zoo.modules.attributes import Attribute
 from evodevo.module_zoo.modules.families import (
     ARCHETYPES,
     PAPER,
@@ -23,7 +24,7 @@ from evodevo.module_zoo.modules.families import (
 from evodevo.module_zoo.modules.graph import graph_hash
 from evodevo.module_zoo.modules.mutation import mutated_nodes
 from evodevo.module_zoo.modules.repair import repair_graph
-from evodevo.module_zoo.modules.spec import HYBRID, Attribute, ModuleGenotype, ZooModule
+from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype, ZooModule
 
 __all__ = [
     "ARCHETYPES",

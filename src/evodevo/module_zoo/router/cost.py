@@ -10,7 +10,7 @@ Legend: d width, N modules, H heads, d_h = d / H, U hidden units, V numbers of a
 from __future__ import annotations
 
 from evodevo.module_zoo.spec import ZooRouterStructure
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 
 
 def router_parameters(structure: ZooRouterStructure, width: int, count: int, vector_size: int) -> int:

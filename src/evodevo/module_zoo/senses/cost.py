@@ -14,8 +14,11 @@ from evodevo.module_zoo.senses.spec import BUCKETS, EVERYTHING, Read, sides, sta
 from evodevo.module_zoo.spec import FusionStructure, StatisticsStructure
 from evodevo.networks.canvas import InputSizes, NamedInput, fitting_heads, input_length, patch_size
 from evodevo.networks.towers.spec import ExtractorStructure, TowerSizes, tower_sizes
-from evodevo.operators.layers.cost import Work, layer_parameters, layer_work, total_work
-from evodevo.operators.layers.spec import Layer, MLPLayer, TransformerLayer
+from evodevo.operators.cost import Work, total_work
+from evodevo.operators.layers.base import Layer
+from evodevo.operators.layers.cost import layer_parameters, layer_work
+from evodevo.operators.layers.mlp import MLPLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 
 
 class SensesSizes(Protocol):

@@ -26,8 +26,8 @@ from evodevo.multitask.paths.blocks_spec import (
     PathBlock,
 )
 from evodevo.operators.dense import affine
+from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
-from evodevo.operators.layers.spec import Layer
 
 ACTIVATIONS: dict[PathActivation, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": partial(F.gelu, approximate="tanh"),

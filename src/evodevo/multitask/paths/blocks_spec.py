@@ -15,12 +15,9 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
-
-# Layers may be H-Models and modules of a zoo; their classes are completed where those are described.
-from evodevo.h_model import spec as _complete  # noqa: F401
 from evodevo.multitask.genome import Path
-from evodevo.operators.layers.spec import Layer
-from evodevo.settings import Settings, validate
+from evodevo.operators.layers.base import LAYERS, LayerSpec
+from evodevo.settings import RowOf, Settings, validate
 
 PathActivation = Literal["gelu_tanh", "gelu", "relu", "silu"]
 EMBEDDING, CLASS_TOKEN, POSITIONS, NORM, HEAD = "embedding", "cls", "posembed_input", "encoder_norm", "head"
@@ -45,7 +42,7 @@ class PathBlock(Settings):
     hidden: int = Field(ge=1, le=1 << 20)
 
 
-AnyBlock = Annotated[PathBlock | Layer, Field(discriminator="kind")]
+AnyBlock = Annotated[PathBlock | LayerSpec, RowOf(LAYERS, also={"vit": PathBlock})]
 
 
 class BlockStructure(Settings):
@@ -105,7 +102,7 @@ class BlockStructure(Settings):
             inside += [f"{ADAPTER}{number}"] * (f"{ADAPTER}{number}" in self.adapters) + [f"{BLOCK}{number}"]
         return (EMBEDDING, CLASS_TOKEN, POSITIONS, *inside, NORM, *([HEAD] if self.classes else []))
 
-    def block(self, role: str) -> PathBlock | Layer:
+    def block(self, role: str) -> PathBlock | LayerSpec:
         """The description of a block, whether or not a sample passes it."""
         return self.blocks.get(role, self.plain_block)
 

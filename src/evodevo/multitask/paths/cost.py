@@ -20,7 +20,8 @@ from evodevo.multitask.paths.blocks_spec import (
     BlockStructure,
     PathBlock,
 )
-from evodevo.operators.layers.cost import Work, layer_parameters, layer_work, total_work
+from evodevo.operators.cost import Work, total_work
+from evodevo.operators.layers.cost import layer_parameters, layer_work
 
 
 def parameters_by_role(structure: BlockStructure, embedding: int) -> dict[str, int]:

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from evodevo.operators.layers.spec import Layer, TransformerLayer
+from evodevo.operators.layers.base import Layer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import Settings
 
 

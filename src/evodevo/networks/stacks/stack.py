@@ -11,8 +11,8 @@ from evodevo.networks.draw import ends_words, layers_words
 from evodevo.networks.ends_cost import Ends
 from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.stacks.spec import StackStructure
-from evodevo.operators.cost import Cost, Mode
-from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work, total_work
+from evodevo.operators.cost import Cost, Mode, total_work
+from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
 
 if TYPE_CHECKING:
     from evodevo.networks.stacks.stack_model import LayerStack

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from evodevo import canonical
 from evodevo.errors import DataError, UsageError, quoted_list
 from evodevo.networks.canvas import InputSizes
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 from evodevo.operators.pretrained.spec import LARGEST_CONFIG, PretrainedSizes, model_folder
 from evodevo.settings import Settings
 

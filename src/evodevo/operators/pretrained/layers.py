@@ -21,8 +21,8 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError, missing_extra
-from evodevo.networks.towers.files import WEIGHTS, check_digest, weights_file
 from evodevo.operators.base import Operator, Output
+from evodevo.operators.pretrained.files import WEIGHTS, check_digest, weights_file
 from evodevo.operators.pretrained.spec import model_folder, read_sizes
 from evodevo.operators.self_attention import visible_keys
 

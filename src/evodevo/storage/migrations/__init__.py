@@ -1,7 +1,7 @@
-"""The schema's versions: which one a file has, and the way to ours.
+"""Versions of the database schema: detection, and migration to the current one.
 
 Alembic runs the steps, in one transaction; it is imported only where there is a step to run. To add a version: change
-``schema.py``, add ``versions/v0002_what.py`` (revision "0002", ``EVODEVO`` = the release that brings it), set HEAD.
+``schema.py``, add ``versions/v0002_what.py`` (revision "0002", ``EVODEVO`` = first release with it), set HEAD.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def current(connection: Connection) -> str | None:
     """The version of the open database; None for an empty one.
 
     Raises:
-        StoreVersionError: the file is of a newer evodevo, which is named.
-        StoreDamagedError: a database, but none of ours.
+        StoreVersionError: A newer evodevo wrote the file; the message has its version.
+        StoreDamagedError: The database is no evodevo store.
     """
     tables = set(inspect(connection).get_table_names())
     if not tables:
@@ -41,7 +41,7 @@ def current(connection: Connection) -> str | None:
 
 
 def upgrade(connection: Connection, target: str = HEAD) -> None:
-    """Bring the database to a version, inside the caller's transaction."""
+    """Migrate the database to a version, inside the caller's transaction."""
     from alembic import command
     from alembic.config import Config
 

@@ -1,6 +1,6 @@
-"""The words of multitask systems: what is written, what is read back, and how ids come about.
+"""The records of multitask systems in the store, and the derivation of their ids.
 
-Component ids here are those of the paper's system, ``"<agent's name>:<number>"``; they are unique in a system.
+Component ids have the paper's form, ``"<agent's name>:<number>"``; they are unique in a system.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ CycleState = Literal["open", "closed"]
 
 
 def path_id(agent_id: str, number: int) -> str:
-    """The individual that is path ``number`` of an agent's run; its birth key is the number."""
+    """Id of the individual for path ``number`` of an agent's run; its birth key is the number."""
     return individual_id(agent_id, str(number))
 
 
 def component_key(agent_id: str, number: int) -> str:
-    """Sixteen hexadecimal digits that follow from the agent's run and the component's number."""
+    """Sixteen hexadecimal digits, derived from the agent's run and the component's number."""
     return canonical.digest([agent_id, "component", number])[:16]
 
 
 def split_component(full_id: str) -> tuple[str, int]:
-    """Agent's name and number.
+    """The agent's name and the number in the id of a component.
 
     Raises:
-        UsageError: the text is no id of a component.
+        UsageError: The text is no id of a component.
     """
     name, _, number = full_id.rpartition(":")
     if not (name and number.isascii() and number.isdigit() and len(number) <= 12):
@@ -39,14 +39,15 @@ def split_component(full_id: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class NewPath:
-    """A path to be asked for.
+    """A path to be recorded before its training.
 
     Args:
-        individual: with birth ``str(number)``; details hold the bar, the draws, the offspring count.
-        number: counted by the agent; never used before.
-        first_component: the first of the component numbers that are set aside for it.
-        new_components: how many are; the numbers are never given again, whether they come to be used or not.
-        subpaths: individuals inside a multipath one, the main path first.
+        individual: Individual of the path, with birth ``str(number)``; its details hold the score to beat, the draws
+            and the offspring count.
+        number: Number of the path among those of its agent, never used before.
+        first_component: First of the component numbers reserved for the path.
+        new_components: Number of reserved component numbers, which are never reused, even where they stay unused.
+        subpaths: Ids of the individuals inside a multipath individual, the main path first.
     """
 
     individual: NewIndividual
@@ -58,13 +59,13 @@ class NewPath:
 
 @dataclass(frozen=True)
 class NewComponent:
-    """A component that training made.
+    """A component that the training of a path made.
 
     Args:
-        id: ``agent:number``, among those set aside when its path was asked for.
-        role: its place in the architecture.
-        parameters: how many numbers it has.
-        digest: of its blob, which is in the pool already.
+        id: ``agent:number``, one of those reserved for its path.
+        role: Position in the architecture.
+        parameters: Number of parameters.
+        digest: Digest of its blob, which is in the pool already.
     """
 
     id: str
@@ -75,7 +76,7 @@ class NewComponent:
 
 @dataclass(frozen=True)
 class Use:
-    """A component where a path needs it; ``id`` is ``agent:number``."""
+    """A component that a path consists of, and its role in that path; ``id`` is ``agent:number``."""
 
     role: str
     id: str
@@ -83,7 +84,7 @@ class Use:
 
 @dataclass(frozen=True)
 class SystemRow:
-    """A system: the run that stands for it, and its name, unique in the store."""
+    """A multitask system; ``id`` is that of its run, ``name`` is unique in the store."""
 
     id: str
     name: str
@@ -94,7 +95,7 @@ class SystemRow:
 
 @dataclass(frozen=True)
 class AgentRow:
-    """One class on one task. ``id`` is its run: what is leased, and whose individuals are its paths."""
+    """An agent: one class of paths on one task. ``id`` is that of its run, which is leased and holds its paths."""
 
     id: str
     system_id: str
@@ -107,8 +108,16 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class CycleRow:
-    """A cycle of an agent; ``round`` is None where the schedule has none. ``retained``: individuals that the agent
-    keeps for its next cycle beside the published one."""
+    """A cycle of an agent.
+
+    Attributes:
+        agent_id: Id of the agent.
+        number: Number of the cycle, from 0.
+        round: Round of the schedule; None where the schedule has no rounds.
+        view: Largest seq of the publications that the cycle sees; 0 = none.
+        state: open or closed.
+        retained: Individuals that the agent keeps for its next cycle beside the published one.
+    """
 
     agent_id: str
     number: int
@@ -120,7 +129,8 @@ class CycleRow:
 
 @dataclass(frozen=True)
 class PathRow:
-    """Where an individual stands among its agent's paths."""
+    """A path: an individual with its number among its agent's paths, its cycle, and its reserved component numbers
+    [first_component, end_component)."""
 
     id: str
     agent_id: str
@@ -132,7 +142,7 @@ class PathRow:
 
 @dataclass(frozen=True)
 class ComponentRow:
-    """A component; ``path_id`` is the individual for which it was made. ``held``: its weights are still there."""
+    """A component; ``path_id`` is the individual for which it was made, ``held`` whether its weights are stored."""
 
     id: str
     agent_id: str
@@ -146,7 +156,7 @@ class ComponentRow:
 
 @dataclass(frozen=True)
 class Publication:
-    """What an agent offers from ``seq`` on; ``path_id`` None withdraws what it offered before."""
+    """The path that an agent publishes, valid from ``seq`` on; ``path_id`` None withdraws its earlier publications."""
 
     seq: int
     agent_id: str
@@ -157,7 +167,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class Counters:
-    """The first numbers that an agent never gave out."""
+    """The next unused numbers of an agent's paths and components."""
 
     path: int
     component: int

@@ -1,6 +1,6 @@
-"""Which components of systems still matter: what is published, what open cycles see, and what those run through.
+"""Garbage collection of components: which ones are reachable from publications and open cycles.
 
-Rows stay for ever; weights that nothing can reach any more may go (docs/spec/munet.md#stored-system).
+Rows are permanent; the weights of unreachable components may be deleted (docs/spec/munet.md#stored-system).
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ _OF_CYCLE = and_(cycle_table.c.agent_id == path_table.c.agent_id, cycle_table.c.
 
 
 def roots(connection: Connection, system_id: str) -> set[str]:
-    """Individuals whose weights are needed.
+    """Ids of the individuals whose weights are needed.
 
-    Last publications; what is visible at the views of open cycles and at the newest view that any cycle had (agents
-    of the same round may not have begun yet); the paths of open cycles; what agents retain; all that these run
-    through.
+    These are the last publications; the individuals visible at the views of open cycles and at the newest view that
+    any cycle had (agents of the same round may not have begun yet); the paths of open cycles; the individuals that
+    agents retain; and all sub-paths of these.
     """
     cycles = reading.cycles(connection, system_id=system_id)
-    running = [one for one in cycles if one.state == "open"]
-    views = {system_views.view_now(connection, system_id), *(one.view for one in running)}
-    views.add(max((one.view for one in cycles), default=0))
-    found = {
-        one.path_id
+    running = [cycle for cycle in cycles if cycle.state == "open"]
+    views = {system_views.view_now(connection, system_id), *(cycle.view for cycle in running)}
+    views.add(max((cycle.view for cycle in cycles), default=0))
+    needed = {
+        publication.path_id
         for view in views
-        for one in system_views.visible(connection, system_id, view).values()
-        if one.path_id is not None
+        for publication in system_views.visible(connection, system_id, view).values()
+        if publication.path_id is not None
     }
-    for one in running:
-        found.update(path.id for path in reading.paths(connection, one.agent_id, one.number))
-    closed = {one.agent_id: one for one in cycles if one.state == "closed"}  # the last one of each stays
-    found.update(individual for one in closed.values() for individual in one.retained)
-    return _with_subpaths(connection, found)
+    for cycle in running:
+        needed.update(path.id for path in reading.paths(connection, cycle.agent_id, cycle.number))
+    # Cycles come in order, so that the last closed one of each agent overwrites the others.
+    closed = {cycle.agent_id: cycle for cycle in cycles if cycle.state == "closed"}
+    needed.update(individual for cycle in closed.values() for individual in cycle.retained)
+    return _with_subpaths(connection, needed)
 
 
 def reachable(connection: Connection) -> set[str]:
@@ -63,7 +64,7 @@ def reachable(connection: Connection) -> set[str]:
 
 
 def unreachable(connection: Connection) -> list[str]:
-    """Keys of the components that hold weights which nothing can reach."""
+    """Keys of the unreachable components that still hold weights."""
     reference = blob_reference_table
     held = (
         select(component_table.c.id)
@@ -79,7 +80,7 @@ def unreachable(connection: Connection) -> list[str]:
 
 
 def release(connection: Connection, keys: Iterable[str]) -> None:
-    """Let components go without their weights; their rows say what once was."""
+    """Release the weights of components; their rows stay as history."""
     reference = blob_reference_table
     for batch in reading.batches(list(keys)):
         own = (reference.c.owner_kind == "component", reference.c.owner_id.in_(batch))
@@ -87,7 +88,7 @@ def release(connection: Connection, keys: Iterable[str]) -> None:
 
 
 def evaluations_to_redo(connection: Connection, key: str) -> list[str]:
-    """Results of the path for which a component was made, while its cycle is open."""
+    """Ids of the finished evaluations of a component's path; none where its cycle is closed."""
     query = (
         select(evaluation_table.c.id)
         .join(path_table, path_table.c.individual_id == evaluation_table.c.individual_id)
@@ -99,9 +100,9 @@ def evaluations_to_redo(connection: Connection, key: str) -> list[str]:
 
 
 def oldest_ask_seconds(connection: Connection) -> float:
-    """How long the oldest path of an open cycle has been waiting for its result; 0 where none does.
+    """Seconds since the oldest unfinished path of an open cycle was recorded; 0 where there is none.
 
-    A worker may have put its blobs at any time since then, and no row speaks of them yet.
+    A worker may have put its blobs at any time since then, and no row refers to them yet.
     """
     done = select(evaluation_table.c.id).where(
         evaluation_table.c.individual_id == path_table.c.individual_id, evaluation_table.c.state == "done"
@@ -115,12 +116,12 @@ def oldest_ask_seconds(connection: Connection) -> float:
     oldest = connection.execute(query).scalar()
     if oldest is None:
         return 0.0
-    # The ages of files go by the wall clock, too; the slack covers what it is set back by.
+    # The ages of files follow the wall clock too; the slack covers small corrections of that clock.
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(oldest)).total_seconds()) + CLOCK_SLACK_SECONDS
 
 
 def _with_subpaths(connection: Connection, individuals: set[str]) -> set[str]:
-    found, fresh = set(individuals), set(individuals)
+    reached, fresh = set(individuals), set(individuals)
     table = subpath_table
     while fresh:
         inside: set[str] = set()
@@ -128,6 +129,6 @@ def _with_subpaths(connection: Connection, individuals: set[str]) -> set[str]:
             inside.update(
                 connection.execute(select(table.c.subpath_id).where(table.c.individual_id.in_(batch))).scalars()
             )
-        fresh = inside - found
-        found |= fresh
-    return found
+        fresh = inside - reached
+        reached |= fresh
+    return reached

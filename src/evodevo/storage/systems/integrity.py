@@ -1,4 +1,4 @@
-"""Whether the rows of systems still say one thing; what foreign keys and constraints cannot see."""
+"""Consistency checks of the rows of multitask systems that foreign keys and constraints cannot express."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from evodevo.storage.systems.schema import (
 
 
 def problems(connection: Connection) -> Iterator[Problem]:
-    """Ids that do not follow from what they name, rows that reach into another system, needed weights that are gone."""
+    """Ids that do not match their derivation, references into another system, and missing weights that are needed."""
     try:
         for system in reading.systems(connection):
-            names = {one.id: one.name for one in reading.agents(connection, system.id)}
+            names = {agent.id: agent.name for agent in reading.agents(connection, system.id)}
             yield from _ids(connection, system.id, names)
             yield from _publications(connection, system.id, names)
             yield from _weights(connection, system.id)
@@ -63,10 +63,10 @@ def _publications(connection: Connection, system_id: str, names: dict[str, str])
         .where(table.c.system_id == system_id)
         .order_by(table.c.seq)
     )
-    for place, row in enumerate(connection.execute(query), start=1):
+    for number, row in enumerate(connection.execute(query), start=1):
         subject = f"publication {row.seq} of {system_id}"
-        if row.seq != place:
-            yield Problem("row", subject, f"number {place} is missing before it")
+        if row.seq != number:
+            yield Problem("row", subject, f"number {number} is missing before it")
             return
         if row.agent_id not in names:
             yield Problem("row", subject, "its agent belongs to another system")
@@ -88,7 +88,7 @@ def _weights(connection: Connection, system_id: str) -> Iterator[Problem]:
 
 
 def _strangers(connection: Connection) -> Iterator[Problem]:
-    """Paths that are made of, or run through, what another system holds."""
+    """Paths that use components or sub-paths of another system."""
     use, component, inner = component_use_table, component_table, subpath_table
     mine, theirs = agent_table.alias("mine"), agent_table.alias("theirs")
     own = path_table.alias("own")

@@ -1,4 +1,4 @@
-"""What paths are made of: functions from an open transaction to components and sub-paths."""
+"""Read queries for the parts of paths: functions from an open transaction to components and sub-paths."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ def components(connection: Connection, system_id: str) -> list[ComponentRow]:
 
 
 def components_of(connection: Connection, individuals: Collection[str]) -> dict[str, list[ComponentRow]]:
-    """The components that each of these paths is made of, in order, with the roles that they have there; none for a
-    path that was not kept."""
+    """The components of each of these paths, in order, with their roles in it; none for a discarded path."""
     use = component_use_table
-    found: dict[str, list[ComponentRow]] = {one: [] for one in individuals}
+    components: dict[str, list[ComponentRow]] = {individual: [] for individual in individuals}
     for batch in batches(individuals):
         query = (
             _COMPONENTS.add_columns(use.c.individual_id.label("user"), use.c.role.label("place_role"))
@@ -33,8 +32,8 @@ def components_of(connection: Connection, individuals: Collection[str]) -> dict[
             .order_by(use.c.individual_id, use.c.place)
         )
         for row in connection.execute(query):
-            found[row.user].append(replace(_component(row), role=row.place_role))
-    return found
+            components[row.user].append(replace(_component(row), role=row.place_role))
+    return components
 
 
 def components_of_path(connection: Connection, individual: str) -> list[ComponentRow]:
@@ -44,7 +43,12 @@ def components_of_path(connection: Connection, individual: str) -> list[Componen
 
 
 def missing_components(connection: Connection, names: dict[str, str]) -> list[str]:
-    """Of keys with their names, the names of those that are not recorded."""
+    """The names of the components that are not recorded.
+
+    Args:
+        connection: Connection with an open transaction.
+        names: Key of a component -> its name.
+    """
     there: set[str] = set()
     for batch in batches(names):
         there.update(connection.execute(select(component_table.c.id).where(component_table.c.id.in_(batch))).scalars())
@@ -52,14 +56,14 @@ def missing_components(connection: Connection, names: dict[str, str]) -> list[st
 
 
 def subpaths_of(connection: Connection, individuals: Collection[str]) -> dict[str, list[str]]:
-    """The individuals inside each of these multipath ones, the main path first."""
+    """The ids of the sub-paths of each of these multipath individuals, the main path first."""
     table = subpath_table
-    found: dict[str, list[str]] = {one: [] for one in individuals}
+    subpaths: dict[str, list[str]] = {individual: [] for individual in individuals}
     for batch in batches(individuals):
         query = select(table).where(table.c.individual_id.in_(batch)).order_by(table.c.individual_id, table.c.place)
         for row in connection.execute(query):
-            found[row.individual_id].append(row.subpath_id)
-    return found
+            subpaths[row.individual_id].append(row.subpath_id)
+    return subpaths
 
 
 _HELD = (

@@ -1,4 +1,4 @@
-"""Reading systems: functions from an open transaction to rows; each asks a fixed number of questions per 500 rows."""
+"""Read queries for multitask systems, from an open transaction to rows; a fixed number of statements per 500 rows."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ def systems(connection: Connection) -> list[SystemRow]:
 
 
 def find_system(connection: Connection, name: str) -> SystemRow:
-    """A system by its name, its id, or a unique prefix of either; a whole name or id comes first.
+    """A system by its name, its id, or a unique prefix of either; a whole name or id takes precedence.
 
     Raises:
-        UsageError: several begin so; they are listed.
-        NotFoundError: none does; those that there are are named.
+        UsageError: Several systems begin with the text; the message lists them.
+        NotFoundError: No system begins with it; the message has the names of some.
     """
-    found = systems(connection)
-    exact = [one for one in found if one.name == name] or [one for one in found if one.id == name]
+    every = systems(connection)
+    exact = [system for system in every if system.name == name] or [system for system in every if system.id == name]
     if exact:
         return exact[0]
-    near = [one for one in found if name and (one.name.startswith(name) or one.id.startswith(name))]
+    near = [system for system in every if name and (system.name.startswith(name) or system.id.startswith(name))]
     if len(near) == 1:
         return near[0]
     if near:
-        raise UsageError(f"{name[:80]!r} is ambiguous: {quoted_list(one.name for one in near[:8])}. Give more of it.")
-    names = quoted_list(one.name for one in found[:8]) or "none"
+        raise UsageError(
+            f"{name[:80]!r} is ambiguous: {quoted_list(system.name for system in near[:8])}. Give more of it."
+        )
+    names = quoted_list(system.name for system in every[:8]) or "none"
     raise NotFoundError(f"no system {name[:80]!r}. Systems here: {names}. Make one with: evodevo extend create.")
 
 
 def agents(connection: Connection, system_id: str) -> list[AgentRow]:
-    """The agents of a system in the order in which they were added: "agent order"."""
+    """The agents of a system in the order in which they were added, which is called "agent order"."""
     query = _AGENTS.where(agent_table.c.system_id == system_id).order_by(run_table.c.created_seq)
     return [_agent(row) for row in connection.execute(query)]
 
@@ -58,7 +60,7 @@ def agent(connection: Connection, agent_id: str) -> AgentRow:
     """One agent by the id of its run.
 
     Raises:
-        NotFoundError: no run of that id is an agent.
+        NotFoundError: No agent has that id.
     """
     row = connection.execute(_AGENTS.where(agent_table.c.run_id == agent_id)).first()
     if row is None:
@@ -78,14 +80,14 @@ def cycles(connection: Connection, *, agent_id: str | None = None, system_id: st
 
 
 def open_cycle(connection: Connection, agent_id: str) -> CycleRow | None:
-    """The cycle that the agent is in."""
+    """The open cycle of an agent, None where it has none."""
     table = cycle_table
     row = connection.execute(select(table).where(table.c.agent_id == agent_id, table.c.state == "open")).first()
     return None if row is None else _cycle(row)
 
 
 def last_cycle(connection: Connection, agent_id: str) -> int:
-    """The largest number of a cycle of the agent; -1 before its first."""
+    """The largest number of a cycle of an agent; -1 before its first."""
     number = connection.execute(
         select(func.max(cycle_table.c.number)).where(cycle_table.c.agent_id == agent_id)
     ).scalar()
@@ -93,7 +95,7 @@ def last_cycle(connection: Connection, agent_id: str) -> int:
 
 
 def paths(connection: Connection, agent_id: str, cycle: int | None = None) -> list[PathRow]:
-    """Paths of an agent by number, of all cycles or of one; also those that were discarded."""
+    """Paths of an agent by number, of all cycles or of one; discarded ones included."""
     query = select(path_table).where(path_table.c.agent_id == agent_id)
     if cycle is not None:
         query = query.where(path_table.c.cycle == cycle)
@@ -101,10 +103,10 @@ def paths(connection: Connection, agent_id: str, cycle: int | None = None) -> li
 
 
 def path(connection: Connection, individual: str) -> PathRow:
-    """The path that an individual is.
+    """The path of an individual.
 
     Raises:
-        NotFoundError: it is none.
+        NotFoundError: The individual is no path.
     """
     row = connection.execute(select(path_table).where(path_table.c.individual_id == individual)).first()
     if row is None:
@@ -113,16 +115,16 @@ def path(connection: Connection, individual: str) -> PathRow:
 
 
 def paths_by_id(connection: Connection, individuals: Collection[str]) -> dict[str, PathRow]:
-    """Those of the given individuals that are paths."""
-    found = {}
+    """The paths among the given individuals."""
+    paths_of = {}
     for batch in batches(individuals):
         for row in connection.execute(select(path_table).where(path_table.c.individual_id.in_(batch))):
-            found[row.individual_id] = _path(row)
-    return found
+            paths_of[row.individual_id] = _path(row)
+    return paths_of
 
 
 def open_asks(connection: Connection, agent_id: str) -> list[PathRow]:
-    """Paths of the open cycle that have no result yet, by number: what a resumed cycle evaluates again."""
+    """Paths of the open cycle without a result, by number; a resumed cycle evaluates these again."""
     ended = select(evaluation_table.c.individual_id).where(
         evaluation_table.c.individual_id == path_table.c.individual_id,
         evaluation_table.c.run_id == path_table.c.agent_id,
@@ -141,7 +143,7 @@ def open_asks(connection: Connection, agent_id: str) -> list[PathRow]:
 
 
 def counters(connection: Connection, agent_id: str) -> Counters:
-    """The first path and component numbers that the agent never gave out, not even to a discarded child."""
+    """The first path and component numbers that the agent never used, not even for a discarded child."""
     table = path_table
     query = select(func.max(table.c.number), func.max(table.c.end_component)).where(table.c.agent_id == agent_id)
     number, end = connection.execute(query).one()
@@ -149,21 +151,21 @@ def counters(connection: Connection, agent_id: str) -> Counters:
 
 
 def individuals(connection: Connection, ids: Collection[str]) -> dict[str, IndividualRow]:
-    """Those of the given individuals that there are."""
+    """The recorded individuals among the given ids."""
     return {row.id: row for batch in batches(ids) for row in queries.individuals_by_id(connection, batch)}
 
 
 def evaluations_of(connection: Connection, ids: Collection[str]) -> dict[str, list[EvaluationRow]]:
     """Evaluations of each of these individuals in order of completion."""
-    found: dict[str, list[EvaluationRow]] = {one: [] for one in ids}
+    evaluations: dict[str, list[EvaluationRow]] = {individual: [] for individual in ids}
     for batch in batches(ids):
         for row in queries.evaluations(connection, individual_ids=batch):
-            found[row.individual_id].append(row)
-    return found
+            evaluations[row.individual_id].append(row)
+    return evaluations
 
 
 def batches(names: Collection[str]) -> Iterator[list[str]]:
-    """Pieces that fit one statement: SQLite takes a bounded number of values."""
+    """Batches of names that fit one statement: SQLite limits the number of bound values."""
     every = list(names)
     for start in range(0, len(every), BATCH):
         yield every[start : start + BATCH]

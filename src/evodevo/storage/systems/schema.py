@@ -1,8 +1,8 @@
 """The tables of multitask systems (docs/spec/munet.md#stored-system): agents, cycles, paths, components, publications.
 
-A system is a run of kind "system", an agent a run of kind "agent", a path an individual of its agent's run: so leases,
-ancestry, evaluations, events and blobs are those of every run. ``schema`` holds these; here stands what a system adds.
-Locks are not stored: they follow from the publications that a cycle may see.
+A system is a run of kind "system", an agent a run of kind "agent", a path an individual of its agent's run. Leases,
+ancestry, evaluations, events and blobs are therefore those of every run, in ``storage/schema.py``. Locks are not
+stored: they are derived from the publications that a cycle may see.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ cycle_table = Table(
     metadata,
     Column("agent_id", Text, ForeignKey("agent.run_id"), primary_key=True, nullable=False),
     Column("number", Long, CheckConstraint("number >= 0"), primary_key=True, nullable=False),
-    # NULL: the schedule has no rounds ("free").
+    # NULL where the schedule has no rounds ("free").
     Column("round", Long, CheckConstraint("round >= 0")),
-    # The publications with a seq up to this one are what the cycle sees; 0 is nothing.
+    # The cycle sees the publications with a seq up to this one; 0 = none.
     Column("view_seq", Long, CheckConstraint("view_seq >= 0"), nullable=False),
     Column("state", Text, one_of("state", "open", "closed"), nullable=False),
     # JSON list of the individuals that the agent retains beside the published one, written when the cycle closes.
@@ -64,7 +64,7 @@ path_table = Table(
     Column("agent_id", Text, ForeignKey("agent.run_id"), nullable=False),
     Column("number", Long, CheckConstraint("number >= 0"), nullable=False),
     Column("cycle", Long, nullable=False),
-    # The numbers of components that were set aside for it: [first, end). What it does not come to use stays unused.
+    # The component numbers reserved for the path: [first, end). Those that it does not use are never reused.
     Column("first_component", Long, CheckConstraint("first_component >= 0"), nullable=False),
     Column("end_component", Long, nullable=False),
     UniqueConstraint("agent_id", "number"),
@@ -82,7 +82,7 @@ component_table = Table(
     Column("role", Text, nullable=False),
     Column("parameters", Long, CheckConstraint("parameters >= 0"), nullable=False),
     Column("digest", Text, ForeignKey("blob.digest"), nullable=False),
-    # The path for which it was made.
+    # The path for which the component was made.
     Column("individual_id", Text, ForeignKey("path.individual_id"), nullable=False),
     UniqueConstraint("agent_id", "number"),
     Index("component_by_individual", "individual_id"),
@@ -113,11 +113,11 @@ publication_table = Table(
     "publication",
     metadata,
     Column("system_id", Text, ForeignKey("system.run_id"), primary_key=True, nullable=False),
-    # Counted in the system from 1, so that two runs of the same schedule say the same.
+    # Counted in the system from 1, not over the store, so that two runs of one schedule have equal numbers.
     Column("seq", Long, CheckConstraint("seq >= 1"), primary_key=True, nullable=False),
     Column("agent_id", Text, ForeignKey("agent.run_id"), nullable=False),
     Column("cycle", Long),
-    # NULL: what was published before is withdrawn.
+    # NULL withdraws the agent's earlier publications.
     Column("individual_id", Text, ForeignKey("path.individual_id")),
     Column("created_seq", Long, ForeignKey("event.seq"), nullable=False),
     ForeignKeyConstraint(["agent_id", "cycle"], ["cycle.agent_id", "cycle.number"]),

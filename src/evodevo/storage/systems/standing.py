@@ -1,4 +1,4 @@
-"""How a system stands, read in one transaction: so many questions, however many agents and children there are."""
+"""Status of a multitask system, read in one transaction with a number of statements that does not grow with it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,14 @@ from evodevo.storage.systems.schema import agent_table, component_use_table, cyc
 
 @dataclass(frozen=True)
 class Fates:
-    """Children of one cycle: ``told`` have a result, of which ``failed`` ended without one and ``kept`` are made of
-    components."""
+    """Numbers of children of a cycle.
+
+    Attributes:
+        asked: Number of recorded children.
+        told: Number of finished children.
+        kept: Number of finished children whose components were stored.
+        failed: Number of finished children whose evaluation failed.
+    """
 
     asked: int = 0
     told: int = 0
@@ -28,7 +34,7 @@ class Fates:
 
     @property
     def discarded(self) -> int:
-        """Trained to the end, and not good enough."""
+        """Number of children that were trained to the end and not kept."""
         return self.told - self.kept - self.failed
 
     def __add__(self, other: Fates) -> Fates:
@@ -39,19 +45,19 @@ class Fates:
 
 @dataclass(frozen=True)
 class SystemMoment:
-    """What is recorded of a system at one moment, as far as its status tells of it.
+    """The records that the status of a system shows, all from one transaction.
 
     Attributes:
-        agents: in the order in which they were added.
-        cycles: in the order in which they began.
-        fates: (agent's id, number of a cycle) -> its children.
-        published: agent's id -> its publications, in order.
-        offers: agent's name -> what it offers.
-        subpaths: individual that is offered -> individuals inside it, the main path first.
-        paths: individual -> where it stands; of those that are offered, and those inside them.
-        parts: individual -> its components, of the same.
-        evaluations: individual -> all its evaluations, of those that are offered.
-        withdrawn: ids of the agents that offer nothing any more because somebody said so.
+        agents: Agents in the order in which they were added.
+        cycles: Cycles in the order in which they began.
+        fates: (Agent's id, number of a cycle) -> numbers of its children.
+        published: Agent's id -> its publications, in order.
+        offers: Agent's name -> its current publication.
+        subpaths: Published individual -> ids of its sub-paths, the main path first.
+        paths: Individual -> its path, for published individuals and their sub-paths.
+        parts: Individual -> its components, for published individuals and their sub-paths.
+        evaluations: Individual -> all its evaluations, for published individuals.
+        withdrawn: Ids of the agents that were withdrawn.
     """
 
     agents: tuple[AgentRow, ...]
@@ -68,7 +74,7 @@ class SystemMoment:
 
 @dataclass(frozen=True)
 class SystemCounts:
-    """One system of a list; ``cycles`` are those that ended, of all its agents."""
+    """A system in a list, with its agents and the number of closed cycles of all of them."""
 
     system: SystemRow
     agents: tuple[AgentRow, ...]
@@ -76,22 +82,23 @@ class SystemCounts:
 
 
 def moment(connection: Connection, system_id: str, fidelity: str, withdrawal: str) -> SystemMoment:
-    """A system now.
+    """The current status of a system.
 
     Args:
-        connection: an open transaction.
-        system_id: of the system.
-        fidelity: of the evaluations that decide about children.
-        withdrawal: type of the event by which an agent ends.
+        connection: Connection with an open transaction.
+        system_id: Id of the system.
+        fidelity: Fidelity of the evaluations that decide about children.
+        withdrawal: Type of the event by which an agent ends.
     """
     published: dict[str, list[Publication]] = {}
     offers: dict[str, Publication] = {}
-    for one in system_views.publications(connection, system_id):
-        published.setdefault(one.agent_id, []).append(one)
-        offers.pop(one.agent, None)  # the order is that of what is offered now
-        if one.path_id is not None:
-            offers[one.agent] = one
-    individuals = [one.path_id for one in offers.values() if one.path_id is not None]
+    for publication in system_views.publications(connection, system_id):
+        published.setdefault(publication.agent_id, []).append(publication)
+        # A dictionary keeps the position of a replaced key, but offers are in order of publication.
+        offers.pop(publication.agent, None)
+        if publication.path_id is not None:
+            offers[publication.agent] = publication
+    individuals = [publication.path_id for publication in offers.values() if publication.path_id is not None]
     subpaths = system_parts.subpaths_of(connection, individuals)
     every = list(dict.fromkeys([*individuals, *(sub for inside in subpaths.values() for sub in inside)]))
     return SystemMoment(
@@ -109,9 +116,9 @@ def moment(connection: Connection, system_id: str, fidelity: str, withdrawal: st
 
 
 def fates(connection: Connection, system_id: str, fidelity: str) -> dict[tuple[str, int], Fates]:
-    """(Agent's id, number of a cycle) -> how many of its children were asked for, told, kept, and failed."""
+    """(Agent's id, number of a cycle) -> numbers of its children that were asked for, told, kept, and failed."""
     table, use = evaluation_table, component_use_table
-    # A path that repair calls lost is done again, so the result that came last decides.
+    # A path that repair marked as lost is evaluated again, so the last result decides.
     last = (
         select(table.c.individual_id, func.max(table.c.finished_seq).label("seq"))
         .join(agent_table, agent_table.c.run_id == table.c.run_id)
@@ -148,8 +155,8 @@ def fates(connection: Connection, system_id: str, fidelity: str) -> dict[tuple[s
 def listing(connection: Connection) -> list[SystemCounts]:
     """All systems of the store with their agents, oldest first."""
     agents: dict[str, list[AgentRow]] = {}
-    for one in reading.every_agent(connection):
-        agents.setdefault(one.system_id, []).append(one)
+    for agent in reading.every_agent(connection):
+        agents.setdefault(agent.system_id, []).append(agent)
     closed = (
         select(agent_table.c.system_id, func.count())
         .join(cycle_table, cycle_table.c.agent_id == agent_table.c.run_id)
@@ -158,14 +165,15 @@ def listing(connection: Connection) -> list[SystemCounts]:
     )
     cycles = {system: int(count) for system, count in connection.execute(closed)}
     return [
-        SystemCounts(one, tuple(agents.get(one.id, ())), cycles.get(one.id, 0)) for one in reading.systems(connection)
+        SystemCounts(system, tuple(agents.get(system.id, ())), cycles.get(system.id, 0))
+        for system in reading.systems(connection)
     ]
 
 
 def _withdrawn(connection: Connection, silent: list[str], withdrawal: str) -> frozenset[str]:
     # An agent whose children all failed publishes nothing either: the event tells them apart.
-    table, found = event_table, set[str]()
+    table, withdrawn = event_table, set[str]()
     for batch in reading.batches(silent):
         query = select(table.c.run_id).where(table.c.run_id.in_(batch), table.c.type == withdrawal)
-        found.update(connection.execute(query).scalars())
-    return frozenset(found)
+        withdrawn.update(connection.execute(query).scalars())
+    return frozenset(withdrawn)

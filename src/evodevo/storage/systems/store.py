@@ -1,10 +1,10 @@
-"""What the store keeps of multitask systems: open this file first.
+"""Multitask systems in the store; open this file first in this folder.
 
-Writes: ``system_writing`` and ``system_paths``. Reads: ``system_reading``, ``system_parts``, ``system_views``,
-``system_standing``. What may go: ``system_garbage``. The tables: ``system_schema``.
+Writes: ``writing`` and ``paths``. Reads: ``reading``, ``parts``, ``views``, ``standing``. Garbage collection:
+``garbage``. Tables: ``schema``.
 
-``store.systems`` is one of these. A system is a run, an agent is a run, a path is an individual of its agent's run:
-leases (``store.acquire(agent.id)``), evaluations, ancestry and events are read and held as those of every run.
+``store.systems`` is a ``Systems``. A system is a run, an agent is a run, a path is an individual of its agent's run:
+leases (``store.acquire(agent.id)``), evaluations, ancestry and events are read and written as those of every run.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ Writing = Callable[[Lease], AbstractContextManager[Connection]]
 class Systems:
     """Systems, agents, cycles, paths, components and publications of a store.
 
-    What ``Store`` promises holds here: each writing method is one durable transaction, whole or not at all; those
-    that take a lease check its token in that transaction, and a stale one writes nothing. Every row is immutable but
-    for a cycle's closing; ids and numbers are never used twice.
+    The guarantees of ``Store`` hold here: each writing method is one durable transaction, whole or not at all; those
+    that take a lease check its token in that transaction, and a stale one writes nothing. Every row is immutable
+    except for the closing of a cycle; ids and numbers are never reused.
 
     Raises (all methods):
-        NotFoundError: no such system, agent, path, or blob.
-        UsageError: what is written contradicts what is recorded.
-        RunOwnedError: the lease was lost.
-        StoreDamagedError: weights that are needed are gone.
+        NotFoundError: A system, agent, path, or blob does not exist.
+        UsageError: The arguments contradict recorded rows.
+        RunOwnedError: The lease was lost.
+        StoreDamagedError: Needed weights are missing.
     """
 
     def __init__(self, database: Database, pool: BlobPool, writing: Writing) -> None:
@@ -86,16 +86,16 @@ class Systems:
         *,
         versions: Mapping[str, Any] | None = None,
     ) -> str:
-        """Record a new agent, held by nobody; returns the id of its run.
+        """Record a new agent, without an owner; returns the id of its run.
 
         Args:
-            system_id: whose it is.
-            name: unique in the system, without ``:``; components are called after it.
-            kind: its class ("Vit").
-            task: that it answers.
-            seed: in [0, 2**63).
-            settings: all of them, JSON.
-            versions: package -> version.
+            system_id: Id of the agent's system.
+            name: Name that is unique in the system, without ``:``; part of the ids of its components.
+            kind: Class of the agent ("Vit").
+            task: Name of the agent's task.
+            seed: Seed of the agent, in [0, 2**63).
+            settings: All settings, JSON.
+            versions: Package -> version.
         """
         with self._database.writing() as connection:
             return writing.add_agent(connection, system_id, name, kind, task, seed, settings, versions or {})
@@ -123,14 +123,13 @@ class Systems:
     # A cycle: begin, ask, tell, publish
 
     def begin_cycle(self, lease: Lease, number: int, *, round: int | None, view: int | None) -> CycleRow:
-        """Commit what a cycle of the agent may see, before anything of it is read; repeating it changes nothing.
+        """Record the view of a new cycle, before the cycle reads anything; repeating the call changes nothing.
 
         Args:
-            lease: of the agent's run.
-            number: greater than those of its earlier cycles.
-            round: the round it belongs to; None without rounds.
-            view: publications with a seq up to this one are seen, and their weights must be there; None sees all
-                that there are at this moment.
+            lease: Lease of the agent's run.
+            number: Number of the cycle, greater than those of the agent's earlier cycles.
+            round: Round of the schedule; None without rounds.
+            view: Largest seq of the publications that the cycle sees, whose weights must exist; None = all so far.
 
         Returns:
             The open cycle, with its view.
@@ -142,12 +141,12 @@ class Systems:
         return cycle
 
     def ask(self, lease: Lease, cycle: int, paths: Sequence[NewPath]) -> int:
-        """Record paths before they are trained, with the numbers set aside for their components; all or none.
+        """Record paths before they are trained, with the numbers reserved for their components; all or none.
 
-        Repeating it in the same words changes nothing. Sub-paths were published at the cycle's view.
+        Repeating the call changes nothing. Sub-paths must be published at the cycle's view.
 
         Returns:
-            How many were new.
+            Number of new paths.
         """
         with self._writing(lease) as connection:
             count = asking.ask(connection, lease.run_id, cycle, paths)
@@ -162,13 +161,13 @@ class Systems:
         components: Sequence[NewComponent] = (),
         uses: Sequence[Use] = (),
     ) -> bool:
-        """Record the result of a path: evaluation, new components with their blobs, and all that it is made of.
+        """Record the result of a path: evaluation, new components with their blobs, and all components it consists of.
 
         Args:
-            lease: of the agent's run.
-            evaluation: of an individual that was asked for; ``extra`` tells its fate.
-            components: trained for it and kept, their blobs in the pool; none where it is discarded.
-            uses: all its components in order, new and old; none where it is discarded.
+            lease: Lease of the agent's run.
+            evaluation: Evaluation of a recorded path; ``extra`` holds the decision about it.
+            components: Components that were trained for the path, their blobs in the pool; empty where it is discarded.
+            uses: All components of the path in order, new and old; empty where it is discarded.
 
         Returns:
             False, with nothing written, where this attempt ended before or a later one has begun.
@@ -180,16 +179,16 @@ class Systems:
         return accepted
 
     def publish(self, lease: Lease, cycle: int, path_id: str | None, *, retained: Sequence[str] = ()) -> int:
-        """Offer a path (None: nothing) to the views to come, and close the cycle.
+        """Publish a path (None: nothing) to all later views, and close the cycle.
 
         Args:
-            lease: of the agent's run.
-            cycle: the open one.
-            path_id: an individual of the agent, of this cycle or an earlier one, whose weights are there.
-            retained: individuals that the agent wants to find in its next cycle beside the published one.
+            lease: Lease of the agent's run.
+            cycle: Number of the open cycle.
+            path_id: Individual of the agent, of this cycle or an earlier one, whose weights exist.
+            retained: Individuals that the agent keeps for its next cycle beside the published one.
 
         Returns:
-            The publication's seq.
+            Seq of the publication.
         """
         with self._writing(lease) as connection:
             seq = writing.publish(connection, lease.run_id, cycle, path_id, retained)
@@ -198,10 +197,10 @@ class Systems:
         return seq
 
     def withdraw(self, lease: Lease) -> int:
-        """Offer nothing any more; an open cycle ends with it. What others use of the agent's stays.
+        """Withdraw the agent's publications and close its open cycle, if any. Components that others use stay.
 
         Returns:
-            The publication's seq.
+            Seq of the publication.
         """
         with self._writing(lease) as connection:
             seq = writing.withdraw(connection, lease.run_id)
@@ -209,7 +208,7 @@ class Systems:
         failpoint("after_publish_commit")
         return seq
 
-    # What is there
+    # Reads
 
     def cycles(self, *, agent_id: str | None = None, system_id: str | None = None) -> list[CycleRow]:
         """Cycles of an agent or of a system, in the order in which they began."""
@@ -217,12 +216,12 @@ class Systems:
             return reading.cycles(connection, agent_id=agent_id, system_id=system_id)
 
     def open_cycle(self, agent_id: str) -> CycleRow | None:
-        """The cycle that the agent is in, or was in when it was killed."""
+        """The open cycle of the agent, also after it was killed; None where it has none."""
         with self._database.reading() as connection:
             return reading.open_cycle(connection, agent_id)
 
     def counters(self, agent_id: str) -> Counters:
-        """The first path and component numbers that the agent never gave out."""
+        """The first path and component numbers that the agent never used."""
         with self._database.reading() as connection:
             return reading.counters(connection, agent_id)
 
@@ -232,27 +231,27 @@ class Systems:
             return reading.paths(connection, agent_id, cycle)
 
     def path(self, individual_id: str) -> PathRow:
-        """The path that an individual is."""
+        """The path of an individual."""
         with self._database.reading() as connection:
             return reading.path(connection, individual_id)
 
     def open_asks(self, agent_id: str) -> list[PathRow]:
-        """Paths of the open cycle that have no result yet, by number."""
+        """Paths of the open cycle without a result, by number."""
         with self._database.reading() as connection:
             return reading.open_asks(connection, agent_id)
 
     def publications(self, system_id: str, *, until: int | None = None) -> list[Publication]:
-        """All that was published, in order, up to a view."""
+        """All publications up to a view, in order."""
         with self._database.reading() as connection:
             return system_views.publications(connection, system_id, until=until)
 
     def view_now(self, system_id: str) -> int:
-        """The view that sees everything published so far."""
+        """The view that includes everything published so far."""
         with self._database.reading() as connection:
             return system_views.view_now(connection, system_id)
 
     def visible(self, system_id: str, view: int) -> dict[str, Publication]:
-        """Agent's name -> what it offers at a view; whoever withdrew is not in it."""
+        """Agent's name -> its publication that is valid at a view; withdrawn agents are left out."""
         with self._database.reading() as connection:
             return system_views.visible(connection, system_id, view)
 
@@ -262,12 +261,12 @@ class Systems:
             return system_views.locks(connection, system_id, view)
 
     def moment(self, system_id: str, fidelity: str, withdrawal: str) -> SystemMoment:
-        """All that the status of a system tells, of one moment.
+        """The current status of a system.
 
         Args:
-            system_id: of the system.
-            fidelity: of the evaluations that decide about children.
-            withdrawal: type of the event by which an agent ends.
+            system_id: Id of the system.
+            fidelity: Fidelity of the evaluations that decide about children.
+            withdrawal: Type of the event by which an agent ends.
         """
         with self._database.reading() as connection:
             return system_standing.moment(connection, system_id, fidelity, withdrawal)
@@ -283,17 +282,17 @@ class Systems:
             return system_parts.components(connection, system_id)
 
     def components_of(self, individuals: Collection[str]) -> dict[str, list[ComponentRow]]:
-        """The components of each of these paths, in order, with their roles there; none for a discarded one."""
+        """The components of each of these paths, in order, with their roles in it; none for a discarded path."""
         with self._database.reading() as connection:
             return system_parts.components_of(connection, individuals)
 
     def subpaths_of(self, individuals: Collection[str]) -> dict[str, list[str]]:
-        """The individuals inside each of these multipath ones, the main path first."""
+        """The ids of the sub-paths of each of these multipath individuals, the main path first."""
         with self._database.reading() as connection:
             return system_parts.subpaths_of(connection, individuals)
 
     def individuals(self, ids: Collection[str]) -> dict[str, IndividualRow]:
-        """The individuals of these ids with genomes and details; what is not there is left out."""
+        """The individuals of these ids with genomes and details; unknown ids are left out."""
         with self._database.reading() as connection:
             return reading.individuals(connection, ids)
 

@@ -1,4 +1,4 @@
-"""What a cycle may see: functions from an open transaction and a view to publications and locks."""
+"""Publications and locks at a view, the publications that a cycle may see: functions over an open transaction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evodevo.storage.systems.schema import agent_table, publication_table
 
 
 def publications(connection: Connection, system_id: str, *, until: int | None = None) -> list[Publication]:
-    """What was published, in order, up to a view."""
+    """All publications up to a view, in order."""
     table = publication_table
     query = _PUBLICATIONS.where(table.c.system_id == system_id).order_by(table.c.seq)
     if until is not None:
@@ -22,13 +22,13 @@ def publications(connection: Connection, system_id: str, *, until: int | None = 
 
 
 def view_now(connection: Connection, system_id: str) -> int:
-    """The largest seq that was published; 0 where nothing was."""
+    """The largest seq of a publication; 0 where there is none."""
     query = select(func.max(publication_table.c.seq)).where(publication_table.c.system_id == system_id)
     return int(connection.execute(query).scalar() or 0)
 
 
 def visible(connection: Connection, system_id: str, view: int) -> dict[str, Publication]:
-    """Agent's name -> what it offers at a view, in the order of publication; whoever withdrew is not in it."""
+    """Agent's name -> its publication valid at a view, in order of publication; withdrawn agents are left out."""
     table = publication_table
     latest = (
         select(func.max(table.c.seq))
@@ -41,13 +41,17 @@ def visible(connection: Connection, system_id: str, view: int) -> dict[str, Publ
 
 
 def locks(connection: Connection, system_id: str, view: int) -> dict[str, frozenset[str]]:
-    """Component -> names of the agents whose publication at the view uses it. What a multipath one merely runs
-    through is pinned, not locked (docs/spec/munet.md#components)."""
+    """Component -> names of the agents whose publication at the view uses it.
+
+    Components of the sub-paths of a multipath individual are pinned, not locked (docs/spec/munet.md#components).
+    """
     offered = visible(connection, system_id, view)
     users: dict[str, set[str]] = defaultdict(set)
-    used = components_of(connection, [one.path_id for one in offered.values() if one.path_id is not None])
-    for name, one in offered.items():
-        for component in used[one.path_id or ""]:
+    used = components_of(
+        connection, [publication.path_id for publication in offered.values() if publication.path_id is not None]
+    )
+    for name, publication in offered.items():
+        for component in used[publication.path_id or ""]:
             users[component.id].add(name)
     return {component: frozenset(names) for component, names in sorted(users.items())}
 

@@ -1,4 +1,4 @@
-"""Systems, agents, cycles and publications, over an open write transaction; ``system_paths`` asks and tells."""
+"""Writing of systems, agents, cycles and publications, over an open write transaction; ``paths`` writes paths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from evodevo.storage.systems.schema import agent_table, cycle_table, publication
 def create_system(
     connection: Connection, name: str, seed: int, settings: Mapping[str, Any], versions: Mapping[str, Any], recipe: str
 ) -> str:
-    """A new, empty system; returns the id of its run."""
+    """Record a new, empty system; returns the id of its run."""
     _check_name("system", name)
     if connection.execute(select(system_table.c.run_id).where(system_table.c.name == name)).first() is not None:
         raise UsageError(f"there is a system {name!r} already; choose another name.")
@@ -42,7 +42,7 @@ def add_agent(
     settings: Mapping[str, Any],
     versions: Mapping[str, Any],
 ) -> str:
-    """A new agent of a system; returns the id of its run, which nobody holds yet."""
+    """Record a new agent of a system; returns the id of its run, which has no owner yet."""
     _check_name("agent", name)
     if ":" in name:
         raise UsageError(f"the name of an agent has no ':'; got {name[:80]!r}.")
@@ -63,7 +63,7 @@ def add_agent(
 
 
 def begin_cycle(connection: Connection, agent_id: str, number: int, round: int | None, view: int | None) -> CycleRow:
-    """Commit what a cycle sees, before it looks; one that has begun so already is left as it is."""
+    """Record the view of a new cycle; an open cycle with the same number, round and view is returned unchanged."""
     agent = reading.agent(connection, agent_id)
     current = reading.open_cycle(connection, agent_id)
     if current is not None:
@@ -93,21 +93,23 @@ def begin_cycle(connection: Connection, agent_id: str, number: int, round: int |
 def publish(
     connection: Connection, agent_id: str, cycle: int | None, individual: str | None, retained: Sequence[str]
 ) -> int:
-    """Append to what others may see, and close the cycle; returns the publication's seq."""
+    """Append a publication and close the cycle; returns the publication's seq."""
     agent = reading.agent(connection, agent_id)
     kept = [*retained, *([] if individual is None else [individual])]
-    for one in kept:
-        if reading.path(connection, one).agent_id != agent_id:
-            raise UsageError(f"{agent.name} publishes and retains its own paths only; {one} is another's.")
-    for one, parts in system_parts.components_of(connection, kept).items():
-        check_held(parts, f"path {one} of {agent.name}")
+    for kept_path in kept:
+        if reading.path(connection, kept_path).agent_id != agent_id:
+            raise UsageError(f"{agent.name} publishes and retains its own paths only; {kept_path} is another's.")
+    for kept_path, parts in system_parts.components_of(connection, kept).items():
+        check_held(parts, f"path {kept_path} of {agent.name}")
         if not parts:
-            raise UsageError(f"path {one} of {agent.name} was never told with components; it cannot be published.")
+            raise UsageError(
+                f"path {kept_path} of {agent.name} was never told with components; it cannot be published."
+            )
     if cycle is not None:
         require_open(connection, agent_id, cycle)
         waiting = reading.open_asks(connection, agent_id)
         if waiting and individual is not None:
-            numbers = quoted_list(one.number for one in waiting)
+            numbers = quoted_list(path.number for path in waiting)
             raise UsageError(f"cycle {cycle} of {agent.name} still waits for the results of paths {numbers}.")
     seq = system_views.view_now(connection, agent.system_id) + 1
     payload = {"seq": seq, "cycle": cycle, "path": individual}
@@ -120,7 +122,7 @@ def publish(
 
 
 def withdraw(connection: Connection, agent_id: str) -> int:
-    """Offer nothing any more; an open cycle ends with it. Returns the publication's seq."""
+    """Withdraw the agent's publications and close its open cycle, if any; returns the publication's seq."""
     current = reading.open_cycle(connection, agent_id)
     return publish(connection, agent_id, None if current is None else current.number, None, ())
 
@@ -141,11 +143,11 @@ def require_open(connection: Connection, agent_id: str, cycle: int) -> CycleRow:
 
 def _check_whole(connection: Connection, system_id: str, view: int) -> None:
     offered = system_views.visible(connection, system_id, view)
-    paths = {one.path_id: name for name, one in offered.items() if one.path_id is not None}
+    paths = {entry.path_id: name for name, entry in offered.items() if entry.path_id is not None}
     inside = system_parts.subpaths_of(connection, paths)
-    users = {**{sub: paths[one] for one, subs in inside.items() for sub in subs}, **paths}
-    for one, parts in system_parts.components_of(connection, users).items():
-        check_held(parts, f"what {users[one]} published")
+    users = {**{sub: paths[path] for path, subs in inside.items() for sub in subs}, **paths}
+    for path, parts in system_parts.components_of(connection, users).items():
+        check_held(parts, f"what {users[path]} published")
 
 
 def check_held(parts: Sequence[ComponentRow], what: str) -> None:

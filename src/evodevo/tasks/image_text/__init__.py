@@ -1,1 +1,1 @@
-"""Tasks over images with text."""
+"""Tasks with an image and a text in each sample."""

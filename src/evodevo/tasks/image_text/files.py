@@ -1,6 +1,6 @@
-"""Images and texts of the user: rows of a CSV or JSONL file that name an image, a text and the answers.
+"""Reading of a user's images and texts: rows of a CSV or JSONL file with an image's name, a text and the answers.
 
-An image is a file's path below a folder, or the number of an image in an npz.
+An image's name is a file's path below a folder, or the number of an image in an npz.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAMED = 20
 
 
 class FileSettings(Settings):
-    """Where the rows and images are, and what the columns are called."""
+    """Paths of the rows and images, names of the columns, and preparation of the samples."""
 
     data: str | None = Field(default=None, description="a .csv or .jsonl file (or .gz, .xz); none is generated scenes")
     test: str | None = Field(default=None, description="the same for the test split; none is cut off by content")
@@ -40,22 +40,25 @@ class FileSettings(Settings):
         default=None, description="folder of the images, or an .npz with images 'x'; none is the folder of data"
     )
     test_images: str | None = Field(default=None, description="the same for the test split; none is that of data")
-    image_column: str = Field(default="image", min_length=1, description="path or number of the image")
-    text_column: str = Field(default="text", min_length=1, description="the text, or the first caption")
-    second_column: str = Field(default="second", min_length=1, description="the second caption")
-    label_column: str = Field(default="label", min_length=1, description="the class, or the labels")
-    match_column: str = Field(default="match", min_length=1, description="whether they match: yes/no, true/false, 1/0")
-    separator: str = Field(default="|", min_length=1, description="between labels of one row")
-    size: tuple[int, int] | None = Field(default=None, description="height and width that images are resized to")
-    colour: Colour = Field(default="auto", description="'grey', 'rgb', or what the images have")
-    vocabulary: int = Field(default=4096, ge=3, le=65_536, description="ids, the commonest words of the training texts")
+    image_column: str = Field(default="image", min_length=1, description="column with the image's path or number")
+    text_column: str = Field(default="text", min_length=1, description="column with the text, or the first caption")
+    second_column: str = Field(default="second", min_length=1, description="column with the second caption")
+    label_column: str = Field(default="label", min_length=1, description="column with the class, or the labels")
+    match_column: str = Field(default="match", min_length=1, description="column of the match: yes/no, true/false, 1/0")
+    separator: str = Field(default="|", min_length=1, description="separator of labels in a row")
+    size: tuple[int, int] | None = Field(default=None, description="height and width to which images are resized")
+    colour: Colour = Field(default="auto", description="'grey', 'rgb', or 'auto' for that of the images")
+    vocabulary: int = Field(default=4096, ge=3, le=65_536, description="token ids of the commonest training words")
     length: int | None = Field(
-        default=None, ge=1, le=4096, description="words of a text; none is the longest, up to 128"
+        default=None, ge=1, le=4096, description="largest number of words in a text; none is the longest, up to 128"
     )
     held_out: float = Field(
-        default=0.1, gt=0, le=0.4, description="share of validation, and of test where none is given"
+        default=0.1,
+        gt=0,
+        le=0.4,
+        description="share of the validation split, and of the test split where no test file is given",
     )
-    skip_corrupt: bool = Field(default=False, description="leave out rows whose image cannot be read")
+    skip_corrupt: bool = Field(default=False, description="leave out rows with an unreadable image")
 
     @model_validator(mode="after")
     def _what_belongs_together(self) -> Self:
@@ -70,7 +73,7 @@ class FileSettings(Settings):
 
 @dataclass(frozen=True)
 class _Part:
-    """One file: its rows as column -> values, and where its images are."""
+    """One file: its rows as column -> values, and the references to its images."""
 
     path: Path
     pool: Pool
@@ -85,7 +88,7 @@ def read_parts(form: Form, settings: FileSettings) -> list[_Part]:
     """The rows of all files.
 
     Raises:
-        DataError: unreadable, empty, or without a column.
+        DataError: A file is unreadable, empty, or lacks a column.
     """
     assert settings.data is not None
     wanted = {"caption_match": ["text", "second", "match"], "match": ["image", "text", "match"]}.get(
@@ -101,31 +104,31 @@ def read_parts(form: Form, settings: FileSettings) -> list[_Part]:
         path = Path(name).expanduser()
         if not path.is_file():
             raise DataError(f"there is no file at {path}. Give a .csv or .jsonl file with {quoted_list(names)}.")
-        found = list(rows.read(path, names, separator=settings.separator))
-        if not found:
+        table = list(rows.read(path, names, separator=settings.separator))
+        if not table:
             raise DataError(f"{path} has no rows. Give at least one of each class.")
-        columns = {column: [row[at].strip() for row in found] for at, column in enumerate(wanted)}
-        place = Path(images).expanduser() if images else path.parent
-        named = References(columns["image"], place, settings.image_column, path) if "image" in columns else None
+        columns = {column: [row[index].strip() for row in table] for index, column in enumerate(wanted)}
+        folder = Path(images).expanduser() if images else path.parent
+        named = References(columns["image"], folder, settings.image_column, path) if "image" in columns else None
         parts.append(_Part(path, pool, columns, named))
     return parts
 
 
 def identity(parts: Sequence[_Part]) -> list[Any]:
-    """What decides the samples: rows and the bytes of the images that they name. JSON."""
+    """All that determines the samples: the rows and the bytes of the images that they name. JSON-able."""
     return [[_VERSION, part.pool, _rows_digest(part), part.images.digest() if part.images else None] for part in parts]
 
 
 def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepared:
-    """Images decoded, texts numbered, samples divided; rows that show nothing are left out and counted as skipped.
+    """Decode images, tokenise texts and divide the samples; rows without any input are counted as skipped.
 
     Raises:
-        DataError: an image or an answer that cannot be read, one class only, a class without training samples.
-        UnsafeFileError: a path that leads out of the folder of images.
+        DataError: An image or an answer cannot be read, there is one class only, or a class has no training sample.
+        UnsafeFileError: A path leads out of the folder of images.
     """
     named = [part.images for part in parts if part.images is not None]
-    found = image_references.read(named, settings.size, settings.colour, settings.skip_corrupt) if named else None
-    pixels, image = (found.pixels, found.numbers) if found else (None, None)
+    decoded = image_references.read(named, settings.size, settings.colour, settings.skip_corrupt) if named else None
+    pixels, image = (decoded.pixels, decoded.numbers) if decoded else (None, None)
     column = {
         name: [value for part in parts for value in part.columns[name]] for name in parts[0].columns if name != "image"
     }
@@ -136,8 +139,8 @@ def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepa
     questions, targets = _answers(form, settings, column)
     unit, content = _contents(pixels, image, texts)
     usable = np.asarray([any(row) for row in zip(*texts.values(), strict=True)], bool)
-    if found:
-        usable = found.usable & (usable | (found.numbers >= 0))
+    if decoded:
+        usable = decoded.usable & (usable | (decoded.numbers >= 0))
     kept = np.flatnonzero(usable)
     classes = targets["label"][kept].tolist() if form == "labels" else None
     division = assign(
@@ -148,9 +151,9 @@ def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepa
         classes=classes,
         held_out=settings.held_out,
     )
-    place = {split: kept[division.places[split]] for split in SPLITS}
-    _check_seen(questions, targets, place)
-    learned = [words for group in texts.values() for words in (group[row] for row in place["train"])]
+    indices = {split: kept[division.places[split]] for split in SPLITS}
+    _check_seen(questions, targets, indices)
+    learned = [words for group in texts.values() for words in (group[row] for row in indices["train"])]
     vocabulary = Vocabulary.of(learned, settings.vocabulary)
     length = settings.length or max(1, min(_LONGEST, max(map(len, learned))))
     splits = {
@@ -160,7 +163,7 @@ def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepa
             targets={name: target[chosen] for name, target in targets.items()},
             groups={"match": targets["match"][chosen]} if "match" in targets else {},
         )
-        for split, chosen in place.items()
+        for split, chosen in indices.items()
     }
     return Prepared(
         pixels=pixels,
@@ -174,7 +177,7 @@ def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepa
             "repeated": division.repeated,
             "dropped_as_held_out": division.dropped,
             "skipped": int((~usable).sum()),
-            "skipped_names": found.skipped[:_NAMED] if found else [],
+            "skipped_names": decoded.skipped[:_NAMED] if decoded else [],
             "truncated": sum(len(words) > length for group in texts.values() for words in group),
         },
     )
@@ -206,10 +209,10 @@ def _answers(
 
 
 def _check_seen(
-    questions: Iterable[Question], targets: dict[str, NDArray[np.int64]], place: dict[Split, NDArray[np.int64]]
+    questions: Iterable[Question], targets: dict[str, NDArray[np.int64]], indices: dict[Split, NDArray[np.int64]]
 ) -> None:
     for question in questions:
-        seen = {split: _occurring(question, targets[question.name][rows]) for split, rows in place.items()}
+        seen = {split: _occurring(question, targets[question.name][rows]) for split, rows in indices.items()}
         unseen = sorted((seen["validation"] | seen["test"]) - seen["train"])
         if unseen:
             names = [repr(question.names[number]) for number in unseen[:8]]
@@ -220,21 +223,21 @@ def _check_seen(
 
 
 def _occurring(question: Question, target: NDArray[np.int64]) -> set[int]:
-    found = np.unique(target) if question.kind == "class" else np.flatnonzero(target.any(axis=0))
-    return set(found.tolist())
+    numbers = np.unique(target) if question.kind == "class" else np.flatnonzero(target.any(axis=0))
+    return set(numbers.tolist())
 
 
 def _contents(
     pixels: Pixels | None, image: NDArray[np.int64] | None, texts: dict[str, list[list[str]]]
 ) -> tuple[list[bytes], list[bytes]]:
-    """Per sample what goes with it into one split (its image, or else its first text), and all its inputs."""
-    spoken = [[" ".join(words).encode() for words in row] for row in zip(*texts.values(), strict=True)]
+    """Per sample a fingerprint of the content that must stay in one split (image, or else first text), and of all."""
+    texts_of_rows = [[" ".join(words).encode() for words in row] for row in zip(*texts.values(), strict=True)]
     if pixels is None or image is None:
-        return [fingerprint(row[0]) for row in spoken], [fingerprint(*row) for row in spoken]
+        return [fingerprint(row[0]) for row in texts_of_rows], [fingerprint(*row) for row in texts_of_rows]
     each = [fingerprint(picture.tobytes()) for picture in pixels]
-    seen = [each[number] if number >= 0 else b"" for number in image.tolist()]
-    content = [fingerprint(picture, *row) for picture, row in zip(seen, spoken, strict=True)]
-    return [picture or whole for picture, whole in zip(seen, content, strict=True)], content
+    images = [each[number] if number >= 0 else b"" for number in image.tolist()]
+    content = [fingerprint(picture, *row) for picture, row in zip(images, texts_of_rows, strict=True)]
+    return [picture or whole for picture, whole in zip(images, content, strict=True)], content
 
 
 def _rows_digest(part: _Part) -> str:

@@ -1,4 +1,4 @@
-"""Images that rows of a table name: a file below a folder, or the number of an image in an npz."""
+"""Reading of the images that rows of a table name: a file below a folder, or the number of an image in an npz."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from evodevo.tasks.sample_splits import fingerprint
 
 @dataclass(frozen=True)
 class References:
-    """What one table names.
+    """The image names of one table.
 
     Args:
-        names: one per row; an empty one is no image.
-        place: the folder of the images, or an npz with images ``x``.
-        column: the column of the names. Where the npz has an array of this name, a row's image is the first with that
-            number; otherwise the number counts images.
-        source: the table, for messages.
+        names: One name per row; an empty one is no image.
+        place: Folder of the images, or an npz with images ``x``.
+        column: Column of the names. Where the npz has an array of this name, a row's image is the first with that
+            number; otherwise the number is an index of images.
+        source: Path of the table, for messages.
     """
 
     names: Sequence[str]
@@ -34,30 +34,30 @@ class References:
     source: Path
 
     def digest(self) -> str:
-        """SHA-256 over the bytes of everything that is named.
+        """SHA-256 over the bytes of all named images.
 
         Raises:
-            DataError: the npz cannot be read.
-            UnsafeFileError: a path that leads out of the folder.
+            DataError: The npz cannot be read.
+            UnsafeFileError: A path leads out of the folder.
         """
         if self.place.suffix == ".npz":
             return hashlib.sha256(read_bytes(self.place)).hexdigest()
         whole = hashlib.sha256()
         for name in self.distinct():
             data = self.bytes_or_error(name)
-            # An unreadable file stops the reading later or is left out there; either way it is no content.
+            # An unreadable file raises an error or is left out when images are decoded; here it has no content.
             whole.update(fingerprint(name.encode(), b"" if isinstance(data, DataError) else data))
         return whole.hexdigest()
 
     def distinct(self) -> list[str]:
-        """The names, each once, in their order."""
+        """The distinct names, in order of their first row."""
         return [name for name in dict.fromkeys(self.names) if name]
 
     def bytes_or_error(self, name: str) -> bytes | DataError:
-        """The bytes of a file below the folder, or why there are none.
+        """The bytes of a file below the folder, or the error of reading it.
 
         Raises:
-            UnsafeFileError: a path that leads out of the folder.
+            UnsafeFileError: The path leads out of the folder.
         """
         root = self.place.resolve()
         path = (root / name).resolve()
@@ -73,13 +73,13 @@ class References:
 
 @dataclass(frozen=True)
 class Found:
-    """Distinct images, and who names them.
+    """Distinct images, and the image of each row.
 
     Args:
-        pixels: (M, height, width, channels).
-        numbers: (N,) which image each row names, -1 for none.
-        usable: (N,) false where a row names an image that could not be read.
-        skipped: names of the images that could not be read.
+        pixels: Distinct images, (M, height, width, channels).
+        numbers: Index of each row's image, (N,); -1 for none.
+        usable: False where a row's image could not be read, (N,).
+        skipped: Names of the images that could not be read.
     """
 
     pixels: Pixels
@@ -89,11 +89,11 @@ class Found:
 
 
 def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Colour, skip_corrupt: bool) -> Found:
-    """Decode what the tables name, each image once.
+    """Decode the images that the tables name, each once.
 
     Raises:
-        DataError: an image that is not there or cannot be read, unless it is to be skipped; sizes that differ.
-        UnsafeFileError: a path that leads out of the folder.
+        DataError: An image is missing or cannot be read, unless such images are skipped, or sizes differ.
+        UnsafeFileError: A path leads out of the folder.
     """
     images: list[Pixels] = []
     numbers: list[int] = []
@@ -102,15 +102,15 @@ def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Col
     for table in tables:
         named = table.distinct()
         if table.place.suffix == ".npz":
-            found, kept = from_arrays(table, named), list(range(len(named)))
+            decoded, kept = from_arrays(table, named), list(range(len(named)))
         else:
             files = ((name, table.bytes_or_error(name)) for name in named)
-            found, kept, lost = decode_all(files, size, skip_corrupt)
+            decoded, kept, lost = decode_all(files, size, skip_corrupt)
             skipped += lost
-        place = {named[row]: len(images) + at for at, row in enumerate(kept)}
-        images += found
-        numbers += [place.get(name, -1) for name in table.names]
-        usable += [not name or name in place for name in table.names]
+        index_of = {named[row]: len(images) + index for index, row in enumerate(kept)}
+        images += decoded
+        numbers += [index_of.get(name, -1) for name in table.names]
+        usable += [not name or name in index_of for name in table.names]
     sources = quoted_list(table.source for table in tables)
     if not images:
         raise DataError(f"{sources}: no image could be read. Check the paths below {tables[0].place}.")
@@ -119,17 +119,17 @@ def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Col
 
 
 def from_arrays(table: References, named: list[str]) -> list[Pixels]:
-    """The images of an npz that have these names.
+    """The images of an npz with these names.
 
     Raises:
-        DataError: it has none such, or no images at all.
+        DataError: The npz lacks one of them, or has no images at all.
     """
     arrays = open_arrays(table.place)
     if "x" not in arrays:
         raise DataError(f"{table.place} has no array 'x' of images (there: {quoted_list(arrays)}).")
     stored = arrays["x"]
     own = arrays.get(table.column)
-    # Reversed, so that the first image of a number is what stays.
+    # Reversed, because a later entry overwrites an earlier one, and the first image of a number is wanted.
     first = {str(number): row for row, number in reversed(list(enumerate(own.tolist())))} if own is not None else None
     chosen: list[int] = []
     for name in named:

@@ -1,4 +1,4 @@
-"""What a task of images and text holds once its sources are read: three splits of numbers, and what they mean.
+"""Prepared samples of a task of images and text: three splits of arrays, their meaning, and the form in the cache.
 
 Shapes: N samples of a split, M distinct images, L tokens, C classes or labels.
 """
@@ -27,12 +27,12 @@ TEXTS: dict[Form, tuple[str, ...]] = {
     "caption_match": ("first", "second"),
     "both": ("text",),
 }
-"""The inputs of words of each form; all but one have an image beside them."""
+"""Text inputs of each form; all forms but ``caption_match`` have an image too."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One output: its name, whether one class or several labels answer it, and their names."""
+    """One output: its name, its kind (one class or several labels), and their names."""
 
     name: str
     kind: Literal["class", "labels"]
@@ -41,13 +41,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Samples:
-    """One split.
+    """Samples of one split.
 
     Args:
-        images: (N,) which image, -1 where a sample has none; None where the form has none.
-        tokens: input -> (N, L) ids, padding at the end; only padding where a sample has no text.
-        targets: output -> (N,) classes, -1 for none, or (N, C) of 0 and 1.
-        groups: fact -> (N,) which value, -1 for none.
+        images: Index of each sample's image, (N,), -1 where it has none; None where the form has no images.
+        tokens: Input -> token ids (N, L), padded at the end; only padding where a sample has no text.
+        targets: Output -> classes (N,), -1 for none, or labels (N, C) of 0 and 1.
+        groups: Fact -> index of each sample's value, (N,), -1 for none.
     """
 
     images: NDArray[np.int64] | None
@@ -58,15 +58,15 @@ class Samples:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything.
+    """All prepared samples of a task.
 
     Args:
-        pixels: (M, height, width, channels), or None.
-        words: the vocabulary without its reserved words.
-        questions: the outputs.
-        groups: fact -> its values.
-        splits: the samples.
-        info: JSON for people.
+        pixels: Distinct images, (M, height, width, channels); None where the form has none.
+        words: Vocabulary without its reserved words.
+        questions: Outputs of the task.
+        groups: Fact -> its values.
+        splits: Split -> its samples.
+        info: Description for reports, JSON-able.
     """
 
     pixels: Pixels | None
@@ -78,14 +78,14 @@ class Prepared:
 
 
 def truth(value: str, column: str) -> int:
-    """Which of ``MATCH`` a value says.
+    """The index in ``MATCH`` of a value.
 
     Args:
-        value: yes/no, true/false, 1/0.
-        column: where it stands, for the message.
+        value: Text of the value: yes/no, true/false, 1/0.
+        column: Name of its column, for the message.
 
     Raises:
-        DataError: neither.
+        DataError: The text is none of these.
     """
     if value.lower() in _YES:
         return MATCH.index("yes")
@@ -95,7 +95,7 @@ def truth(value: str, column: str) -> int:
 
 
 def to_entry(prepared: Prepared) -> Entry:
-    """Flat unsigned arrays, as the cache wants them; numbers that may be -1 are kept one higher."""
+    """The samples as flat unsigned arrays for the cache; numbers that may be -1 are stored plus one."""
     arrays: dict[str, NDArray[Any]] = {}
     if prepared.pixels is not None:
         arrays["pixels"] = prepared.pixels.reshape(-1)
@@ -120,7 +120,7 @@ def to_entry(prepared: Prepared) -> Entry:
 
 
 def from_entry(entry: Entry) -> Prepared:
-    """The other way."""
+    """The inverse of ``to_entry``."""
     meaning = entry.info["meaning"]
     questions = tuple(Question(row["name"], row["kind"], tuple(row["names"])) for row in meaning["questions"])
     splits: dict[Split, Samples] = {}

@@ -1,11 +1,11 @@
-"""Samples of pictures and words that are generated: the offline default of the task of images and text.
+"""Generated samples of pictures and texts, the default data of the task of images and text without a network.
 
-Where a match is asked, a coin decides it, the picture (or first caption) is drawn uniformly whatever the coin says, and
-the other side tells of the same scene or of one that differs in one attribute, uniformly: either side alone has the
-same distribution for yes and for no, and both together leave no doubt.
+Match: the answer is drawn first, the picture (or first caption) uniformly and independently of it; the other side then
+describes the same scene, or a scene that differs in one attribute, uniformly. Either side alone has therefore the same
+distribution for yes and for no, and both together determine the answer.
 
 Genres: one to three per sample. Marks in the picture and words of the plot hint at each of them independently, so that
-either side alone tells much and both tell more (what MM-IMDb's poster and plot do for the paper).
+either side alone predicts much and both predict more (like poster and plot in MM-IMDb, which the paper uses).
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.text.words import Vocabulary
 
 ANSWERS = tuple(value for values in VALUES.values() for value in values)
-"""What the form "labels" asks for: any value of any attribute."""
+"""Classes of the form "labels": any value of any attribute."""
 SPLIT_RULE = "generated: what equals a sample of another split is drawn again"
 
-_SHARE_OF_GENRES = (0.4, 0.4, 0.2)  # of samples with one, two, three
-_STRAY = 0.02  # how often a genre is hinted at that is not there
+_SHARE_OF_GENRES = (0.4, 0.4, 0.2)  # shares of samples with one, two, three genres
+_STRAY = 0.02  # probability of a hint at a genre that the sample does not have
 _MOST_HINTED = 4
 _MOST_ATTEMPTS = 100
 
 
 class SceneSettings(Settings):
-    """How many generated samples, how large, how telling."""
+    """Number, size and difficulty of the generated samples."""
 
     samples: SplitSizes = SplitSizes(train=8_000, validation=1_000, test=2_000)
     side: int = Field(default=SMALLEST_SIDE, ge=SMALLEST_SIDE, le=256, description="height and width of a picture")
-    image_hints: float = Field(default=0.7, ge=0, le=1, description="share of genres that the picture hints at")
-    text_hints: float = Field(default=0.75, ge=0, le=1, description="share of genres that the plot hints at")
-    seed: int = Field(default=0, ge=0, lt=2**63, description="of the generator")
+    image_hints: float = Field(default=0.7, ge=0, le=1, description="share of genres that have a mark in the picture")
+    text_hints: float = Field(default=0.75, ge=0, le=1, description="share of genres that have words in the plot")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="seed of the generator")
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,13 @@ def prepare(form: Form, settings: SceneSettings) -> Prepared:
     """All samples of a form.
 
     Raises:
-        DataError: so many distinct samples do not exist.
+        DataError: There are too few distinct samples.
     """
     vocabulary = Vocabulary(scene_text.WORDS)
     seen: set[bytes] = set()
     pixels: list[Pixels] = []
     splits: dict[Split, Samples] = {}
-    for split in reversed(SPLITS):  # held-out samples do not depend on how much is drawn for training
+    for split in reversed(SPLITS):  # so that held-out samples do not depend on the number of training samples
         drafts = _distinct(form, settings, split, seen)
         first = sum(map(len, pixels))
         pixels += [draft.pixels for draft in drafts if draft.pixels is not None]
@@ -120,7 +120,7 @@ def _length(form: Form) -> int:
 
 
 def _distinct(form: Form, settings: SceneSettings, split: Split, seen: set[bytes]) -> list[_Draft]:
-    """Drafts that together have the wanted size; what was seen before is drawn again."""
+    """Drafts of the requested size in all; samples that occurred before are drawn again."""
     drafts: list[_Draft] = []
     missing = settings.samples.of(split)
     for attempt in range(_MOST_ATTEMPTS):
@@ -157,8 +157,8 @@ def _draft(form: Form, settings: SceneSettings, rng: np.random.Generator, count:
     if form in ("multilabel", "both"):
         targets["genres"] = _genres(rng, count)
         marks = _hinted(rng, targets["genres"], settings.image_hints)
-        told = _hinted(rng, targets["genres"], settings.text_hints)
-        plots = [scene_text.plot(rng, np.flatnonzero(row)[:_MOST_HINTED].tolist()) for row in told]
+        hinted = _hinted(rng, targets["genres"], settings.text_hints)
+        plots = [scene_text.plot(rng, np.flatnonzero(row)[:_MOST_HINTED].tolist()) for row in hinted]
     if form in ("match", "both", "caption_match"):
         targets["match"] = groups["match"] = rng.integers(0, 2, count)
         captions = [scene_text.caption(rng, row) for row in _told(rng, scenes, targets["match"]).tolist()]
@@ -183,14 +183,14 @@ def _draft(form: Form, settings: SceneSettings, rng: np.random.Generator, count:
 
 
 def _told(rng: np.random.Generator, scenes: NDArray[np.int64], match: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The scene that the caption tells of: the same, or with one attribute changed to any other value. (N, A)."""
+    """The scene that the caption describes: the same, or with one attribute changed to another value. (N, A)."""
     sizes = np.asarray([len(values) for values in VALUES.values()])
     rows = np.arange(len(scenes))
     changed = rng.integers(0, len(sizes), len(scenes))
     step = 1 + (rng.random(len(scenes)) * (sizes[changed] - 1)).astype(np.int64)
-    told = scenes.copy()
-    told[rows, changed] = (told[rows, changed] + np.where(match == 1, 0, step)) % sizes[changed]
-    return told
+    described = scenes.copy()
+    described[rows, changed] = (described[rows, changed] + np.where(match == 1, 0, step)) % sizes[changed]
+    return described
 
 
 def _answers(scenes: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -200,7 +200,8 @@ def _answers(scenes: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.
 
 
 def _genres(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """(N, G) of 0 and 1, one to three per row."""
+    """Genres of each sample, (N, G) of 0 and 1, one to three per row."""
+    # Ranks of random numbers: the k smallest of a row are k different genres, uniformly drawn.
     how_many = 1 + rng.choice(len(_SHARE_OF_GENRES), count, p=_SHARE_OF_GENRES)
     order = rng.random((count, len(GENRES))).argsort(axis=1).argsort(axis=1)
     chosen: NDArray[np.int64] = (order < how_many[:, None]).astype(np.int64)
@@ -208,6 +209,6 @@ def _genres(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
 
 
 def _hinted(rng: np.random.Generator, genres: NDArray[np.int64], share: float) -> NDArray[np.bool_]:
-    """Which genres one side hints at: most of those that are there, a few that are not."""
+    """Genres at which one side hints, (N, G): most of the sample's own, a few others."""
     hinted: NDArray[np.bool_] = rng.random(genres.shape) < np.where(genres == 1, share, _STRAY)
     return hinted

@@ -1,4 +1,4 @@
-"""Words about scenes: captions in several wordings, questions, and plots whose words hint at genres."""
+"""Generated texts about scenes: captions in several wordings, questions, and plots whose words hint at genres."""
 
 from __future__ import annotations
 
@@ -69,23 +69,23 @@ _FIXED = {word for text in _TEXTS for word in text.split() if not word.startswit
 _SAID = {word for values in _SAYINGS.values() for pair in values.values() for word in pair}
 _TOLD = {word for words in _PLOTS.values() for word in words}
 WORDS: tuple[str, ...] = tuple(sorted(_FIXED | _SAID | _TOLD | set(_FILLERS) | {"."}))
-"""Every word that can occur."""
+"""All words that can occur."""
 MEANINGS: dict[str, tuple[str, str]] = {
     word: (attribute, value)
     for attribute, values in _SAYINGS.items()
     for value, pair in values.items()
     for word in pair
 }
-"""Word of a caption -> the attribute and the value that it states; what a rule needs to decide a match."""
+"""Word of a caption -> the attribute and the value that it states; a rule can decide a match with it."""
 
 
 def caption(rng: np.random.Generator, attributes: list[int]) -> list[str]:
-    """A scene in words: each attribute is stated once, in a wording drawn at random."""
-    said = {
+    """The caption of a scene: each attribute is stated once, in a wording drawn at random."""
+    wording = {
         attribute: _SAYINGS[attribute][values[number]][rng.integers(2)]
         for (attribute, values), number in zip(VALUES.items(), attributes, strict=True)
     }
-    return _CAPTIONS[rng.integers(len(_CAPTIONS))].format(**said).split()
+    return _CAPTIONS[rng.integers(len(_CAPTIONS))].format(**wording).split()
 
 
 def question(rng: np.random.Generator, attribute: str) -> list[str]:
@@ -99,7 +99,7 @@ def plot(rng: np.random.Generator, genres: list[int]) -> list[str]:
         str(word) for genre in genres for word in rng.choice(_PLOTS[GENRES[genre]], _HINTS_PER_GENRE, replace=False)
     ]
     words = hints + [str(word) for word in rng.choice(_FILLERS, _FILLERS_PER_PLOT)]
-    return [words[place] for place in rng.permutation(len(words))]
+    return [words[index] for index in rng.permutation(len(words))]
 
 
 CAPTION_LENGTH = max(len(wording.split()) for wording in _CAPTIONS)
@@ -107,5 +107,5 @@ QUESTION_LENGTH = max(len(text.split()) for group in _QUESTIONS.values() for tex
 
 
 def plot_length(genres: int) -> int:
-    """Words of a plot that hints at so many genres."""
+    """Number of words in a plot that hints at that many genres."""
     return _FILLERS_PER_PLOT + genres * _HINTS_PER_GENRE

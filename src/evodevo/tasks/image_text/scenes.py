@@ -1,4 +1,4 @@
-"""Pictures of shapes: one to three of a kind, and below them, where asked, a strip of marks that hint at genres.
+"""Generated pictures of one to three equal shapes, optionally with a strip of marks below that hint at genres.
 
 Shapes: N pictures, A attributes, G genres; a picture is (side, side, 3) uint8.
 """
@@ -18,9 +18,9 @@ VALUES: dict[str, tuple[str, ...]] = {
     "count": ("one", "two", "three"),
     "size": ("small", "large"),
 }
-"""What a scene is made of: attribute -> its values in order."""
+"""Attribute of a scene -> its values in order."""
 GENRES = ("comedy", "crime", "fantasy", "romance", "war", "western")
-"""Genre g is hinted at by a mark in the g-th colour, g-th from the left."""
+"""Genres; the mark of genre g has the g-th colour and is the g-th from the left."""
 SMALLEST_SIDE = 24
 
 _COLOURS = np.asarray(
@@ -28,22 +28,22 @@ _COLOURS = np.asarray(
 )
 _BACKGROUND, _GRAIN = 232.0, 6.0
 _SUPERSAMPLING = 8
-_ACROSS = 2  # places for shapes in a row, and rows
+_ACROSS = 2  # cells for shapes in a row, and rows
 
 
 def draw(
     rng: np.random.Generator, attributes: NDArray[np.int64], side: int, marks: NDArray[np.bool_] | None = None
 ) -> Pixels:
-    """Pictures of scenes; where the shapes stand, their shade and the grain of the background are random.
+    """Pictures of scenes; the positions of the shapes, their shade and the grain of the background are random.
 
     Args:
-        rng: of the random parts.
-        attributes: (N, A), a value of each attribute in the order of ``VALUES``.
-        side: height and width, at least ``SMALLEST_SIDE``.
-        marks: (N, G) which genres the strip below hints at; None leaves the strip away.
+        rng: Generator of the random parts.
+        attributes: Index of the value of each attribute, in the order of ``VALUES``, (N, A).
+        side: Height and width in pixels, at least ``SMALLEST_SIDE``.
+        marks: Whether the strip has a mark of each genre, (N, G); None = no strip.
 
     Returns:
-        (N, side, side, 3).
+        Pictures, (N, side, side, 3).
     """
     count = len(attributes)
     strip = 0 if marks is None else side // len(GENRES)
@@ -69,7 +69,7 @@ def draw(
 
 
 def _hint(strips: NDArray[np.float32], marks: NDArray[np.bool_], width: int) -> None:
-    """A square per genre, in a place of its own, so that also a linear model can read it."""
+    """Draw a square per genre, each at a fixed position, so that a linear model can read it too."""
     strips[:, 0] -= 40  # a line between the scene and the strip
     for genre, colour in enumerate(_COLOURS):
         square = strips[:, 1:, genre * width : (genre + 1) * width - 1]
@@ -78,7 +78,7 @@ def _hint(strips: NDArray[np.float32], marks: NDArray[np.bool_], width: int) -> 
 
 @lru_cache(maxsize=64)
 def _sprite(shape: int, width: int) -> NDArray[np.float32]:
-    """How much of each pixel the shape covers. Shape ``(width, width, 1)``."""
+    """Fraction of each pixel that the shape covers, 0 to 1. Shape ``(width, width, 1)``."""
     from PIL import Image, ImageDraw
 
     big = width * _SUPERSAMPLING

@@ -1,8 +1,8 @@
-"""Images and text together: classes, labels, and whether they match; the user's own, or generated scenes.
+"""The task ``image_text``: classes, labels or a match of images and texts, from the user's files or generated scenes.
 
 Forms (docs/spec/h_model.md#experiments): ``labels`` one class (the answer to a question about a scene), ``multilabel``
-several labels (genres, each side alone telling much), ``match`` whether a caption tells of the image (neither side
-alone telling anything), ``caption_match`` the same for two captions, ``both`` the labels and the match in one run.
+several labels (genres, which each side alone predicts well), ``match`` whether a caption describes the image (which
+neither side alone predicts), ``caption_match`` the same for two captions, ``both`` the labels and the match together.
 
 Shapes: N samples of a split, B samples of a batch, L tokens.
 """
@@ -31,19 +31,19 @@ from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
 from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 
 _SCENES_VERSION = 1
-# The paths do not count: what they hold does.
+# Paths are no part of the key: the contents of the files are.
 _NOT_OF_FILES = {"data", "test", "images", "test_images", "scenes", "missing"}
 _NOTHING = "(none)"
 
 
 class ImageTextSettings(FileSettings):
-    """What is asked, about which images and texts."""
+    """The form of the task, its images and texts, and missing inputs."""
 
-    form: Form = Field(default="match", description="what is asked")
-    scenes: SceneSettings = Field(default=SceneSettings(), description="generated samples, where there is no data")
+    form: Form = Field(default="match", description="kind of the outputs")
+    scenes: SceneSettings = Field(default=SceneSettings(), description="generated samples, used without data")
     missing: dict[str, float] = Field(
         default={},
-        description="input -> share of training samples that lack it, so that a network learns to do without",
+        description="input -> share of training samples that lack it, so that a network learns to work without",
     )
 
     @model_validator(mode="after")
@@ -70,9 +70,9 @@ class ImageTextTask(SampleTask):
     Where an input is missing, ``NAME/present`` is false, its numbers are 0, and a match has no target.
 
     Args:
-        settings: the settings.
-        key: 64 hexadecimal digits over the sources and their preparation; the same in every process.
-        entry: the prepared samples.
+        settings: Settings of the task.
+        key: 64 hexadecimal digits over the sources and their preparation; equal in every process.
+        entry: Prepared samples.
     """
 
     name: ClassVar[str] = "image_text"
@@ -104,49 +104,49 @@ class ImageTextTask(SampleTask):
             return cls(settings, key, entry)
         if settings.data is None:
             options = _decisive(settings.scenes, settings.form)
-            found = canonical.digest({"task": cls.name, "form": settings.form, "scenes": options})
-            check_key(found, key, "the generator of scenes")
-            entry = cache.get(found)
+            actual_key = canonical.digest({"task": cls.name, "form": settings.form, "scenes": options})
+            check_key(actual_key, key, "the generator of scenes")
+            entry = cache.get(actual_key)
             if entry is None:
-                entry = cache.put(found, to_entry(scene_samples.prepare(settings.form, settings.scenes)))
-            return cls(settings, found, entry)
+                entry = cache.put(actual_key, to_entry(scene_samples.prepare(settings.form, settings.scenes)))
+            return cls(settings, actual_key, entry)
         parts = image_text_files.read_parts(settings.form, settings)
         preparation = settings.model_dump(exclude=_NOT_OF_FILES, mode="json")
         sources = image_text_files.identity(parts)
-        found = canonical.digest({"task": cls.name, "files": preparation, "sources": sources})
-        check_key(found, key, settings.data)
-        entry = cache.get(found)
+        actual_key = canonical.digest({"task": cls.name, "files": preparation, "sources": sources})
+        check_key(actual_key, key, settings.data)
+        entry = cache.get(actual_key)
         if entry is None:
-            entry = cache.put(found, to_entry(image_text_files.prepare(settings.form, settings, parts)))
-        return cls(settings, found, entry)
+            entry = cache.put(actual_key, to_entry(image_text_files.prepare(settings.form, settings, parts)))
+        return cls(settings, actual_key, entry)
 
     def count(self, split: Split) -> int:
         return len(next(iter(self._splits[split].tokens.values())))
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         samples = self._splits[split]
-        present = {name: here[places] for name, here in self._present[split].items()}
+        present = {name: here[indices] for name, here in self._present[split].items()}
         batch: dict[str, NDArray[Any]] = {}
         if samples.images is not None and self._pixels is not None:
             here = present["image"]
-            images = np.zeros((len(places), *self._pixels.shape[1:]), np.uint8)
-            images[here] = self._pixels[samples.images[places[here]]]
+            images = np.zeros((len(indices), *self._pixels.shape[1:]), np.uint8)
+            images[here] = self._pixels[samples.images[indices[here]]]
             batch["image"] = images
         for name, tokens in samples.tokens.items():
-            ids = np.where(present[name][:, None], tokens[places], PADDING)
+            ids = np.where(present[name][:, None], tokens[indices], PADDING)
             batch |= {name: ids, f"{name}/mask": ids != PADDING}
         batch |= {f"{name}/present": here for name, here in present.items() if not self._complete[split][name]}
         everything = np.logical_and.reduce(list(present.values()))
-        return batch | self._targets(split, places, everything)
+        return batch | self._targets(split, indices, everything)
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return {name: values[places] for name, values in self._splits[split].groups.items()}
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return {name: values[indices] for name, values in self._splits[split].groups.items()}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        batch = self.fetch(split, np.asarray([place]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        batch = self.fetch(split, np.asarray([index]))
         words: dict[str, str] = {}
         for spec in self.inputs:
-            if not self._present[split][spec.name][place]:
+            if not self._present[split][spec.name][index]:
                 words[spec.name] = _NOTHING
             elif spec.modality == "image":
                 words[spec.name] = f"{spec.height} x {spec.width}, {'grey' if spec.channels == 1 else 'colour'}"
@@ -155,8 +155,8 @@ class ImageTextTask(SampleTask):
         for output in self.outputs:
             target = batch[f"{output.name}/target"][0]
             if output.kind == "labels":
-                said = [name for name, value in zip(output.names, target, strict=True) if value > 0.5]
-                words[output.name] = ", ".join(said) or _NOTHING
+                present = [name for name, value in zip(output.names, target, strict=True) if value > 0.5]
+                words[output.name] = ", ".join(present) or _NOTHING
             else:
                 words[output.name] = _NOTHING if target == NO_TARGET else output.names[target]
         return words
@@ -167,24 +167,25 @@ class ImageTextTask(SampleTask):
         return ids[: np.count_nonzero(ids != PADDING)]
 
     def baselines(self, split: Split) -> dict[str, float]:
-        """Accuracy (of labels micro F1) of a constant answer, and of logistic regression on each input and on all.
+        """Accuracy (micro F1 for labels) of a constant answer, and of logistic regression on each input and on all.
 
-        Images are pixels, texts bags of words. The gap between one input and all is what modalities add linearly.
+        Images are pixels, texts bags of words. The gap between one input and all is what several modalities add to a
+        linear model.
         """
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for output in self.outputs:
             key = f"{output.name}/target"
             train, held = self._everything("train")[key], self._everything(split)[key]
             before = f"{output.name}: " if len(self.outputs) > 1 else ""
-            found[f"{before}majority"] = sample_baselines.constant(train, held)
+            metrics[f"{before}majority"] = sample_baselines.constant(train, held)
             names = tuple(spec.name for spec in self.inputs)
             for chosen in (*((name,) for name in names), names):
                 learned, judged = (
                     np.concatenate([self._features(part, name) for name in chosen], axis=1) for part in ("train", split)
                 )
                 label = f"{before}logistic regression on {' and '.join(chosen)}"
-                found[label] = sample_baselines.logistic(learned, train, judged, held)
-        return found
+                metrics[label] = sample_baselines.logistic(learned, train, judged, held)
+        return metrics
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -209,26 +210,28 @@ class ImageTextTask(SampleTask):
         length = self._splits["train"].tokens[name].shape[1]
         return InputSpec(name, "tokens", length=length, vocabulary=len(self.vocabulary))
 
-    def _targets(self, split: Split, places: NDArray[np.int64], complete: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    def _targets(
+        self, split: Split, indices: NDArray[np.int64], complete: NDArray[np.bool_]
+    ) -> dict[str, NDArray[Any]]:
         targets: dict[str, NDArray[Any]] = {}
         for output in self.outputs:
-            target = self._splits[split].targets[output.name][places]
+            target = self._splits[split].targets[output.name][indices]
             if output.kind == "labels":
                 targets[f"{output.name}/target"] = target.astype(np.float32)
             else:
-                # Half a pair neither matches nor differs.
+                # A match is undefined where one of the two inputs is missing.
                 asked = complete if output.name == "match" else True
                 targets[f"{output.name}/target"] = np.where(asked, target, NO_TARGET)
         return targets
 
     def _who_has_what(self, split: Split, shares: dict[str, float]) -> dict[str, NDArray[np.bool_]]:
-        """Input -> (N,), false where a sample lacks it: in the data, or in training by the settings."""
+        """Input -> whether each sample has it, (N,): it may be missing in the data, or dropped by the settings."""
         samples = self._splits[split]
         present = {name: (tokens != PADDING).any(axis=1) for name, tokens in samples.tokens.items()}
         if samples.images is not None:
             present = {"image": samples.images >= 0} | present
         if split == "train" and shares:
-            # One draw per sample, cut into shares, so that no sample loses two inputs.
+            # One draw per sample in [0, 1), divided into intervals, so that no sample loses two inputs.
             drawn = generator(self.settings.scenes.seed, "missing inputs").random(self.count(split))
             low = 0.0
             for name, share in shares.items():
@@ -259,7 +262,7 @@ class ImageTextTask(SampleTask):
 
 
 def _decisive(scenes: SceneSettings, form: Form) -> dict[str, Any]:
-    """What changes the generated samples of a form."""
+    """The settings and versions that influence the generated samples of a form. JSON-able."""
     from importlib.metadata import version
 
     unused = set() if form in ("multilabel", "both") else {"image_hints", "text_hints"}

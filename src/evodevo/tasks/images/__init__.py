@@ -1,1 +1,1 @@
-"""Tasks over images."""
+"""Tasks with images as inputs."""

@@ -1,4 +1,4 @@
-"""Arrays of images and labels out of npz and idx files, with the limits that files from strangers need."""
+"""Reading of images and labels from npz and idx files, with limits against files from untrusted sources."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from evodevo.errors import DataError
 from evodevo.tasks.images.pixels import MAX_BYTES, Pixels
 
 PATH_ADVICE = " Check the path and its permissions."
-_IDX_BYTES = 0x08  # the only type of MNIST and its kin
+_IDX_BYTES = 0x08  # unsigned bytes, the only element type of MNIST and data sets like it
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes.
+    """The bytes of a file.
 
     Raises:
-        DataError: it cannot be read.
+        DataError: The file cannot be read.
     """
     try:
         return path.read_bytes()
@@ -36,14 +36,15 @@ def open_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of an npz.
 
     Raises:
-        DataError: not an npz, larger inside than fits, or an array of Python objects, which could hold code.
+        DataError: The file is not an npz, unpacks to too many bytes, or has an array of Python objects, which could
+            contain code.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
                 raise DataError(f"{path} unpacks to more than {MAX_BYTES:,} bytes. Give fewer images.")
-        with np.load(path, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
+        with np.load(path, allow_pickle=False) as loaded:
+            return {name: loaded[name] for name in loaded.files}
     except DataError:
         raise
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -54,7 +55,7 @@ def as_pixels(array: NDArray[Any], place: str) -> Pixels:
     """Images as (N, height, width, 1 or 3) uint8.
 
     Raises:
-        DataError: another shape, or numbers that are no brightness.
+        DataError: The shape is another one, or the numbers are out of the range of a brightness.
     """
     if array.ndim == 3:
         array = array[..., None]
@@ -74,15 +75,15 @@ def as_pixels(array: NDArray[Any], place: str) -> Pixels:
 
 
 def joined_files(data: NDArray[Any], offsets: NDArray[Any], path: Path) -> Iterator[tuple[str, bytes]]:
-    """Files that stand one after the other in an array of bytes, with their names for messages.
+    """Files that are concatenated in an array of bytes, with their names for messages.
 
     Args:
-        data: (bytes,) uint8.
-        offsets: (N + 1,) where each begins, and the end of the last.
-        path: where both come from.
+        data: Bytes of all files, (bytes,) uint8.
+        offsets: First byte of each file, and the end of the last, (N + 1,).
+        path: File of both arrays, for messages.
 
     Raises:
-        DataError: the offsets do not fit the bytes.
+        DataError: The offsets do not fit the bytes.
     """
     ends = offsets.reshape(-1).astype(np.int64)
     if data.dtype != np.uint8 or (np.diff(ends) < 0).any() or (len(ends) and (ends[0] < 0 or ends[-1] > data.size)):
@@ -96,7 +97,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     """An array in Yann LeCun's idx format: two zeros, type, number of axes, big-endian lengths, data.
 
     Raises:
-        DataError: not such a file, or not as long as it states.
+        DataError: The file has another format, or another length than its header states.
     """
     try:
         if path.suffix == ".gz":

@@ -1,7 +1,7 @@
-"""What can be asked about a digit, in which words, and how often so that neither side alone tells the answer.
+"""Questions about a digit, their wordings, and frequencies at which neither image nor question predicts the answer.
 
-A question is a set of digits for which the answer is yes. The table of how often it is asked of which digit is fitted
-(Sinkhorn 1964) so that both answers are equally frequent for every digit and for every question.
+A question is a set of digits for which the answer is yes. The table of the frequencies of (question, digit) pairs is
+fitted (Sinkhorn 1964) so that both answers are equally frequent for every digit and for every question.
 
 Shapes: Q questions, 10 digits.
 """
@@ -27,11 +27,11 @@ class Question:
     """One question.
 
     Attributes:
-        name: for people: "even", "after six".
-        family: which wordings it has.
-        word: what its wordings are filled with.
-        yes: digits for which the answer is yes.
-        asked_of: digits that it is asked of.
+        name: Name for display: "even", "after six".
+        family: Key of its wordings.
+        word: Word that fills the gap in its wordings.
+        yes: Digits for which the answer is yes.
+        asked_of: Digits about which it may be asked.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Wordings:
-    """Ways to say one thing: those of all splits, and those of the test split alone, of words that were seen."""
+    """Wordings of a question: those of all splits, and those of the test split alone, made of words from training."""
 
     seen: tuple[str, ...]
     unseen: tuple[str, ...]
@@ -51,32 +51,32 @@ class Wordings:
 
 def _questions() -> tuple[Question, ...]:
     every = frozenset(range(10))
-    found = [Question(name, "is", name, frozenset({digit})) for digit, name in enumerate(DIGITS)]
+    asked = [Question(name, "is", name, frozenset({digit})) for digit, name in enumerate(DIGITS)]
     for digit, name in enumerate(DIGITS):
         if digit < 9:
-            found.append(Question(f"after {name}", "after", name, frozenset({digit + 1}), every - {0}))
+            asked.append(Question(f"after {name}", "after", name, frozenset({digit + 1}), every - {0}))
         if digit > 0:
-            found.append(Question(f"before {name}", "before", name, frozenset({digit - 1}), every - {9}))
+            asked.append(Question(f"before {name}", "before", name, frozenset({digit - 1}), every - {9}))
     even, prime, loop = frozenset({0, 2, 4, 6, 8}), frozenset({2, 3, 5, 7}), frozenset({0, 6, 8, 9})
-    found += [Question("even", "parity", "even", even), Question("odd", "parity", "odd", every - even)]
-    found += [Question("prime", "prime", "prime", prime), Question("not prime", "prime", "not prime", every - prime)]
-    found += [Question("a loop", "loop", "a loop", loop), Question("no loop", "loop", "no loop", every - loop)]
+    asked += [Question("even", "parity", "even", even), Question("odd", "parity", "odd", every - even)]
+    asked += [Question("prime", "prime", "prime", prime), Question("not prime", "prime", "not prime", every - prime)]
+    asked += [Question("a loop", "loop", "a loop", loop), Question("no loop", "loop", "no loop", every - loop)]
     for bound in (2, 4, 6):
         above = frozenset(range(bound + 1, 10))
-        found.append(Question(f"larger than {DIGITS[bound]}", "larger", DIGITS[bound], above))
-        found.append(Question(f"smaller than {DIGITS[bound + 1]}", "smaller", DIGITS[bound + 1], every - above))
-    return tuple(found)
+        asked.append(Question(f"larger than {DIGITS[bound]}", "larger", DIGITS[bound], above))
+        asked.append(Question(f"smaller than {DIGITS[bound + 1]}", "smaller", DIGITS[bound + 1], every - above))
+    return tuple(asked)
 
 
 QUESTIONS = _questions()
-"""All that have yes or no for an answer."""
+"""All questions with the answers yes and no."""
 
 SUMS = ("which digit is it", *(f"plus {name}" for name in DIGITS[1:]))
-"""Questions with a digit for an answer: the last digit of the sum."""
+"""Questions whose answer is a digit: the last digit of the sum."""
 
 _SHARES = {"is": 0.2, "after": 0.1, "before": 0.1, "parity": 0.15, "prime": 0.1, "loop": 0.1, "larger": 0.125}
 _SHARES["smaller"] = _SHARES["larger"]
-"""How much of all that is asked each family is."""
+"""Share of each family among all yes-or-no questions, 0 to 1."""
 
 _ADJECTIVE = {
     "question": Wordings(("is it {}?", "is this digit {}?"), ("is this {}?",)),
@@ -118,26 +118,26 @@ _PLUS = Wordings(
 
 
 def wordings(question: Question, mood: Mood) -> Wordings:
-    """The ways to ask a question, or to state that its answer is yes."""
+    """The wordings of a question, or of the statement that its answer is yes."""
     ways = _WORDINGS[question.family][mood]
     return Wordings(_filled(ways.seen, question.word), _filled(ways.unseen, question.word))
 
 
 def wordings_of_sum(added: int) -> Wordings:
-    """The ways to ask for the last digit of the digit plus ``added`` (0 to 9)."""
+    """The wordings of the question for the last digit of the digit plus ``added`` (0 to 9)."""
     if added == 0:
         return _WHICH
     return Wordings(_filled(_PLUS.seen, DIGITS[added]), _filled(_PLUS.unseen, DIGITS[added]))
 
 
 def frequencies(images: NDArray[np.integer]) -> NDArray[np.float64]:
-    """How often each question is asked of each digit, by answer, in shares of all.
+    """The frequency of each pair of question and digit, by answer, as a share of all.
 
     Args:
-        images: (10,) how many images there are of each digit.
+        images: Number of images of each digit, (10,).
 
     Returns:
-        (Q, 10, 2), the last axis is the answer. Each digit has its share of the images, half of it with either
+        Shares, (Q, 10, 2); the last axis is the answer. Each digit has its share of the images, half of it with either
         answer; each question its share of its family, half of it with either answer, as far as the images allow.
     """
     yes = np.asarray([[digit in question.yes for digit in range(10)] for question in QUESTIONS])
@@ -157,6 +157,6 @@ def _filled(ways: Sequence[str], word: str) -> tuple[str, ...]:
 
 
 def _ratio(wanted: NDArray[np.float64], there: NDArray[np.float64]) -> NDArray[np.float64]:
-    """0 where nothing is there: a digit without images is asked nothing."""
+    """Elementwise quotient; 0 where the divisor is 0: there are no questions about a digit without images."""
     ratio: NDArray[np.float64] = np.divide(wanted, there, out=np.zeros_like(there), where=there > 0)
     return ratio

@@ -1,9 +1,9 @@
-"""Questions about scikit-learn's images of digits: real images, always there, of which neither side tells the answer.
+"""The task ``digits_questions``: questions about scikit-learn's images of digits, available without a network.
 
-An image is asked as many questions with the answer yes as with no, and so is every question; a linear model of both
-sides fails too, since only image and question together decide. Where nothing but yes and no is asked (``answer``), a
-network hardly begins to learn in a few minutes, since nothing ever tells it a digit; so the default also asks, for a
-quarter of the samples, which digit it is. Images stand in one split each.
+For each image, and for each question, yes and no are equally frequent; a linear model of both inputs fails too, since
+only image and question together determine the answer. With yes and no alone (``answer``), a network learns almost
+nothing in a few minutes, because no target ever identifies a digit; the default therefore also asks, for a quarter of
+the samples, which digit it is. Each image is in one split only.
 
 Shapes: N samples of a split, B samples of a batch, M images, L words.
 """
@@ -34,14 +34,14 @@ from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 Form = Literal["mixed", "answer", "sums", "match"]
 _VERSION = 2
 _UNSEEN = 4
-"""One test sample in so many has a wording that no other split has."""
+"""One test sample in this many has a wording that no other split has."""
 WITH_DIGITS = ("mixed", "sums")
 _LETTERS = tuple(f"{byte:02x}" for byte in range(256))
 PHRASING = ("seen", "unseen")
 
 
 class DigitsQuestionsSettings(Settings):
-    """What is asked, and how often."""
+    """Kind and number of the questions, and the splits."""
 
     form: Form = Field(
         default="mixed",
@@ -49,14 +49,22 @@ class DigitsQuestionsSettings(Settings):
         " half the last digit of a sum; 'match' whether a statement is true",
     )
     tokenizer: Literal["words", "bytes"] = Field(default="words", description="'words', or 'bytes' as they are written")
-    questions: int = Field(default=8, ge=4, le=32, multiple_of=4, description="about each image")
-    shares: Shares = Field(default=Shares(), description="of the images, for each split")
-    seed: int = Field(default=0, ge=0, lt=2**63, description="of what is asked about which image")
+    questions: int = Field(default=8, ge=4, le=32, multiple_of=4, description="number of questions about each image")
+    shares: Shares = Field(default=Shares(), description="share of the images in each split")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="seed of the choice of questions")
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """The samples of a split: (N,) image, question (sums behind the others), wording's kind, and target; N texts."""
+    """The samples of a split.
+
+    Attributes:
+        image: Index of the image, (N,).
+        question: Index of the question, (N,); sums come after ``QUESTIONS``.
+        unseen: 1 where the wording is in the test split alone, else 0, (N,).
+        target: Index of the answer, (N,).
+        text: Text of the question, N of them.
+    """
 
     image: NDArray[np.int64]
     question: NDArray[np.int64]
@@ -66,12 +74,12 @@ class _Asked:
 
 
 class DigitsQuestionsTask(SampleTask):
-    """One question about one image of a digit.
+    """One question about one image of a digit per sample.
 
     Groups: question, digit, phrasing (unseen ones are in the test split alone; each of their words is in training).
 
     Args:
-        settings: the settings.
+        settings: Settings of the task.
     """
 
     name: ClassVar[str] = "digits_questions"
@@ -85,8 +93,8 @@ class DigitsQuestionsTask(SampleTask):
         self.splits = tuple(split for split in ALL_SPLITS if getattr(settings.shares, split) > 0)
         self._pixels, names = drawn_images.read("digits")
         self._digits = np.asarray([int(name) for name in names])
-        places = divide([image.tobytes() for image in self._pixels], names, settings.shares, self.splits)
-        self._asked = {split: self._ask(split, places[split]) for split in self.splits}
+        images_of = divide([image.tobytes() for image in self._pixels], names, settings.shares, self.splits)
+        self._asked = {split: self._ask(split, images_of[split]) for split in self.splits}
         self._cut = cut if settings.tokenizer == "words" else _letters
         taught = (self._cut(text) for text in self._asked["train"].text)
         self.vocabulary = Vocabulary(_LETTERS) if settings.tokenizer == "bytes" else Vocabulary.of(taught, 4096)
@@ -116,33 +124,33 @@ class DigitsQuestionsTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._asked[split].text)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        asked, tokens = self._asked[split], self._tokens[split][places]
-        # A question is no caption: nothing should pull it towards the image.
-        matched = {} if self.settings.form == "match" else {MATCHED: np.zeros(len(places), np.bool_)}
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        asked, tokens = self._asked[split], self._tokens[split][indices]
+        # A question is no caption: a loss that aligns matching images and texts must not apply to it.
+        matched = {} if self.settings.form == "match" else {MATCHED: np.zeros(len(indices), np.bool_)}
         return {
             **matched,
-            "image": self._pixels[asked.image[places]],
+            "image": self._pixels[asked.image[indices]],
             "text": tokens,
             "text/mask": tokens != PADDING,
-            f"{self.outputs[0].name}/target": asked.target[places],
+            f"{self.outputs[0].name}/target": asked.target[indices],
         }
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         asked = self._asked[split]
         return {
-            "question": asked.question[places],
-            "digit": self._digits[asked.image[places]],
-            "phrasing": asked.unseen[places],
+            "question": asked.question[indices],
+            "digit": self._digits[asked.image[indices]],
+            "phrasing": asked.unseen[indices],
         }
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         asked, output = self._asked[split], self.outputs[0]
         height, width = self._pixels.shape[1:3]
         return {
             "image": f"{height} x {width}, grey",
-            "text": asked.text[place],
-            output.name: output.names[asked.target[place]],
+            "text": asked.text[index],
+            output.name: output.names[asked.target[index]],
         }
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
@@ -153,14 +161,14 @@ class DigitsQuestionsTask(SampleTask):
         """Accuracy of a constant answer, and of logistic regression on pixels, on words, and on both."""
         key = f"{self.outputs[0].name}/target"
         train, held = (self.fetch(part, np.arange(self.count(part))) for part in ("train", split))
-        found = {"majority": sample_baselines.constant(train[key], held[key])}
+        metrics = {"majority": sample_baselines.constant(train[key], held[key])}
         for names in (("image",), ("text",), ("image", "text")):
             learned, judged = (
                 np.concatenate([self._features(batch, name) for name in names], axis=1) for batch in (train, held)
             )
             label = f"logistic regression on {' and '.join(names)}"
-            found[label] = sample_baselines.logistic(learned, train[key], judged, held[key])
-        return found
+            metrics[label] = sample_baselines.logistic(learned, train[key], judged, held[key])
+        return metrics
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -187,12 +195,12 @@ class DigitsQuestionsTask(SampleTask):
 
     @property
     def _numbers(self) -> int:
-        """Questions about each image whose answer is a digit; the others are as many with yes as with no."""
+        """Number of questions about each image whose answer is a digit; the others are half yes, half no."""
         questions = self.settings.questions
         return {"sums": questions // 2, "mixed": 2 * ceil(questions / 8)}.get(self.settings.form, 0)
 
     def _ask(self, split: Split, images: NDArray[np.int64]) -> _Asked:
-        """Every image its questions, in an order that says nothing."""
+        """The samples of a split, in random order: every image with its questions."""
         rng = generator(self.settings.seed, f"digits_questions/{split}")
         count = self.settings.questions - self._numbers
         frequency = digit_questions.frequencies(np.bincount(self._digits[images], minlength=10))
@@ -236,10 +244,10 @@ class DigitsQuestionsTask(SampleTask):
 def _spread(
     images: NDArray[np.int64], frequency: NDArray[np.float64], each: int, rng: np.random.Generator
 ) -> list[tuple[int, int]]:
-    """Pairs of image and question: ``each`` of every image, each question within 1 of its due.
+    """Pairs of image and question: ``each`` per image, each question within 1 of its expected number.
 
-    The questions in order are cut into ``each`` parts, and an image gets one from every part: no question twice, but
-    for those on a cut.
+    The ordered questions are divided into ``each`` parts, and an image gets one from every part. An image therefore
+    gets no question twice, except for one that spans two parts.
     """
     if not len(images):
         return []
@@ -247,19 +255,19 @@ def _spread(
     ends = frequency.cumsum() / frequency.sum()
     due = np.searchsorted(ends, (np.arange(slots) + rng.random()) / slots, side="right")
     chosen = due.clip(max=len(frequency) - 1)
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     for part in range(each):
         own = chosen[part * len(images) : (part + 1) * len(images)]
-        found += zip(rng.permutation(images).tolist(), own.tolist(), strict=True)
-    return found
+        pairs += zip(rng.permutation(images).tolist(), own.tolist(), strict=True)
+    return pairs
 
 
 def _letters(text: str) -> list[str]:
-    """Bytes of the text as they are, each as a letter of ``_LETTERS``."""
+    """The bytes of the text, each as an entry of ``_LETTERS``."""
     return [_LETTERS[byte] for byte in text.encode()]
 
 
 def _key(settings: DigitsQuestionsSettings) -> str:
     source = drawn_images.identity("digits")
-    said = settings.model_dump(mode="json", exclude={"tokenizer"} if settings.tokenizer == "words" else None)
-    return canonical.digest({"version": _VERSION, "source": source, **said})
+    options = settings.model_dump(mode="json", exclude={"tokenizer"} if settings.tokenizer == "words" else None)
+    return canonical.digest({"version": _VERSION, "source": source, **options})

@@ -1,6 +1,6 @@
-"""Labelled images that are always there: scikit-learn's digits, and three kinds that are drawn.
+"""Built-in labelled images: scikit-learn's digits, and three kinds that are generated.
 
-The drawn ones make a task of several domains possible on a fresh machine without a network
+The generated ones make a task of several domains possible on a fresh machine without a network
 (docs/spec/h_model.md#experiments). They are grey, bright on dark, and noisy, so that no two are equal.
 """
 
@@ -20,9 +20,9 @@ Builtin = Literal["digits", "letters", "shapes", "textures"]
 BUILTINS: tuple[Builtin, ...] = get_args(Builtin)
 
 DRAWN = 2_000
-"""Images of each drawn kind."""
+"""Number of images of each generated kind."""
 SIDE = 16
-"""Height and width of drawn images; digits have 8."""
+"""Height and width of generated images in pixels; digits have 8."""
 
 _LETTERS = "ABCDEFGHJK"
 _SHAPES = ("circle", "cross", "diamond", "ring", "square", "triangle")
@@ -31,13 +31,13 @@ _VERSION = 1
 
 
 def identity(name: Builtin) -> dict[str, str | int]:
-    """What decides the pixels: another release of the library may draw or hold others. JSON."""
+    """All that determines the pixels, the library's release included, which may draw other ones. JSON-able."""
     library = "scikit-learn" if name == "digits" else "pillow"
     return {"builtin": name, "library": library, "release": version(library), "version": _VERSION}
 
 
 def read(name: Builtin) -> tuple[Pixels, list[str]]:
-    """Images (N, height, width, 1) and the name of the class of each."""
+    """Images (N, height, width, 1) and the class name of each."""
     if name == "digits":
         return _digits()
     names, draw = _DRAWN[name]
@@ -51,9 +51,9 @@ def read(name: Builtin) -> tuple[Pixels, list[str]]:
 def _digits() -> tuple[Pixels, list[str]]:
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    # Ink from 0 to 16.
-    return np.rint(found.images * (255 / 16)).astype(np.uint8)[..., None], [str(label) for label in found.target]
+    digits = load_digits()
+    # scikit-learn's brightness is from 0 to 16.
+    return np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None], [str(label) for label in digits.target]
 
 
 def _letter(kind: int, rng: np.random.Generator) -> NDArray[np.float64]:

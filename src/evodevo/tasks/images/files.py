@@ -1,7 +1,7 @@
-"""Labelled images from where they lie: npz, idx (MNIST's format), or a folder with one folder per class.
+"""Reading of a user's labelled images: npz, idx (MNIST's format), or a folder with one folder per class.
 
-Finding and reading are two steps, so that a task can look for prepared data by the files' own hashes before it decodes
-anything.
+Finding and reading are two steps, so that a task can look up prepared data by the hashes of the files before it decodes
+any image.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _IDX_IMAGES = re.compile(r"(.*)images([-.]idx)3(.*)")
 
 @dataclass(frozen=True)
 class Part:
-    """Images in one place.
+    """One source of labelled images.
 
     Args:
-        kind: how to read it.
-        path: a file, or the folder whose folders are classes.
-        pool: which splits they may go to.
-        files: what decides the content, in order.
+        kind: Format of the source.
+        path: Path of the file, or of the folder whose folders are classes.
+        pool: Splits that the images may belong to.
+        files: All files that determine the content, in order.
     """
 
     kind: Literal["npz", "idx", "folder"]
@@ -64,13 +64,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Labelled:
-    """What was read.
+    """Images with labels.
 
     Args:
-        images: each (height, width, 1 or 3).
-        labels: a class name per image.
-        classes: the names in order.
-        skipped: images that could not be read, by name.
+        images: Images, each (height, width, 1 or 3).
+        labels: Class name of each image.
+        classes: Names of the classes in order.
+        skipped: Names of the images that could not be read.
     """
 
     images: Sequence[Pixels]
@@ -80,10 +80,10 @@ class Labelled:
 
 
 def locate(path: Path, pool: Pool = "all") -> list[Part]:
-    """The parts at a path: one, or one per split where the files say so.
+    """The sources at a path: one, or one per split where the names of the files define splits.
 
     Raises:
-        DataError: nothing there, or nothing that is known.
+        DataError: The path does not exist, or has none of the known formats.
     """
     if path.is_file():
         return [_file(path, pool)]
@@ -116,18 +116,19 @@ def read(
     labels: str = "y",
     skip_corrupt: bool = False,
 ) -> Labelled:
-    """The images and labels of a part.
+    """The images and labels of a source.
 
     Args:
-        part: from ``locate``.
-        size: height and width to which packed images are resized at once; None leaves them.
-        images: the npz's array of images: (N, height, width) or (N, height, width, 1 or 3), uint8 or 0..1; absent, the
-            arrays ``jpg`` (all files joined) and ``offset`` (N + 1) are read.
-        labels: the npz's array of labels, (N,) numbers or names; numbers are names in ``classes.json`` beside it.
-        skip_corrupt: leave out images that cannot be read, and name them in the answer.
+        part: Source from ``locate``.
+        size: Height and width in pixels to which encoded images are resized while reading; None leaves them.
+        images: Name of the npz's array of images, (N, height, width) or (N, height, width, 1 or 3), uint8 or 0..1;
+            where it is absent, the arrays ``jpg`` (all files concatenated) and ``offset`` (N + 1) are read.
+        labels: Name of the npz's array of labels, (N,) numbers or names; numbers are indices into ``classes.json``
+            beside the npz, if there is one.
+        skip_corrupt: Whether to leave out images that cannot be read, and list them in the result.
 
     Raises:
-        DataError: what cannot be read, by name.
+        DataError: A file cannot be read; the message names it.
     """
     if part.kind == "npz":
         return _npz(part.path, images, labels, size, skip_corrupt)
@@ -161,7 +162,7 @@ def _file(path: Path, pool: Pool) -> Part:
 
 
 def _idx_folder(images: Sequence[Path], pool: Pool) -> list[Part]:
-    # MNIST's test split is called t10k; a folder may hold each file packed and unpacked.
+    # MNIST's test split is called t10k; a folder may have each file both compressed and uncompressed.
     chosen = {path.name.removesuffix(".gz"): path for path in images}
     train = [path for name, path in chosen.items() if name.startswith("train")]
     test = [path for name, path in chosen.items() if name.startswith(("t10k", "test"))]
@@ -175,18 +176,18 @@ def _idx_folder(images: Sequence[Path], pool: Pool) -> list[Part]:
     )
 
 
-def _given_splits(places: dict[str, Path]) -> list[Part]:
-    if not {"train", "test"} <= places.keys():
-        only = next(iter(places.values()))
+def _given_splits(paths: dict[str, Path]) -> list[Part]:
+    if not {"train", "test"} <= paths.keys():
+        only = next(iter(paths.values()))
         raise DataError(
-            f"{only.parent} has {quoted_list(places)} but not both train and test. Add what is missing, or give one of"
+            f"{only.parent} has {quoted_list(paths)} but not both train and test. Add what is missing, or give one of"
             f" them alone ({only}), which is then split."
         )
-    own_validation = any(_SPLIT_FOLDERS[name] == "validation" for name in places)
+    own_validation = any(_SPLIT_FOLDERS[name] == "validation" for name in paths)
     parts: list[Part] = []
-    for name, place in places.items():
+    for name, path in paths.items():
         wanted: Pool = "train" if name == "train" and own_validation else _SPLIT_FOLDERS[name]
-        parts += locate(place, wanted)
+        parts += locate(path, wanted)
     return parts
 
 
@@ -232,7 +233,7 @@ def _npz(path: Path, images: str, labels: str, size: tuple[int, int] | None, ski
 def _numbered(
     pixels: Sequence[Pixels], numbers: NDArray[Any], names_file: Path | None, skipped: tuple[str, ...] = ()
 ) -> Labelled:
-    """Labels that are names, or numbers of classes whose names may stand in a file."""
+    """Images with labels that are names, or numbers of classes whose names may be in a file."""
     if numbers.dtype.kind not in "iubU":
         raise DataError(f"labels are {numbers.dtype}; wanted are whole numbers or text.")
     if numbers.dtype.kind == "U" or names_file is None:

@@ -1,4 +1,4 @@
-"""Classes of images: one source, or several domains with one answer or one each.
+"""The task ``images``: classes of images from one source, or from several domains with one output or one each.
 
 Shapes: N images of a split, B samples of a batch; an image is (height, width, channels) uint8.
 """
@@ -35,7 +35,7 @@ from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
 
 
 class ImagesSettings(Settings):
-    """Which images, of what size, and what is asked about them."""
+    """Sources, size and splits of the images, and the outputs."""
 
     data: str | None = Field(
         default=None, description="a folder, .npz or idx file of images; none is scikit-learn's digits"
@@ -52,13 +52,16 @@ class ImagesSettings(Settings):
     active: tuple[str, ...] = Field(
         default=(), description="domains that samples come from, all when empty; outputs are those of all domains"
     )
-    size: tuple[int, int] | None = Field(default=None, description="height and width that images are resized to")
-    colour: Colour = Field(default="auto", description="'grey', 'rgb', or what the images have")
+    size: tuple[int, int] | None = Field(default=None, description="height and width to which images are resized")
+    colour: Colour = Field(default="auto", description="'grey', 'rgb', or 'auto' for that of the images")
     held_out: float = Field(
-        default=0.1, gt=0, le=0.4, description="share of validation, and of test where none is given"
+        default=0.1,
+        gt=0,
+        le=0.4,
+        description="share of the validation split, and of the test split where none is given",
     )
     architecture: float = Field(
-        default=0.0, ge=0, le=0.5, description="share of the training images that a strategist looks at instead"
+        default=0.0, ge=0, le=0.5, description="share of the training images for a growth strategist's decisions"
     )
     images: str = Field(default="x", min_length=1, description="the npz's array of images")
     labels: str = Field(default="y", min_length=1, description="the npz's array of labels")
@@ -84,16 +87,16 @@ class ImagesSettings(Settings):
 class ImagesTask(SampleTask):
     """Images and their classes.
 
-    The pixels as the network sees them decide an image's split, so that copies never stand in two.
+    An image's split is a function of its prepared pixels, so that copies are never in two splits.
 
     Args:
-        settings: the settings.
-        key: 64 hexadecimal digits over the sources and their preparation; the same in every process.
-        entry: pixels, labels and domains of each split, and what is known about them.
+        settings: Settings of the task.
+        key: 64 hexadecimal digits over the sources and their preparation; equal in every process.
+        entry: Pixels, labels and domains of each split, and their description.
 
     Raises:
-        UsageError: an active domain that is none.
-        DataError: no image of an active domain in a split.
+        UsageError: An active domain does not exist.
+        DataError: A split has no image of an active domain.
     """
 
     name: ClassVar[str] = "images"
@@ -125,32 +128,32 @@ class ImagesTask(SampleTask):
         entry = cache.get(key) if key is not None else None
         if entry is not None and key is not None:
             return cls(settings, key, entry)
-        # Without the fourth split the key is what it was before there was one.
+        # Without the fourth split the key is the same as before that split existed, so that caches stay valid.
         unused = {"data", "test", "domains", "answers", "active"} | (
             set() if settings.architecture else {"architecture"}
         )
         options = settings.model_dump(exclude=unused, mode="json")
-        found = canonical.digest({"task": cls.name, "sources": identity(settings.sources()), "options": options})
-        check_key(found, key, quoted_list(domain.source for domain in settings.sources()))
-        entry = cache.get(found)
+        actual_key = canonical.digest({"task": cls.name, "sources": identity(settings.sources()), "options": options})
+        check_key(actual_key, key, quoted_list(domain.source for domain in settings.sources()))
+        entry = cache.get(actual_key)
         if entry is None:
-            entry = cache.put(found, prepare(settings.sources(), **_arguments(settings)))
-        return cls(settings, found, entry)
+            entry = cache.put(actual_key, prepare(settings.sources(), **_arguments(settings)))
+        return cls(settings, actual_key, entry)
 
     def count(self, split: Split) -> int:
         return len(self._rows[split])
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        rows = self._rows[split][places]
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        rows = self._rows[split][indices]
         batch: dict[str, NDArray[Any]] = {"image": np.ascontiguousarray(self._pixels[split][rows])}
         return batch | self._targets(split, rows)
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        domains = self._domains[split][self._rows[split][places]].astype(np.int64)
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        domains = self._domains[split][self._rows[split][indices]].astype(np.int64)
         return {"domain": domains} if self.group_names else {}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        row = self._rows[split][[place]]
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        row = self._rows[split][[index]]
         spec = self.inputs[0]
         colour = "grey" if spec.channels == 1 else "colour"
         words = {"image": f"{spec.height} x {spec.width}, {colour}"}
@@ -160,8 +163,8 @@ class ImagesTask(SampleTask):
         return words
 
     def baselines(self, split: Split) -> dict[str, float]:
-        """Accuracy of the commonest class and of logistic regression on pixels; of several outputs, each by name."""
-        found: dict[str, float] = {}
+        """Accuracy of the commonest class and of logistic regression on pixels; several outputs are listed by name."""
+        metrics: dict[str, float] = {}
         train, held = self._all_targets["train"], self._all_targets[split]
         for output in self.outputs:
             wanted, given = (part[f"{output.name}/target"] for part in (train, held))
@@ -169,9 +172,9 @@ class ImagesTask(SampleTask):
                 continue
             before = f"{output.name}: " if len(self.outputs) > 1 else ""
             features = (self._features("train"), wanted, self._features(split), given)
-            found[f"{before}majority"] = sample_baselines.constant(wanted, given)
-            found[f"{before}logistic regression"] = sample_baselines.logistic(*features)
-        return found
+            metrics[f"{before}majority"] = sample_baselines.constant(wanted, given)
+            metrics[f"{before}logistic regression"] = sample_baselines.logistic(*features)
+        return metrics
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -217,7 +220,7 @@ def _arguments(settings: ImagesSettings) -> dict[str, Any]:
 def _outputs(
     classes: dict[str, tuple[str, ...]], answers: str
 ) -> tuple[tuple[OutputSpec, ...], dict[str, NDArray[np.int64]]]:
-    """The outputs, and per output a table (domains, most classes of a domain) of targets."""
+    """The outputs, and per output a table of targets, (domains, largest number of classes of a domain)."""
     widest = max(map(len, classes.values()))
 
     def table() -> NDArray[np.int64]:
@@ -233,7 +236,7 @@ def _outputs(
     apart = answers == "joint" and len(classes) > 1
     given = {domain: [f"{domain}/{name}" if apart else name for name in names] for domain, names in classes.items()}
     order = {name: number for number, name in enumerate(dict.fromkeys(n for names in given.values() for n in names))}
-    one = table()
+    targets = table()
     for row, own in enumerate(given.values()):
-        one[row, : len(own)] = [order[name] for name in own]
-    return (OutputSpec("class", "class", len(order), tuple(order)),), {"class": one}
+        targets[row, : len(own)] = [order[name] for name in own]
+    return (OutputSpec("class", "class", len(order), tuple(order)),), {"class": targets}

@@ -1,4 +1,4 @@
-"""Images as bytes of a file, and as uint8 arrays (height, width, channels); the two meet only here."""
+"""Decoding and resizing of images: from the bytes of a file to uint8 arrays (height, width, channels)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Colour = Literal["auto", "grey", "rgb"]
 Pixels = NDArray[np.uint8]
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".pgm", ".ppm"})
-# Larger than any photo that is worth training on, smaller than what a decompression bomb promises.
+# Larger than any useful photo, smaller than the size that a decompression bomb states.
 MAX_PIXELS = 2**26
 ADVICE = " Remove or replace it, or set skip_corrupt."
 MAX_BYTES = 2 * 2**30
-"""All images of a task together, as uint8."""
+"""Largest size of all images of a task together, as uint8."""
 
 
 def decode(data: bytes, place: str) -> Pixels:
@@ -29,14 +29,14 @@ def decode(data: bytes, place: str) -> Pixels:
     Transparent parts become white, 16-bit grey becomes 8-bit.
 
     Args:
-        data: the bytes of the file.
-        place: its name, for the message.
+        data: Bytes of the file.
+        place: Name of the file, for the message.
 
     Returns:
-        (height, width, 1) for grey, (height, width, 3) for colour.
+        Pixels, (height, width, 1) for grey, (height, width, 3) for colour.
 
     Raises:
-        DataError: not an image, cut off, or over ``MAX_PIXELS``.
+        DataError: The bytes are no image, truncated, or the image has more than ``MAX_PIXELS``.
     """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -55,7 +55,7 @@ def decode(data: bytes, place: str) -> Pixels:
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         if isinstance(error, DataError):
             raise
-        # Of what it does not know, pillow says only where in memory it lay.
+        # pillow's message for an unknown format holds only the address of a Python object.
         unknown = isinstance(error, UnidentifiedImageError)
         reason = "no image format is known that begins so" if unknown else str(error) or type(error).__name__
         raise DataError(f"the image {place} cannot be read: {reason}.{ADVICE}") from None
@@ -64,18 +64,18 @@ def decode(data: bytes, place: str) -> Pixels:
 def decode_all(
     files: Iterable[tuple[str, bytes | DataError]], size: tuple[int, int] | None, skip_corrupt: bool
 ) -> tuple[list[Pixels], list[int], list[str]]:
-    """Many files, each made small as soon as it is read, so that photos do not fill the memory.
+    """Decode many files, each resized as soon as it is read, so that photos do not fill the memory.
 
     Args:
-        files: names, and bytes or why there are none.
-        size: height and width to resize to, or None.
-        skip_corrupt: leave out what cannot be read.
+        files: Name of each file, and its bytes or the error of reading it.
+        size: Height and width in pixels; None leaves the images as they are.
+        skip_corrupt: Whether to leave out files that cannot be read.
 
     Returns:
-        Images, the numbers of the files that they are from, and the names of those left out.
+        Images, the indices of their files, and the names of the files left out.
 
     Raises:
-        DataError: a file cannot be read and is not to be skipped, or there is too much for the memory.
+        DataError: A file cannot be read and is not to be skipped, or the images exceed the memory limit.
     """
     images: list[Pixels] = []
     kept: list[int] = []
@@ -107,16 +107,16 @@ def uniform(images: Sequence[Pixels], size: tuple[int, int] | None, colour: Colo
     """Images of one size and one number of channels.
 
     Args:
-        images: each (height, width, 1 or 3).
-        size: height and width to resize to; None needs equal sizes.
-        colour: ``auto`` is colour where any image has it.
-        what: where they come from, for the message.
+        images: Images, each (height, width, 1 or 3).
+        size: Height and width in pixels; None requires equal sizes.
+        colour: Colour of the result; ``auto`` is colour where any image has it.
+        what: Origin of the images, for the message.
 
     Returns:
-        (N, height, width, channels).
+        Pixels, (N, height, width, channels).
 
     Raises:
-        DataError: sizes differ and no size is given, or there is too much for the memory.
+        DataError: Sizes differ and no size is given, or the images exceed the memory limit.
     """
     sizes = {image.shape[:2] for image in images}
     if size is None and len(sizes) > 1:
@@ -154,7 +154,7 @@ def _as_array(picture: object) -> Pixels:
 
 
 def resized(image: Pixels, height: int, width: int) -> Pixels:
-    """An image of another size, bilinear with antialiasing; the same one where it has that size."""
+    """The image resized bilinearly with antialiasing; the image itself where it has that size."""
     if image.shape[:2] == (height, width):
         return image
     from PIL import Image
@@ -171,6 +171,6 @@ def _channels(image: Pixels, channels: int) -> Pixels:
         return image
     if channels == 3:
         return np.repeat(image, 3, axis=2)
-    # The luma of ITU-R BT.601, as pillow has it.
+    # The luma of ITU-R BT.601, as in pillow.
     grey: Pixels = np.rint(image @ np.asarray([0.299, 0.587, 0.114])).astype(np.uint8)[..., None]
     return grey

@@ -1,4 +1,4 @@
-"""From the sources of images to arrays of three splits, once; afterwards the cache has them."""
+"""Preparation of the task ``images``: from its sources to arrays of the splits, which are then cached."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from evodevo.tasks.text.token_cache import Entry
 
 _VERSION = 1
 _NAMED = 20
-"""So many skipped images are named in the description; all are counted."""
+"""Largest number of skipped images listed in the description; all are counted."""
 
 
 class Domain(Settings):
     """One source of images."""
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="of the domain, and of its output")
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="name of the domain and of its output")
     data: str | None = Field(default=None, description="a folder, .npz or idx file of images")
     test: str | None = Field(default=None, description="the same for the test split; none is cut off by content")
-    builtin: Builtin | None = Field(default=None, description="images that are always there, instead of data")
+    builtin: Builtin | None = Field(default=None, description="built-in images, instead of data")
     limit: int | None = Field(
-        default=None, ge=2, description="use at most so many, chosen by hash, of each file or folder"
+        default=None, ge=2, description="largest number of images of each file or folder, chosen by hash"
     )
 
     @model_validator(mode="after")
@@ -49,14 +49,14 @@ class Domain(Settings):
 
     @property
     def source(self) -> str:
-        """Where the images come from, for people."""
+        """Origin of the images, for display."""
         return self.data or f"the built-in {self.builtin}"
 
     def parts(self) -> list[Part]:
-        """Where its files are; empty for a built-in.
+        """Sources of the images; empty for built-in images.
 
         Raises:
-            DataError: nothing there, or more than one division into splits.
+            DataError: A path does not exist, or two of them define splits.
         """
         if self.data is None:
             return []
@@ -71,7 +71,7 @@ class Domain(Settings):
 
 @dataclass(frozen=True)
 class _Pool:
-    """Images of one domain that may go to the same splits."""
+    """Images of one domain that may belong to the same splits."""
 
     domain: int
     pool: Pool
@@ -79,10 +79,10 @@ class _Pool:
 
 
 def identity(domains: tuple[Domain, ...]) -> list[Any]:
-    """What decides the pixels, from the files' bytes alone. JSON.
+    """All that determines the pixels, from the bytes of the files alone. JSON-able.
 
     Raises:
-        DataError: a source is not there.
+        DataError: A source does not exist.
     """
     return [
         {
@@ -111,10 +111,10 @@ def prepare(
 
     Returns:
         Per split: ``pixels`` flat, ``labels`` (N,) within the domain, ``domains`` (N,); ``info`` with the shape, the
-        classes of each domain, what was skipped, and the rule of the split.
+        classes of each domain, the skipped images, and the rule of the split.
 
     Raises:
-        DataError: unreadable or corrupt images, sizes that differ, one class only, a class without training images.
+        DataError: Images are unreadable, sizes differ, there is one class only, or a class has no training image.
     """
     pools = [
         pool
@@ -140,14 +140,14 @@ def prepare(
         held_out=held_out,
     )
     arrays: dict[str, NDArray[Any]] = {}
-    places = division.places
+    indices = division.places
     if architecture:
-        learning = kept[places["train"]]
+        learning = kept[indices["train"]]
         shares = Shares(train=1 - architecture, architecture=architecture)
         wanted: tuple[Split, ...] = ("train", "architecture")
-        found = divide([contents[row] for row in learning], every_class[learning].tolist(), shares, wanted)
-        places = places | {split: places["train"][chosen] for split, chosen in found.items()}
-    rows = {split: kept[chosen] for split, chosen in places.items()}
+        divided = divide([contents[row] for row in learning], every_class[learning].tolist(), shares, wanted)
+        indices = indices | {split: indices["train"][chosen] for split, chosen in divided.items()}
+    rows = {split: kept[chosen] for split, chosen in indices.items()}
     for split in rows:
         arrays |= {
             f"pixels_{split}": pixels[rows[split]].reshape(-1),
@@ -159,7 +159,7 @@ def prepare(
     info = {
         "sources": {item.name: item.source for item in domains},
         "shape": list(pixels.shape[1:]),
-        "classes": {name: list(found) for name, found in classes.items()},
+        "classes": {name: list(own) for name, own in classes.items()},
         "split_rule": division.rule + (f"; {architecture:.0%} of train is architecture" if architecture else ""),
         "repeated": division.repeated,
         "dropped_as_held_out": division.dropped,
@@ -180,10 +180,10 @@ def _read(
 
 
 def _classes(domain: Domain, number: int, pools: list[_Pool]) -> tuple[str, ...]:
-    """Names that occur, in the order of the files; numbers in the order of numbers."""
+    """Class names that occur, in the order of the files; numbers are sorted by value."""
     mine = [pool.found for pool in pools if pool.domain == number]
-    used = {label for found in mine for label in found.labels}
-    names = [name for name in dict.fromkeys(name for found in mine for name in found.classes) if name in used]
+    used = {label for labelled in mine for label in labelled.labels}
+    names = [name for name in dict.fromkeys(name for labelled in mine for name in labelled.classes) if name in used]
     if names and all(name.isdecimal() for name in names):
         names.sort(key=int)
     if len(names) < 2:
@@ -193,12 +193,12 @@ def _classes(domain: Domain, number: int, pools: list[_Pool]) -> tuple[str, ...]
 
 
 def _limited(domains: tuple[Domain, ...], pools: list[_Pool], contents: list[bytes]) -> NDArray[np.int64]:
-    """Rows that are used: of each file or folder those with the smallest hashes, if it has a limit."""
+    """Indices of the images to use: where a domain has a limit, those with the smallest hashes per file or folder."""
     chosen: list[int] = []
     start = 0
     for pool in pools:
         rows = range(start, start + len(pool.found.images))
-        # The split follows from a hash of this hash, so the choice leaves the splits' shares as they are.
+        # The split is a function of a hash of this hash, so that the choice does not change the shares of the splits.
         chosen += sorted(rows, key=contents.__getitem__)[: domains[pool.domain].limit]
         start = rows.stop
     return np.asarray(sorted(chosen), dtype=np.int64)

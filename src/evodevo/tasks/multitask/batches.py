@@ -1,7 +1,7 @@
-"""How many samples make a batch, and how many batches lie between two looks at the validation split.
+"""Batch sizes, validation intervals and the order of training samples for the children of multitask agents.
 
-Source: docs/spec/munet.md#batches. The order of training samples is here too: a whole
-shuffle for each pass, and no state between steps.
+Source: docs/spec/munet.md#batches. Every pass over the training samples has a shuffle of its own; no state is kept
+between steps.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ STEPS_PER_PASS = 32
 
 
 def batch_size(train: int, largest: int) -> int:
-    """Samples of a training batch: small sets get small batches, so that a child makes more than a few steps.
+    """Number of samples in a training batch: small sets get small batches, so that a child makes more than a few steps.
 
     Args:
-        train: samples of the training split.
-        largest: what the agent's table says.
+        train: Number of samples in the training split.
+        largest: Largest batch size, from the agent's table.
     """
     return min(largest, max(SMALLEST_BATCH, train // STEPS_PER_PASS))
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """One child's course.
+    """The training schedule of one child.
 
     Attributes:
-        batch: training samples of a step.
-        between: steps between two looks at the validation split.
-        validation_batch, validation_batches: how it is looked at; samples beyond their product are left out.
+        batch: Number of training samples in a step.
+        between: Number of steps between two validations.
+        validation_batch: Number of samples in a validation batch.
+        validation_batches: Number of batches in a validation; samples beyond their product are left out.
     """
 
     batch: int
@@ -46,21 +47,22 @@ class BatchPlan:
 
     @property
     def validation_samples(self) -> int:
-        """The first so many samples of the validation split, the same for every path."""
+        """Number of validation samples, the first ones of the split, which are the same for every path."""
         return self.validation_batch * self.validation_batches
 
 
 def plan_batches(train: int, validation: int, *, batch: int, most_between: int, validation_cap: int) -> BatchPlan:
-    """The course for a task.
+    """The training schedule for a task.
 
     Args:
-        train, validation: samples of these splits.
-        batch: training samples of a step.
-        most_between: training samples between two looks, at most; a smaller split is passed once.
-        validation_cap: validation samples that are looked at, at most.
+        train: Number of training samples.
+        validation: Number of validation samples.
+        batch: Number of training samples in a step.
+        most_between: Largest number of training samples between two validations; a smaller split is passed once.
+        validation_cap: Largest number of samples in a validation.
 
     Raises:
-        UsageError: a number below 1.
+        UsageError: A number is below 1.
     """
     given = {"train": train, "validation": validation, "batch": batch, "between": most_between, "cap": validation_cap}
     for name, number in given.items():
@@ -75,15 +77,15 @@ def plan_batches(train: int, validation: int, *, batch: int, most_between: int, 
 
 
 def training_places(count: int, seed: int, step: int, size: int) -> NDArray[np.int64]:
-    """Which training samples a step sees (size,): the split is passed again and again, shuffled anew each time.
+    """Indices of the training samples of a step, (size,): the split is passed again and again, shuffled each time.
 
-    A function of its arguments alone, so that whoever resumes sees what would have come.
+    A function of its arguments alone, so that a resumed training gets the same batches.
 
     Args:
-        count: samples of the split.
-        seed: of the child.
-        step: from 0.
-        size: samples of a step.
+        count: Number of samples in the split.
+        seed: Seed of the child.
+        step: Number of the step, from 0.
+        size: Number of samples in a step.
     """
     first, last = step * size, (step + 1) * size
     passes = [_order(count, seed, number) for number in range(first // count, (last - 1) // count + 1)]
@@ -91,7 +93,7 @@ def training_places(count: int, seed: int, step: int, size: int) -> NDArray[np.i
     return np.concatenate(passes)[start : start + size].astype(np.int64)
 
 
-@lru_cache(maxsize=4)  # all steps of a pass ask for it
+@lru_cache(maxsize=4)  # every step of a pass needs the same order
 def _order(count: int, seed: int, number: int) -> NDArray[np.int64]:
     """All samples of a split, shuffled for one pass."""
     order = generator(seed, number, "order of training samples").permutation(count)

@@ -1,4 +1,4 @@
-"""From a source's samples to the splits of a task of a multitask system, once; afterwards the cache has them.
+"""Preparation of the task ``multitask``: from a source's samples to stratified splits, which are then cached.
 
 Shapes: N samples.
 """
@@ -18,39 +18,40 @@ from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.text.token_cache import Entry
 
 NO_INPUT = ("/target", "/position")
-"""How names in a batch end that are no part of what a model reads."""
+"""Suffixes of the names in a batch that are no inputs of a model."""
 _CHUNK = 1024
 
 
 def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> Entry:
     """Divide all samples of the source.
 
-    By its classes, whatever is asked about them: two tasks made of one source hold out the same samples, so that none
-    learns what another is tested on.
+    The split is stratified by the source's classes, whatever the question: two tasks of one source hold out the same
+    samples, so that neither is trained on test samples of the other.
 
     Args:
-        source: asks for one class per sample.
-        wanted: what becomes of the classes.
-        seed: of the splits.
-        told: where the samples come from, for messages.
+        source: Task with one class per sample.
+        wanted: Answer to each class.
+        seed: Seed of the splits.
+        told: Origin of the samples, for messages.
 
     Returns:
-        Per split ``origin`` (which split of the source), ``place`` there and ``label`` (N,), and the rule in ``info``.
+        Per split ``origin`` (index of the source's split), ``place`` (index there) and ``label``, each (N,), and the
+        rule in ``info``.
 
     Raises:
-        DataError: an empty split, or a class that training does not have.
+        DataError: A split is empty, or a class has no training sample.
     """
     rows = _read(source, wanted)
-    places, rule = _divided(source, rows, seed)
+    indices, rule = _divided(source, rows, seed)
     arrays: dict[str, NDArray[Any]] = {}
     for split in SPLITS:
-        chosen = places[split]
+        chosen = indices[split]
         arrays |= {
             f"origin_{split}": rows.origin[chosen].astype(np.uint8),
             f"place_{split}": rows.place[chosen].astype(np.uint32),
             f"label_{split}": rows.answer[chosen].astype(np.uint32),
         }
-    labels = {split: rows.kind[places[split]] for split in SPLITS}
+    labels = {split: rows.kind[indices[split]] for split in SPLITS}
     check_splits(labels, source.outputs[0].names, told)
     info = {
         "source": told,
@@ -63,7 +64,15 @@ def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> Entry:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Every sample of a source that a question is about: where it stands there, its class, the answer, its content."""
+    """All samples of a source that a question is about.
+
+    Attributes:
+        origin: Index of the source's split, (N,).
+        place: Index in that split, (N,).
+        kind: Class, (N,).
+        answer: Answer to the question, (N,).
+        contents: Fingerprint of the inputs, N of them.
+    """
 
     origin: NDArray[np.int64]
     place: NDArray[np.int64]
@@ -74,41 +83,41 @@ class _Rows:
 
 def _read(source: SampleTask, wanted: Answers) -> _Rows:
     target = f"{source.outputs[0].name}/target"
-    found: list[NDArray[np.int64]] = []
+    columns: list[NDArray[np.int64]] = []
     contents: list[bytes] = []
     for number, split in enumerate(source.splits):
         for start in range(0, source.count(split), _CHUNK):
-            places = np.arange(start, min(start + _CHUNK, source.count(split)))
-            batch = source.fetch(split, places)
+            indices = np.arange(start, min(start + _CHUNK, source.count(split)))
+            batch = source.fetch(split, indices)
             kind = batch[target]
             answer = np.where(kind < 0, -1, wanted.table[kind])
             kept = np.flatnonzero(answer >= 0)
-            found.append(np.stack([np.full(len(kept), number), places[kept], kind[kept], answer[kept]]))
+            columns.append(np.stack([np.full(len(kept), number), indices[kept], kind[kept], answer[kept]]))
             inputs = [batch[name] for name in sorted(batch) if not name.endswith(NO_INPUT)]
             contents += [fingerprint(*(array[row].tobytes() for array in inputs)) for row in kept]
-    origin, place, kind, answer = np.concatenate(found, axis=1)
+    origin, place, kind, answer = np.concatenate(columns, axis=1)
     return _Rows(origin, place, kind, answer, contents)
 
 
 def _divided(source: SampleTask, rows: _Rows, seed: int) -> tuple[dict[Split, NDArray[np.int64]], str]:
-    """Rows of each split, and the rule in words: what the user's files say stays."""
+    """Rows of each split, and the rule as text; splits that the user's files define are kept."""
     given = given_splits(source.describe())
     numbers = {split: source.splits.index(split) for split in given}
     fixed = {split: np.flatnonzero(rows.origin == number) for split, number in numbers.items()}
     free = np.flatnonzero(~np.isin(rows.origin, list(numbers.values())))
     shares = {split: share for split, share in (OF_TRAIN if given else OF_ALL).items() if split not in given}
-    found = stratified([rows.contents[row] for row in free], rows.kind[free], shares, seed)
-    places = {split: free[chosen] for split, chosen in found.items()} | fixed
-    if "validation" in fixed:  # its first samples shall stand for all
+    drawn = stratified([rows.contents[row] for row in free], rows.kind[free], shares, seed)
+    indices = {split: free[chosen] for split, chosen in drawn.items()} | fixed
+    if "validation" in fixed:  # only its first samples may be used, so they must be a random choice
         mixed = sorted(fixed["validation"].tolist(), key=rows.contents.__getitem__)
-        places["validation"] = np.asarray(mixed, np.int64)
+        indices["validation"] = np.asarray(mixed, np.int64)
     words = ", ".join(f"{share:.0%} {split}" for split, share in shares.items())
     own = [f"given: {', '.join(given)}"] if given else []
-    return places, "; ".join([*own, *([f"each class evenly, seed {seed}: {words}"] if shares else [])])
+    return indices, "; ".join([*own, *([f"each class evenly, seed {seed}: {words}"] if shares else [])])
 
 
 def given_splits(about: dict[str, Any]) -> tuple[Split, ...]:
-    """Validation and test, where the files of a task say what stands in them, by what it says of itself."""
+    """The splits, of validation and test, that the files of a task define, read from the task's description."""
     rule = str(about.get("split_rule", ""))
     if not rule.startswith("given: "):
         return ()

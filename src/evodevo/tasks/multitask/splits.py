@@ -1,7 +1,7 @@
-"""Splits in which every class is held out evenly, a function of what the samples are and of a seed.
+"""Stratified splits: every class is held out evenly, as a function of the samples' contents and a seed.
 
-As docs/spec/munet.md#tasks has it: a test split stays, and a tenth of the rest is validation; what has no test split
-is divided 70/15/15. (The published code takes the first samples instead, which on sets that are sorted by class leaves
+Source: docs/spec/munet.md#tasks. A given test split is kept, and a tenth of the rest is validation; data without a test
+split are divided 70/15/15. (The published code takes the first samples instead, which on sets sorted by class leaves
 whole classes out.)
 
 Shapes: N samples.
@@ -26,23 +26,23 @@ OF_ALL: Mapping[Split, float] = {"validation": 0.15, "test": 0.15}
 def stratified(
     contents: Sequence[bytes], labels: NDArray[np.int64], shares: Mapping[Split, float], seed: int
 ) -> dict[Split, NDArray[np.int64]]:
-    """Places of each split: of each class its share, and one sample at least where training keeps one too.
+    """Indices of each split: of each class its share, and at least one sample where training keeps one too.
 
-    Samples of equal content stay together. Held-out places come in an order that knows no class, so that the first of
-    them stand for all; training places ascend.
+    Samples of equal content stay together. Held-out indices are in random order, so that the first of them represent
+    all classes; training indices ascend.
 
     Args:
-        contents: what a sample is, (N).
-        labels: its class, (N,).
-        shares: of what is held out.
-        seed: another one holds out others.
+        contents: Content of each sample, N of them.
+        labels: Class of each sample, (N,).
+        shares: Share of each held-out split, 0 to 1.
+        seed: Seed of the choice of held-out samples.
     """
     order: dict[bytes, bytes] = {
         content: hashlib.sha256(b"%d\0" % seed + content).digest() for content in set(contents)
     }
     members: dict[bytes, list[int]] = {}
-    for place, content in enumerate(contents):
-        members.setdefault(content, []).append(place)
+    for index, content in enumerate(contents):
+        members.setdefault(content, []).append(index)
     strata: dict[int, list[bytes]] = {}
     for content in sorted(members, key=order.__getitem__):
         commonest = Counter(labels[members[content]].tolist())
@@ -56,19 +56,19 @@ def stratified(
             held[split] += stratum[start : start + count]
             start += max(count, 0)
         rest += stratum[start:]
-    found = {
-        split: [place for content in sorted(own, key=order.__getitem__) for place in members[content]]
+    held_rows = {
+        split: [index for content in sorted(own, key=order.__getitem__) for index in members[content]]
         for split, own in held.items()
     }
-    everyone = {**found, "train": sorted(place for content in rest for place in members[content])}
-    return {split: np.asarray(everyone[split], np.int64) for split in SPLITS if split in everyone}
+    rows = {**held_rows, "train": sorted(index for content in rest for index in members[content])}
+    return {split: np.asarray(rows[split], np.int64) for split in SPLITS if split in rows}
 
 
 def check_splits(labels: Mapping[Split, NDArray[np.int64]], names: Sequence[str], source: str) -> None:
-    """Every split has samples, and training knows every class that the others ask for.
+    """Check that every split has samples, and that training has every class of the other splits.
 
     Raises:
-        DataError: otherwise.
+        DataError: A split is empty, or a class has no training sample.
     """
     for split in SPLITS:
         if not len(labels[split]):
@@ -77,13 +77,13 @@ def check_splits(labels: Mapping[Split, NDArray[np.int64]], names: Sequence[str]
         unseen = np.setdiff1d(labels[split], labels["train"])
         if len(unseen):
             raise DataError(
-                f"{source}: {quoted_list(repr(names[place]) for place in unseen[:8])} is in the {split} split and not"
+                f"{source}: {quoted_list(repr(names[number]) for number in unseen[:8])} is in the {split} split and not"
                 " in training. Give training samples of each class, or leave the class out."
             )
 
 
 def contradictions(contents: Sequence[bytes], labels: NDArray[np.int64]) -> int:
-    """Samples whose content stands there with another class too."""
+    """Number of samples whose content occurs with another class too."""
     classes: dict[bytes, set[int]] = {}
     for content, label in zip(contents, labels.tolist(), strict=True):
         classes.setdefault(content, set()).add(label)

@@ -1,8 +1,8 @@
-"""A task of a multitask system: another task's samples, one question about them, splits that are stored.
+"""The task of an agent of a multitask system: another task's samples, one question about them, and stored splits.
 
-Source: docs/spec/munet.md#tasks. The samples come from any task of the table that hands out samples (``images``,
-``text_labels``, ``table``, a package's own), so the modality is that task's matter; here the splits are drawn anew,
-evenly over classes, and the answer is one class.
+Source: docs/spec/munet.md#tasks. The samples come from any ``SampleTask`` of the table (``images``, ``text_labels``,
+``table``, a package's own), which also defines the modality. The splits are drawn anew, evenly over classes, and the
+answer is one class.
 
 Shapes: B samples.
 """
@@ -30,28 +30,30 @@ _VERSION = 1
 
 
 class MultitaskSettings(Settings):
-    """Whose samples, which of them, what is asked."""
+    """Source of the samples, choice of classes, and the question."""
 
-    source: str = Field(default="images", description="a task of the table that hands out samples")
+    source: str = Field(default="images", description="name of a task with separate samples")
     data: str | None = Field(
-        default=None, description="the user's files; none is what the source has without (digits, generated topics)"
+        default=None, description="the user's files; none is the source's default (digits, generated topics)"
     )
     options: dict[str, Any] = Field(default_factory=dict, description="further settings of the source")
-    question: Question = Field(default="class", description="'class', 'parity' or 'upper_half' of the class's place")
-    rotate: int = Field(default=0, ge=0, le=1 << 20, description="answer k is called k + rotate")
-    only: tuple[str, ...] = Field(default=(), description="classes that are kept, all when empty")
-    seed: int = Field(default=0, ge=0, description="of the splits")
-    batch: int | None = Field(default=None, ge=1, le=1 << 16, description="samples of a step; none follows the table")
+    question: Question = Field(default="class", description="'class', 'parity' or 'upper_half' of the class's index")
+    rotate: int = Field(default=0, ge=0, le=1 << 20, description="number added to the index of each answer")
+    only: tuple[str, ...] = Field(default=(), description="classes to keep; all when empty")
+    seed: int = Field(default=0, ge=0, description="seed of the splits")
+    batch: int | None = Field(
+        default=None, ge=1, le=1 << 16, description="samples in a step; none is that of the agent's table"
+    )
 
 
 class MultitaskTask(SampleTask):
-    """See the module. Inputs are the source's; there is one output, a class.
+    """A view of another task with stratified splits. Inputs are the source's; there is one output, a class.
 
     Args:
-        settings: the settings.
-        key: 64 hexadecimal digits over source, question and splits; the same in every process.
-        source: where samples come from.
-        entry: which of them stand in which split.
+        settings: Settings of the task.
+        key: 64 hexadecimal digits over source, question and splits; equal in every process.
+        source: Task of the samples.
+        entry: Indices of the samples of each split.
     """
 
     name: ClassVar[str] = "multitask"
@@ -79,16 +81,18 @@ class MultitaskTask(SampleTask):
             return cls(settings, key, _source(settings, cache_folder, entry.info["source_key"]), entry)
         source = _source(settings, cache_folder, None)
         decisive = settings.model_dump(exclude={"data", "options", "batch"}, mode="json")
-        found = canonical.digest({"task": cls.name, "version": _VERSION, "source": source.digest, "settings": decisive})
-        check_key(found, key, settings.data or settings.source)
-        entry = cache.get(found) or cache.put(
-            found, prepare(source, _answers(source, settings), settings.seed, settings.data or settings.source)
+        actual_key = canonical.digest(
+            {"task": cls.name, "version": _VERSION, "source": source.digest, "settings": decisive}
         )
-        return cls(settings, found, source, entry)
+        check_key(actual_key, key, settings.data or settings.source)
+        entry = cache.get(actual_key) or cache.put(
+            actual_key, prepare(source, _answers(source, settings), settings.seed, settings.data or settings.source)
+        )
+        return cls(settings, actual_key, source, entry)
 
     @property
     def classes(self) -> int:
-        """Answers that there are."""
+        """Number of answers."""
         return self.outputs[0].size
 
     def count(self, split: Split) -> int:
@@ -98,26 +102,26 @@ class MultitaskTask(SampleTask):
         """Answers of all samples of a split, in order."""
         return self._array("label", split).astype(np.int64)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        found: dict[str, NDArray[Any]] = {}
-        for name, rows, at in self._found(split, places):
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        batch: dict[str, NDArray[Any]] = {}
+        for name, rows, at in self._found(split, indices):
             for key, part in self.source.fetch(name, rows).items():
                 if not key.endswith(NO_INPUT):
-                    whole = found.setdefault(key, np.zeros((len(places), *part.shape[1:]), part.dtype))
+                    whole = batch.setdefault(key, np.zeros((len(indices), *part.shape[1:]), part.dtype))
                     whole[at] = part
-        return {**found, f"{self.outputs[0].name}/target": self._array("label", split)[places].astype(np.int64)}
+        return {**batch, f"{self.outputs[0].name}/target": self._array("label", split)[indices].astype(np.int64)}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        found = {name: np.full(len(places), -1, np.int64) for name in self.group_names}
-        for name, rows, at in self._found(split, places):
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        values_of = {name: np.full(len(indices), -1, np.int64) for name in self.group_names}
+        for name, rows, at in self._found(split, indices):
             for fact, values in self.source.groups(name, rows).items():
-                found[fact][at] = values
-        return found
+                values_of[fact][at] = values
+        return values_of
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        ((name, rows, _),) = self._found(split, np.asarray([place]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        ((name, rows, _),) = self._found(split, np.asarray([index]))
         shown = self.source.show(name, int(rows[0]))
-        return {**shown, self.outputs[0].name: self._answers.names[int(self._array("label", split)[place])]}
+        return {**shown, self.outputs[0].name: self._answers.names[int(self._array("label", split)[index])]}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return self.source.encode(name, text)
@@ -145,11 +149,11 @@ class MultitaskTask(SampleTask):
         return self._arrays[f"{kind}_{split}"]
 
     def _found(
-        self, split: Split, places: NDArray[np.int64]
+        self, split: Split, indices: NDArray[np.int64]
     ) -> Iterator[tuple[Split, NDArray[np.int64], NDArray[np.int64]]]:
-        """Split of the source, places there, and which of the given places these are."""
-        origin = self._array("origin", split)[places]
-        rows = self._array("place", split)[places].astype(np.int64)
+        """Source's split, indices there, and the positions of these among the given indices."""
+        origin = self._array("origin", split)[indices]
+        rows = self._array("place", split)[indices].astype(np.int64)
         for number in np.unique(origin).tolist():
             at = np.flatnonzero(origin == number)
             yield self.source.splits[number], rows[at], at
@@ -170,10 +174,10 @@ def _source(settings: MultitaskSettings, cache_folder: Path | None, key: str | N
 
 
 def _refuse_strays(domains: Any) -> None:
-    """An image beside the folders of classes has no label.
+    """Refuse images beside the folders of classes, which have no label.
 
     Raises:
-        DataError: there is one.
+        DataError: There is such an image.
     """
     for part in (part for domain in domains for part in domain.parts() if part.kind == "folder"):
         strays = sorted(file for file in part.path.iterdir() if file.is_file() and file.suffix.lower() in SUFFIXES)

@@ -1,1 +1,1 @@
-"""Tasks of reasoning: pointers and proofs."""
+"""Generated tasks of multi-step reasoning: following pointers, and proofs over facts and rules."""

@@ -1,8 +1,8 @@
 """The k-hop pointer task: follow arrows between nodes k times (docs/spec/h_model.md#the-pointer-pilot).
 
-A sample is a random map node -> node, a start and a number of hops; the answer is where the walk ends. The arrows stand
-in random order, so that no position tells which node it speaks of: each hop has to find the arrow that begins where the
-one before it ended.
+A sample is a random map node -> node, a start and a number of hops; the answer is the node at the end of the walk. The
+arrows are in random order, so that a position does not determine its node: each hop has to find the arrow that begins
+where the previous one ended.
 
 Shapes: B samples, n nodes, L = n + 2 tokens: n arrows, then the start, then the hops.
 """
@@ -27,13 +27,13 @@ _DRAWN_AT_ONCE = 1 << 15
 
 
 class PointerSettings(Settings):
-    """How many nodes, how many hops, how many samples."""
+    """Sizes of the maps, numbers of hops, numbers of samples."""
 
-    nodes: int = Field(default=6, ge=4, le=64, description="nodes of the map")
-    hops_min: int = Field(default=1, ge=0, le=64, description="hops of the easiest samples")
-    hops_max: int = Field(default=4, ge=1, le=64, description="hops of the hardest samples")
+    nodes: int = Field(default=6, ge=4, le=64, description="number of nodes in the map")
+    hops_min: int = Field(default=1, ge=0, le=64, description="number of hops in the easiest samples")
+    hops_max: int = Field(default=4, ge=1, le=64, description="number of hops in the hardest samples")
     samples: SplitSizes = SplitSizes(train=100_000, validation=2_000, test=2_000)
-    seed: int = Field(default=0, ge=0, lt=2**63, description="of the generator")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="seed of the generator")
 
     @model_validator(mode="after")
     def _a_range(self) -> Self:
@@ -45,11 +45,11 @@ class PointerSettings(Settings):
 class PointerTask(SampleTask):
     """Walks of k hops, equally many of each k in expectation.
 
-    One token is one arrow "a -> b" (n * n ids), one start (n ids) or one number of hops. No map of one split stands in
-    another: the map decides its split. Samples are made when the task is opened, a hundred thousand in some 0.1 s.
+    One token is one arrow "a -> b" (n * n ids), one start (n ids) or one number of hops. No map is in two splits: the
+    split is a function of the map. Samples are made when the task is opened, a hundred thousand in about 0.1 s.
 
     Args:
-        settings: the settings.
+        settings: Settings of the task.
     """
 
     name: ClassVar[str] = "pointer"
@@ -76,30 +76,30 @@ class PointerTask(SampleTask):
     def count(self, split: Split) -> int:
         return self.settings.samples.of(split)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         nodes = self.settings.nodes
-        sources, targets, start, hops = (part[places].astype(np.int64) for part in self._samples[split])
+        sources, targets, start, hops = (part[indices].astype(np.int64) for part in self._samples[split])
         arrows = sources * nodes + np.take_along_axis(targets, sources, axis=1)
         first = nodes * nodes
         text = np.column_stack([arrows, first + start, first + nodes + hops - self.hops[0]])
         return {"text": text, "answer/target": walk(targets, start, hops)}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        return {"hops": self._samples[split][3][places].astype(np.int64) - self.hops[0]}
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return {"hops": self._samples[split][3][indices].astype(np.int64) - self.hops[0]}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        batch = self.fetch(split, np.asarray([place]))
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        batch = self.fetch(split, np.asarray([index]))
         return {"text": self.text(batch["text"][0]), "answer": str(int(batch["answer/target"][0]))}
 
     def text(self, tokens: NDArray[np.int64]) -> str:
-        """Tokens (L,) in words: ``2->0 0->1 1->1 3->2 from 3, 2 hops``."""
+        """Tokens (L,) as text: ``2->0 0->1 1->1 3->2 from 3, 2 hops``."""
         nodes = self.settings.nodes
         arrows = " ".join(f"{token // nodes}->{token % nodes}" for token in tokens[:-2].tolist())
         start, hops = int(tokens[-2]) - nodes * nodes, int(tokens[-1]) - nodes * nodes - nodes + self.hops[0]
         return f"{arrows} from {start}, {hops} hop{'' if hops == 1 else 's'}"
 
     def baselines(self, split: Split) -> dict[str, float]:
-        """Accuracy of shortcuts: the commonest answer, the node most pointed at, the best single k for all samples."""
+        """Accuracy of shortcuts: the commonest answer, the node with most arrows into it, the best single k."""
         _, targets, start, hops = (part.astype(np.int64) for part in self._samples[split])
         answers = walk(targets, start, hops)
         indegree = (targets[:, :, None] == np.arange(self.settings.nodes)).sum(axis=1)
@@ -138,15 +138,15 @@ class PointerTask(SampleTask):
 
 
 def walk(targets: NDArray[np.int64], start: NDArray[np.int64], hops: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where walks end.
+    """The last nodes of walks.
 
     Args:
-        targets: (B, n), the successor of each node.
-        start: (B,).
-        hops: (B,).
+        targets: Successor of each node, (B, n).
+        start: First node of each walk, (B,).
+        hops: Number of arrows to follow, (B,).
 
     Returns:
-        (B,), the node reached from ``start`` after ``hops`` arrows.
+        Node reached from ``start`` after ``hops`` arrows, (B,).
     """
     here = start.copy()
     rows = np.arange(len(start))
@@ -156,7 +156,7 @@ def walk(targets: NDArray[np.int64], start: NDArray[np.int64], hops: NDArray[np.
 
 
 def fingerprint(maps: NDArray[Any]) -> NDArray[np.uint64]:
-    """A number of each map (B, n), the same wherever and in whatever order its arrows are written. Shape (B,)."""
+    """A fingerprint of each map (B, n), independent of the order in which its arrows are written. Shape (B,)."""
     nodes = maps.shape[1]
     arrows = np.arange(nodes, dtype=np.uint64) * np.uint64(nodes) + maps.astype(np.uint64)
     total: NDArray[np.uint64] = mix(arrows).sum(axis=1, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Questions about theories, drawn so that each answer is equally frequent at each depth.
+"""Samples of the task ``proofs``: theories with questions, drawn so that each answer is equally frequent at each depth.
 
 Shapes: N theories, E entities, L tokens of the longest sample.
 """
@@ -21,46 +21,46 @@ from evodevo.tasks.reasoning import proof_questions, theories, theory_text
 from evodevo.tasks.reasoning.proof_questions import NOT_ASKED, Cell
 
 _DRAWN_AT_ONCE = 8_192
-_PATIENCE = 20  # batches of theories without one useful question, after which settings are called hopeless
+_PATIENCE = 20  # batches of theories in a row without a useful question, after which the settings are refused
 
 
 class ProofsSettings(Settings):
-    """Which world, how deep, how large the theories, how a sample is put to a model."""
+    """World, depths and sizes of the theories, and the form of a sample."""
 
     world: Literal["closed", "open"] = Field(default="closed", description="closed: true, false; open: unknown too")
     form: Literal["answer", "language"] = Field(
         default="answer", description="one class, or predict each next token of theory, question and answer"
     )
     loss: Literal["all", "answer"] = Field(
-        default="all", description="of the form language: targets at each token, or at the answer alone"
+        default="all", description="targets of the form language: each token, or the answer alone"
     )
-    wording: theory_text.Wording = Field(default="english", description="terse leaves out every word it can")
+    wording: theory_text.Wording = Field(default="english", description="terse leaves out every dispensable word")
     words: theory_text.Choice = Field(
-        default="many", description="few: names and adjectives are no more than a theory needs, and soon learnt"
+        default="many", description="few: no more names and adjectives than a theory needs, which are soon learnt"
     )
-    depths_train: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1, description="of training questions")
+    depths_train: tuple[int, ...] = Field(default=(0, 1, 2), min_length=1, description="depths of training questions")
     depths_test: tuple[int, ...] = Field(
-        default=(0, 1, 2, 3, 4, 5), min_length=1, description="of validation and test questions"
+        default=(0, 1, 2, 3, 4, 5), min_length=1, description="depths of validation and test questions"
     )
     negated_questions: bool = Field(default=True, description='half of the questions ask "is not"; else none does')
     questions: int = Field(
         default=1,
         ge=1,
         le=32,
-        description="of the form language: asked of each training theory one after another, at most; all are answered "
-        "in the targets and none in the text; held-out theories are always asked one",
+        description="largest number of questions about each training theory in the form language; all are answered "
+        "in the targets and none in the text; held-out theories always have one",
     )
     shares: tuple[float, ...] = Field(
         default=(),
-        description="of depths among all but the last question of a training theory, in the order of rising depth and "
-        "in any unit; even if left out",
+        description="shares of the depths among all but the last question of a training theory, by ascending depth and "
+        "in any unit; equal if left out",
     )
-    entities: int = Field(default=3, ge=2, le=8, description="in each theory")
-    attributes: int = Field(default=8, ge=3, le=16, description="in each theory")
-    facts: int = Field(default=6, ge=3, le=24, description="in each theory, shared out evenly among entities")
-    rules: int = Field(default=7, ge=1, le=24, description="in each theory")
+    entities: int = Field(default=3, ge=2, le=8, description="number of entities in a theory")
+    attributes: int = Field(default=8, ge=3, le=16, description="number of attributes in a theory")
+    facts: int = Field(default=6, ge=3, le=24, description="number of facts in a theory, even among entities")
+    rules: int = Field(default=7, ge=1, le=24, description="number of rules in a theory")
     samples: SplitSizes = SplitSizes(train=20_000, validation=3_000, test=3_000)
-    seed: int = Field(default=0, ge=0, lt=2**63, description="of the generator")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="seed of the generator")
 
     @model_validator(mode="after")
     def _theories_are_large_enough(self) -> Self:
@@ -89,20 +89,20 @@ class ProofsSettings(Settings):
         return tuple(sorted(self.depths_train if split == "train" else self.depths_test))
 
     def share(self, depth: int) -> float:
-        """Of a depth among further questions, in any unit."""
+        """Share of a depth among further questions, in any unit."""
         return dict(zip(self.depths("train"), self.shares, strict=True))[depth] if self.shares else 1.0
 
     def asked(self, split: Split) -> int:
-        """The most questions that a theory of a split is asked."""
+        """Largest number of questions about a theory of a split."""
         return self.questions if split == "train" else 1
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """What a question can be answered with."""
+        """Names of the possible answers."""
         return theory_text.ANSWERS if self.world == "open" else theory_text.ANSWERS[:2]
 
     def decisive(self) -> dict[str, Any]:
-        """What reaches the numbers: the order of depths does not, nor what has no choice."""
+        """The settings that influence the samples, JSON-able: not the order of depths, nor settings without effect."""
         values = self.model_dump(mode="json")
         values["depths_train"], values["depths_test"] = list(self.depths("train")), list(self.depths("test"))
         if self.form == "answer":
@@ -114,12 +114,14 @@ class ProofsSettings(Settings):
 
 @dataclass(frozen=True)
 class Samples:
-    """One split.
+    """Samples of one split.
 
     Attributes:
-        tokens: (count, L), theory, further questions without answers, question and answer.
-        lengths, answers, depths: (count,), of all tokens; of the question.
-        replies: (count, questions), answers of all questions in order; NOT_ASKED where a sample has fewer.
+        tokens: Theory, further questions without answers, question and answer, (count, L).
+        lengths: Number of tokens, (count,).
+        answers: Index of the question's answer, (count,).
+        depths: Depth of the question, (count,).
+        replies: Answers of all questions in order, (count, questions); NOT_ASKED where a sample has fewer.
     """
 
     tokens: NDArray[np.uint8]
@@ -130,12 +132,12 @@ class Samples:
 
 
 def draw(settings: ProofsSettings, split: Split) -> Samples:
-    """Theories that belong to the split, each with a question, until every cell is full.
+    """Draw theories of the split, each with a question, until every cell is full.
 
-    A cell is (depth, answer, negated or not), so that neither the depth nor the form of a question hints at its answer.
+    A cell is (depth, answer, negated or not), so that neither the depth nor the form of a question predicts its answer.
 
     Raises:
-        UsageError: theories of these sizes hardly ever have such questions.
+        UsageError: Theories of these sizes almost never have such questions.
     """
     rng = generator(settings.seed, split, "proofs")
     depths, answers, count = settings.depths(split), len(settings.answers), settings.samples.of(split)
@@ -155,7 +157,7 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
     while wanted.any() and idle < _PATIENCE:
         missing = np.flatnonzero(wanted)
         drawn, names, fingerprints, verdicts = _theories(rng, settings, split, seen)
-        # As many tries for a rare cell as for a common one: what is too many of the common is thrown away.
+        # Equally many attempts for rare and common cells; surplus samples of the common ones are dropped.
         cell = rng.choice(missing, size=len(fingerprints))
         candidates = np.zeros((len(cell), settings.entities, 2 * settings.attributes), np.bool_)
         for number in missing:
@@ -180,9 +182,9 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
             shares,
             settings.asked(split) - 1,
         )
-        told = theory_text.tell(rng, drawn, names, settings.wording)
+        theory_tokens = theory_text.tell(rng, drawn, names, settings.wording)
         asked = theory_text.question(names, entity[taken], literal[taken], settings.wording)
-        tokens.append((told, theory_text.questions(names, more.entity, more.literal, settings.wording), asked))
+        tokens.append((theory_tokens, theory_text.questions(names, more.entity, more.literal, settings.wording), asked))
         filled.append(cell[taken])
         others.append(more.cell)
         seen = np.concatenate([seen, fingerprints[taken]])
@@ -195,11 +197,13 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
         )
     order = rng.permutation(count)
     cell, other = np.concatenate(filled)[order], np.concatenate(others)[order]
-    told, more_asked, asked = (np.concatenate(parts)[order] for parts in zip(*tokens, strict=True))
+    theory_tokens, more_asked, asked = (np.concatenate(parts)[order] for parts in zip(*tokens, strict=True))
     kept = proof_questions.even(rng, cells, other)
     more_asked = np.where(kept[:, :, None], more_asked, 0).reshape(count, -1)
     answered = answer_of[cell]
-    packed, lengths = theory_text.pack(np.column_stack([told, more_asked, asked, theory_text.answer(answered)]))
+    packed, lengths = theory_text.pack(
+        np.column_stack([theory_tokens, more_asked, asked, theory_text.answer(answered)])
+    )
     replies = np.column_stack([np.where(kept, answer_of[other], NOT_ASKED), answered])
     return Samples(packed, lengths, answered, depth_of[cell], replies)
 
@@ -207,7 +211,7 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
 def _theories(
     rng: np.random.Generator, settings: ProofsSettings, split: Split, seen: NDArray[np.uint64]
 ) -> tuple[theories.Theories, theory_text.Words, NDArray[np.uint64], theories.Verdicts]:
-    """New theories of a split without contradiction, their words, their fingerprints, and what follows from them."""
+    """New theories of a split without contradiction, their words, their fingerprints, and their consequences."""
     deepest = max(settings.depths(split))
     drawn = theories.draw(
         rng,
@@ -232,9 +236,9 @@ def _theories(
 
 
 def _within(cell: NDArray[np.int64], usable: NDArray[np.bool_], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places of usable samples, the first ones of each cell, no more than the cell wants."""
-    places = np.flatnonzero(usable)
-    order = np.argsort(cell[places], kind="stable")
-    ranked = cell[places][order]
+    """Indices of usable samples, ascending: the first ones of each cell, up to the number that the cell needs."""
+    indices = np.flatnonzero(usable)
+    order = np.argsort(cell[indices], kind="stable")
+    ranked = cell[indices][order]
     rank = np.arange(len(ranked)) - np.searchsorted(ranked, ranked)
-    return np.sort(places[order[rank < wanted[ranked]]])
+    return np.sort(indices[order[rank < wanted[ranked]]])

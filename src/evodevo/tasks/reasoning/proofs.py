@@ -1,9 +1,11 @@
-"""Facts, rules and a question: does it follow? (Paper 6.3 and 6.4; docs/spec/h_model.md#experiments.)
+"""The task ``proofs``: whether a statement follows from facts and rules.
+
+Source: paper 6.3 and 6.4; docs/spec/h_model.md#experiments.
 
 In a closed world a statement is true where it has a proof and false where it has none; its negation the other way
-round. In an open world negations are stated and proven like anything else, and what has no proof either way is unknown.
-The depth of a question is the number of rules that its shortest proof applies one after the other or, where the answer
-rests on the absence of a proof, the depth of search that shows it.
+round. In an open world negations are stated and proven like other statements, and a statement without a proof of itself
+or of its negation is unknown. The depth of a question is the number of rules that its shortest proof applies one after
+the other or, where the answer is the absence of a proof, the depth of the search that shows it.
 
 Shapes: B samples, L tokens of the longest sample; a token is a word.
 """
@@ -29,30 +31,30 @@ _BASELINE_SAMPLES = 5_000
 
 
 class ProofsTask(SampleTask):
-    """Questions about theories, each answer equally often at each depth.
+    """Questions about theories, with equally frequent answers at each depth.
 
-    No theory of one split stands in another: what it says, in any order and wording, decides its split. No theory
-    stands twice in a split either. Theories do not depend on the question: each holds a chain of rules as deep as the
-    split's deepest question, which works for one entity and fails at its first fact for another.
+    No theory is in two splits, or twice in one: the split is a function of its meaning, whatever order and wording its
+    sentences have. Theories do not depend on the question: each has a chain of rules as deep as the split's deepest
+    question, which works for one entity and fails at its first fact for another.
 
-    As language (``form``), the output ``answer`` is of kind tokens, its targets are the next tokens, and
-    ``answer/position`` (B,) says where the answer is predicted: the answer counts as right where
+    In the form ``language``, the output ``answer`` is of kind tokens, its targets are the next tokens, and
+    ``answer/position`` (B,) is the position at which the answer is predicted: an answer is right where
     ``logits[b, position[b]]`` is largest at ``target[b, position[b]]``, over the whole vocabulary or, as in the form
-    answer, over ``answer_tokens``. Where a training theory is asked several ``questions``, the text goes from question
-    to question; the target at each question mark is its answer, which no later question gets to read.
+    ``answer``, over ``answer_tokens``. Where a training theory has several ``questions``, they follow each other in the
+    text; the target at each question mark is its answer, which is in no later position of the text.
 
     Args:
-        settings: the settings.
+        settings: Settings of the task.
 
     Raises:
-        UsageError: theories of these sizes hardly ever have such questions.
+        UsageError: Theories of these sizes almost never have such questions.
     """
 
     name: ClassVar[str] = "proofs"
     settings_class: ClassVar[type[Settings]] = ProofsSettings
 
     answer_tokens: tuple[int, ...]
-    """The ids of the answers' words, in the order of the group ``answer``."""
+    """Token ids of the answers' words, in the order of the group ``answer``."""
 
     def __init__(self, settings: ProofsSettings) -> None:
         self.settings = settings
@@ -81,31 +83,31 @@ class ProofsTask(SampleTask):
     def count(self, split: Split) -> int:
         return self.settings.samples.of(split)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         samples = self._samples[split]
-        lengths = samples.lengths[places] - 1  # the answer, the last word, is never read
+        lengths = samples.lengths[indices] - 1  # the last word is the answer, which is no input
         columns = np.arange(self.inputs[0].length)
         mask = columns < lengths[:, None]
-        tokens = np.zeros((len(places), len(columns) + 1), np.int64)
-        tokens[:, : samples.tokens.shape[1]] = samples.tokens[places]
+        tokens = np.zeros((len(indices), len(columns) + 1), np.int64)
+        tokens[:, : samples.tokens.shape[1]] = samples.tokens[indices]
         batch = {"text": np.where(mask, tokens[:, :-1], 0), "text/mask": mask}
         if self.settings.form == "answer":
-            return {**batch, "answer/target": samples.answers[places]}
+            return {**batch, "answer/target": samples.answers[indices]}
         counted = mask if self.settings.loss == "all" else np.zeros_like(mask)
         target = np.where(counted, tokens[:, 1:], NO_TARGET)
-        replies = samples.replies[places]
-        # In both arrays a sample's questions stand from left to right, so that their marks and answers pair up.
+        replies = samples.replies[indices]
+        # Both arrays have a sample's questions from left to right, so that question marks and answers pair up.
         target[batch["text"] == theory_text.ID["?"]] = np.asarray(self.answer_tokens)[replies[replies != NOT_ASKED]]
         return {**batch, "answer/target": target, "answer/position": lengths - 1}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         samples = self._samples[split]
-        return {"depth": np.searchsorted(self._depths, samples.depths[places]), "answer": samples.answers[places]}
+        return {"depth": np.searchsorted(self._depths, samples.depths[indices]), "answer": samples.answers[indices]}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         samples = self._samples[split]
-        tokens = samples.tokens[place, : samples.lengths[place] - 1]
-        return {"text": theory_text.text(tokens), "answer": self.settings.answers[samples.answers[place]]}
+        tokens = samples.tokens[index, : samples.lengths[index] - 1]
+        return {"text": theory_text.text(tokens), "answer": self.settings.answers[samples.answers[index]]}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return theory_text.tokens(text)[: self.inputs[0].length]
@@ -114,7 +116,7 @@ class ProofsTask(SampleTask):
         return theory_text.text(tokens)
 
     def baselines(self, split: Split) -> dict[str, float]:
-        """Accuracy of the commonest answer, and of logistic regression on how often each word occurs."""
+        """Accuracy of the commonest answer, and of logistic regression on word counts."""
         from sklearn.linear_model import LogisticRegression
 
         train, judged = self._samples["train"], self._samples[split]
@@ -147,7 +149,7 @@ class ProofsTask(SampleTask):
 
 
 def _word_counts(tokens: NDArray[np.uint8], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-    """(N, vocabulary), how often each word stands in theory and question; the answer, the last word, left out."""
+    """Number of occurrences of each word in theory and question, (N, vocabulary), without the answer, the last word."""
     read = np.where(np.arange(tokens.shape[1]) < lengths[:, None] - 1, tokens, 0)
     counts = np.zeros((len(read), len(theory_text.VOCABULARY)), np.float32)
     np.add.at(counts, (np.arange(len(read))[:, None], read), 1)

@@ -1,4 +1,4 @@
-"""Theories of facts and rules, many at once, and a prover that says how deep each proof is.
+"""Random theories of facts and rules, many at once, and a prover that computes the depth of each proof.
 
 A literal is an attribute or its negation: attribute a is literal 2a, "not a" is literal 2a + 1. A set of literals is
 the bits of one 64-bit number, so that a round of forward chaining over all rules of all theories is a few operations.
@@ -34,11 +34,11 @@ class Theories:
     """N theories of equal size.
 
     Attributes:
-        fact_entity: (N, F), whom a fact is about.
-        fact_literal: (N, F), what it says.
-        rule_subject: (N, R), the one entity that a rule is about, or EVERYONE.
-        rule_body: (N, R, 2), its conditions; the second may be ABSENT.
-        rule_head: (N, R), what follows.
+        fact_entity: Entity of each fact, (N, F).
+        fact_literal: Literal of each fact, (N, F).
+        rule_subject: Entity to which each rule applies, or EVERYONE, (N, R).
+        rule_body: Literals that are the conditions of each rule, (N, R, 2); the second may be ABSENT.
+        rule_head: Literal that follows from each rule, (N, R).
     """
 
     fact_entity: NDArray[np.int64]
@@ -47,41 +47,41 @@ class Theories:
     rule_body: NDArray[np.int64]
     rule_head: NDArray[np.int64]
 
-    def take(self, places: NDArray[Any]) -> Theories:
-        """Those at these places (integers or booleans)."""
-        return Theories(*(getattr(self, field.name)[places] for field in fields(self)))
+    def take(self, indices: NDArray[Any]) -> Theories:
+        """The theories at these indices (integers or booleans)."""
+        return Theories(*(getattr(self, field.name)[indices] for field in fields(self)))
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What follows from theories and what does not.
+    """The consequences of theories, by depth.
 
     Attributes:
-        proven: (D + 1, N, E), literals whose shortest proof applies at most that many rules one after the other.
-        refuted: (D + 1, N, E), literals of which a search of at most that depth shows that they have no proof: every
-            rule that would give them has a condition that is refuted one level before; at depth 0 there is no fact
+        proven: Sets of literals whose shortest proof applies at most that many rules in a row, (D + 1, N, E).
+        refuted: Sets of literals for which a search of at most that depth shows that they have no proof, (D + 1, N, E):
+            each rule that concludes them has a condition that is refuted one level before; at depth 0 there is no fact
             and no rule for them.
-        consistent: (N,), no entity has a literal and its negation.
+        consistent: Whether no entity has both a literal and its negation, (N,).
     """
 
     proven: Sets
     refuted: Sets
     consistent: NDArray[np.bool_]
 
-    def take(self, places: NDArray[Any]) -> Verdicts:
-        """Those about the theories at these places (integers or booleans)."""
-        return Verdicts(self.proven[:, places], self.refuted[:, places], self.consistent[places])
+    def take(self, indices: NDArray[Any]) -> Verdicts:
+        """The verdicts of the theories at these indices (integers or booleans)."""
+        return Verdicts(self.proven[:, indices], self.refuted[:, indices], self.consistent[indices])
 
     def proven_at(self, depth: int) -> Sets:
-        """(N, E), literals whose shortest proof has exactly this depth."""
+        """Sets of literals whose shortest proof has exactly this depth, (N, E)."""
         return _exactly(self.proven, depth)
 
     def refuted_at(self, depth: int) -> Sets:
-        """(N, E), literals without proof, for which that is seen at exactly this depth."""
+        """Sets of literals without proof, which is shown at exactly this depth, (N, E)."""
         return _exactly(self.refuted, depth)
 
     def open_at(self, depth: int) -> Sets:
-        """(N, E), literals that have no proof, nor has their negation; both are seen at exactly this depth."""
+        """Sets of literals without proof of themselves or their negation, shown at exactly this depth, (N, E)."""
         return _exactly(self.refuted & negations(self.refuted), depth)
 
 
@@ -99,15 +99,19 @@ def draw(
     """Random theories with one chain of rules through attributes 0, 1, ..., ``chain`` in each.
 
     Entity 0 begins the chain. Attribute ``chain + 1`` is the second condition of some of its rules and is given to
-    entities 0 and 1, so that for entity 1 the same chain fails at its beginning: what a theory looks like does not
-    depend on what will be asked. Facts are shared out evenly, or who has most of them would be who begins the chain.
+    entities 0 and 1, so that for entity 1 the same chain fails at its beginning: the form of a theory does not depend
+    on its question. Facts are distributed evenly, because otherwise the entity with most facts would be the one that
+    begins the chain.
 
     Args:
-        count: N.
-        facts: at least 3.
-        rules: at least ``chain``.
-        attributes: at least ``chain + 2``.
-        negation: facts and rules may speak of "not a" too.
+        rng: Generator of all draws.
+        count: Number of theories N.
+        entities: Number of entities E.
+        attributes: Number of attributes, at least ``chain + 2``.
+        facts: Number of facts F, at least 3.
+        rules: Number of rules R, at least ``chain``.
+        chain: Number of rules in the chain.
+        negation: Whether literals of facts and rules may be negated.
     """
 
     def literals(shape: tuple[int, ...]) -> NDArray[np.int64]:
@@ -134,12 +138,12 @@ def draw(
 
 
 def prove(theories: Theories, entities: int, depth: int) -> Verdicts:
-    """Forward chaining to the end, level by level, and finite failure level by level.
+    """Compute all consequences by forward chaining, level by level, and finite failure, level by level.
 
     Args:
-        theories: N of them.
-        entities: E.
-        depth: D, the deepest level that the verdicts speak of.
+        theories: N theories.
+        entities: Number of entities E.
+        depth: Deepest level D of the verdicts.
     """
     count, rules = theories.rule_head.shape
     bodies = _bits(theories.rule_body[:, :, 0]) | _bits(theories.rule_body[:, :, 1])
@@ -167,10 +171,10 @@ def prove(theories: Theories, entities: int, depth: int) -> Verdicts:
 
 
 def mentioned(theories: Theories) -> Sets:
-    """Literals, and their negations, of which a theory speaks at all. Shape (N,)."""
+    """Sets of the literals that occur in a theory, and their negations. Shape (N,)."""
     body = theories.rule_body
-    said = np.concatenate([theories.fact_literal, body[:, :, 0], body[:, :, 1], theories.rule_head], axis=1)
-    together: Sets = np.bitwise_or.reduce(_bits(said), axis=1)
+    literals = np.concatenate([theories.fact_literal, body[:, :, 0], body[:, :, 1], theories.rule_head], axis=1)
+    together: Sets = np.bitwise_or.reduce(_bits(literals), axis=1)
     return together | negations(together)
 
 
@@ -182,20 +186,20 @@ def repeated_facts(theories: Theories) -> NDArray[np.bool_]:
 
 
 def negations(sets: Sets) -> Sets:
-    """Each literal replaced by its negation."""
+    """The sets with each literal replaced by its negation; adjacent bits are swapped."""
     swapped: Sets = ((sets & _EVEN) << _ONE) | ((sets >> _ONE) & _EVEN)
     return swapped
 
 
 def members(sets: Sets, attributes: int) -> NDArray[np.bool_]:
     """Sets as booleans. Shape (..., 2 * attributes)."""
-    places = np.arange(2 * attributes, dtype=np.uint64)
-    inside: NDArray[np.bool_] = ((sets[..., None] >> places) & _ONE) == _ONE
+    bits = np.arange(2 * attributes, dtype=np.uint64)
+    inside: NDArray[np.bool_] = ((sets[..., None] >> bits) & _ONE) == _ONE
     return inside
 
 
 def _even_shares(facts: int, entities: int) -> NDArray[np.int64]:
-    """Whom each fact is about: 0, 0 and 1, then always one of those with the fewest. Shape (F,)."""
+    """Entity of each fact: 0, 0 and 1, then always one of those with the fewest facts. Shape (F,)."""
     shares = [0, 0, 1]
     while len(shares) < facts:
         shares.append(int(np.bincount(shares, minlength=entities).argmin()))
@@ -203,7 +207,7 @@ def _even_shares(facts: int, entities: int) -> NDArray[np.int64]:
 
 
 def _bits(literals: NDArray[np.int64]) -> Sets:
-    """The set of one literal; the empty set where it is ABSENT."""
+    """Sets of one literal each; the empty set where it is ABSENT. Same shape."""
     shift = np.maximum(literals, 0).astype(np.uint64)
     bits: Sets = np.where(literals == ABSENT, _EMPTY, _ONE << shift)
     return bits

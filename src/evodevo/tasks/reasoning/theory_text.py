@@ -1,4 +1,4 @@
-"""Theories in English-like words from a closed vocabulary, one token per word.
+"""The text form of theories: English-like sentences from a closed vocabulary, one token per word.
 
 Shapes: N theories, W words of the longest one.
 """
@@ -34,20 +34,20 @@ VOCABULARY = (PADDING, *_FUNCTION_WORDS, *ANSWERS, *NAMES, *ADJECTIVES)
 ID = {word: number for number, word in enumerate(VOCABULARY)}
 _NAME, _ADJECTIVE = ID[NAMES[0]], ID[ADJECTIVES[0]]
 _ANSWER = ID[ANSWERS[0]]
-_SLOTS = 14  # of the longest sentence: if someone is not A and not B then they are not C .
+_SLOTS = 14  # tokens of the longest sentence: if someone is not A and not B then they are not C .
 
 Ids = NDArray[np.int64]
 
 
 class Words:
-    """What the entities and attributes of N theories are called; drawn at random for each theory.
+    """Names of the entities and adjectives of the attributes of N theories, drawn at random for each theory.
 
     Args:
-        rng: draws the names.
-        count: N.
-        entities: at most as many as there are names.
-        attributes: at most as many as there are adjectives.
-        choice: among all words, or among the first few, as many as a theory needs.
+        rng: Generator of the names.
+        count: Number of theories N.
+        entities: Number of entities, at most the number of names.
+        attributes: Number of attributes, at most the number of adjectives.
+        choice: Words to choose from: "many" = all, "few" = as many as a theory needs.
     """
 
     def __init__(
@@ -59,25 +59,25 @@ class Words:
         self.names: Ids = names + _NAME
         self.adjectives: Ids = adjectives + _ADJECTIVE
 
-    def take(self, places: NDArray[np.bool_] | Ids) -> Words:
-        """Those of some theories."""
+    def take(self, indices: NDArray[np.bool_] | Ids) -> Words:
+        """The words of the theories at these indices."""
         some = object.__new__(Words)
-        some.names, some.adjectives = self.names[places], self.adjectives[places]
+        some.names, some.adjectives = self.names[indices], self.adjectives[indices]
         return some
 
     def name(self, entities: Ids) -> Ids:
-        """Words of entities (N, ...)."""
+        """Token ids of the names of entities (N, ...). Same shape."""
         return _look_up(self.names, entities)
 
     def literal(self, literals: Ids) -> tuple[Ids, Ids]:
-        """("not" or padding, adjective) of literals (N, ...); padding twice where ABSENT."""
+        """Token ids of ("not" or padding, adjective) for literals (N, ...); padding twice where ABSENT."""
         there = literals != ABSENT
         adjective = _look_up(self.adjectives, np.where(there, literals, 0) // 2)
         return np.where(there & (literals % 2 == 1), ID["not"], 0), np.where(there, adjective, 0)
 
 
 def fingerprint(theories: Theories, words: Words) -> NDArray[np.uint64]:
-    """A number of what each theory says, whatever the order and wording of its sentences. Shape (N,)."""
+    """A fingerprint of each theory's meaning, independent of the order and wording of its sentences. Shape (N,)."""
     facts = _code(words.name(theories.fact_entity), _signed(words, theories.fact_literal))
     everyone = theories.rule_subject == EVERYONE
     subject = np.where(everyone, ID["someone"], words.name(np.where(everyone, 0, theories.rule_subject)))
@@ -91,13 +91,13 @@ def tell(rng: np.random.Generator, theories: Theories, words: Words, wording: Wo
     """The sentences of theories in random order.
 
     Args:
-        rng: draws the order and, in English, the form of each rule about everyone.
-        theories: N of them.
-        words: theirs.
-        wording: ``terse`` leaves out all words that the meaning does not need, a third of all.
+        rng: Generator of the order and, in English, of the form of each rule about everyone.
+        theories: N theories.
+        words: Words of the theories.
+        wording: ``terse`` leaves out the words that the meaning does not need, a third of all.
 
     Returns:
-        (N, sentences * slots); padding anywhere between words.
+        Token ids, (N, sentences * slots), with padding anywhere between words.
     """
     everyone = theories.rule_subject == EVERYONE
     subject = words.name(np.where(everyone, 0, theories.rule_subject))
@@ -133,7 +133,7 @@ def question(words: Words, entities: Ids, literals: Ids, wording: Wording) -> Id
 
 
 def questions(words: Words, entities: Ids, literals: Ids, wording: Wording) -> Ids:
-    """Several of each theory: entities and literals (N, Q), both ABSENT where none is asked. Shape (N, Q, slots)."""
+    """Token ids of questions about entities and literals (N, Q), both ABSENT without one. Shape (N, Q, slots)."""
     verb = 0 if wording == "terse" else ID["is"]
     asked = _sentence(words.name(np.maximum(entities, 0)), verb, *words.literal(literals), ID["?"])
     shown: Ids = np.where(entities[:, :, None] == ABSENT, 0, asked)
@@ -141,18 +141,18 @@ def questions(words: Words, entities: Ids, literals: Ids, wording: Wording) -> I
 
 
 def answer(answers: Ids) -> Ids:
-    """Words of answers (N,). Shape (N, 1)."""
+    """Token ids of answers (N,). Shape (N, 1)."""
     return answers[:, None] + _ANSWER
 
 
 def pack(tokens: Ids) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Padding moved behind the words.
+    """Move padding behind the words.
 
     Args:
-        tokens: (N, any).
+        tokens: Token ids with padding anywhere, (N, any).
 
     Returns:
-        (N, W) words, then padding; (N,) how many words.
+        Token ids, then padding, (N, W); number of words, (N,).
     """
     real = tokens != 0
     lengths = real.sum(axis=1)
@@ -162,32 +162,32 @@ def pack(tokens: Ids) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 
 def text(tokens: NDArray[np.integer]) -> str:
-    """Tokens in words, without padding."""
+    """Tokens as text, without padding."""
     return " ".join(VOCABULARY[token] for token in tokens.tolist() if token)
 
 
 def tokens(words: str) -> Ids:
-    """A theory and its question as a person writes them, in the words that there are.
+    """The token ids of a user's theory and question.
 
     Raises:
-        UsageError: a word that is none of them.
+        UsageError: A word is not in the vocabulary.
     """
-    found = re.findall(r"\w+|[^\w\s]", words.lower())
-    unknown = [word for word in found if word not in ID]
+    pieces = re.findall(r"\w+|[^\w\s]", words.lower())
+    unknown = [word for word in pieces if word not in ID]
     if unknown:
         raise UsageError(
             f"the word {unknown[0][:40]!r} is none that theories are told in; known: {quoted_list(VOCABULARY[1:])}."
         )
-    return np.array([ID[word] for word in found], dtype=np.int64)
+    return np.array([ID[word] for word in pieces], dtype=np.int64)
 
 
-def _look_up(table: Ids, places: Ids) -> Ids:
-    found: Ids = np.take_along_axis(table, places.reshape(len(places), -1), axis=1).reshape(places.shape)
-    return found
+def _look_up(table: Ids, indices: Ids) -> Ids:
+    values: Ids = np.take_along_axis(table, indices.reshape(len(indices), -1), axis=1).reshape(indices.shape)
+    return values
 
 
 def _signed(words: Words, literals: Ids) -> Ids:
-    """One number per literal in words: twice the adjective, plus one where negated."""
+    """A number per literal: twice the id of the adjective, plus one where it is negated. Same shape."""
     negation, adjective = words.literal(literals)
     signed: Ids = 2 * adjective + (negation != 0)
     return signed
@@ -201,9 +201,9 @@ def _code(*parts: Ids) -> NDArray[np.uint64]:
 
 
 def _sentence(*slots: Ids | int) -> Ids:
-    """Words of one shape side by side, filled up with padding. Shape (..., slots)."""
+    """Words of one shape side by side, padded at the end. Shape (..., slots)."""
     shape = next(slot.shape for slot in slots if not isinstance(slot, int))
     result: Ids = np.zeros((*shape, _SLOTS), np.int64)
-    for place, slot in enumerate(slots):
-        result[..., place] = slot
+    for index, slot in enumerate(slots):
+        result[..., index] = slot
     return result

@@ -1,1 +1,1 @@
-"""Tasks over rows of a table: the user's CSV, JSONL or parquet."""
+"""The task ``table``: samples from the rows of a user's CSV, JSONL or parquet file."""

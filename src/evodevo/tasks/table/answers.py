@@ -1,4 +1,4 @@
-"""What is asked of the rows of a user's table: a class, several labels, whether the inputs belong together.
+"""Outputs and targets of a user's table: a class, several labels, or whether the inputs match.
 
 Shapes: N rows, C classes or labels.
 """
@@ -19,17 +19,17 @@ from evodevo.tasks.table import cells as table_cells
 from evodevo.tasks.table.cells import Trouble
 
 _MOST_CLASSES = 100
-"""More classes than this, most of them of one row, are numbers or names of rows."""
+"""More classes than this, most of them with one row, are taken for numbers or for names of rows."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What the rows say, before it is known which of them teach.
+    """The answers in the rows, before the rows are divided into splits.
 
     Attributes:
-        labels: the labels of each row, one where a class is asked for; None where a row has none. Empty: not asked.
-        several: whether a row may have several labels.
-        match: (N,) numbers in ``MATCH``, -1 for none; None: not asked.
+        labels: Labels of each row, one where the output is a class; None where a row has none. Empty without output.
+        several: Whether a row may have several labels.
+        match: Index in ``MATCH`` of each row, (N,), -1 for none; None without this output.
     """
 
     labels: list[frozenset[str] | None]
@@ -45,7 +45,7 @@ class Answers:
         return labelled if self.match is None else labelled | matched
 
     def strata(self) -> list[str]:
-        """What should be spread evenly: the class, of several labels the rarest, and the match."""
+        """Key of each row for even splits: its class, or the rarest of several labels, and its match. N of them."""
         counts = Counter(name for names in self.labels for name in names or ())
         rarest = [min(names, key=lambda name: (counts[name], name)) if names else "" for names in self.labels]
         matched = [] if self.match is None else [str(value) for value in self.match.tolist()]
@@ -56,12 +56,12 @@ class Answers:
 
 @dataclass(frozen=True)
 class Targets:
-    """Outputs, their targets for all rows, and labels that training never saw.
+    """Outputs, their targets for all rows, and labels without a training row.
 
     Attributes:
-        questions: the outputs.
-        targets: name -> (N,) with -1 for none, or (N, C) of 0 and 1 with -1 in all of a row that has none.
-        unseen: split -> label -> rows of it.
+        questions: Outputs of the task.
+        targets: Output -> classes (N,), -1 for none, or labels (N, C) of 0 and 1, all -1 in a row without labels.
+        unseen: Split -> label without a training row -> number of its rows.
     """
 
     questions: tuple[Question, ...]
@@ -75,23 +75,24 @@ def read(
     """The answers in the cells.
 
     Args:
-        labels, match: the cells of these columns; None where they are not asked.
-        separator: between labels of one row.
-        match_column: name of the column, for messages.
-        source: the files, for messages.
+        labels: Cells of the column of labels; None without this output.
+        match: Cells of the column of matches; None without this output.
+        separator: Separator of labels in a row; None = one label.
+        match_column: Name of the column of matches, for messages.
+        source: Names of the files, for messages.
 
     Raises:
-        DataError: cells that cannot be read, all at once.
+        DataError: Cells cannot be read; the message covers all of them.
     """
     several = labels is not None and (separator is not None or any(map(table_cells.is_list, labels)))
-    found: list[frozenset[str] | None] = []
+    labels_of: list[frozenset[str] | None] = []
     troubles: list[Trouble] = []
     for row, cell in enumerate(labels or (), start=1):
         try:
             if several:
-                found.append(table_cells.labels(cell, separator))
+                labels_of.append(table_cells.labels(cell, separator))
             else:
-                found.append(frozenset({cell.strip()}) if cell.strip() else None)
+                labels_of.append(frozenset({cell.strip()}) if cell.strip() else None)
         except DataError as error:
             troubles.append(Trouble(row, str(error)))
     table_cells.refuse(troubles, source, "labels that cannot be read", "Write JSON lists of names, or set separator.")
@@ -99,18 +100,18 @@ def read(
     if match is not None:
         cells = [cell.strip() for cell in match]
         matched = np.asarray([truth(cell, match_column) if cell else NO_TARGET for cell in cells], np.int64)
-    return Answers(found, several, matched)
+    return Answers(labels_of, several, matched)
 
 
 def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source: str) -> Targets:
-    """Classes are those of the training rows; a row with another one has no target.
+    """Outputs and targets, with the classes of the training rows; a row with another class has no target.
 
     Raises:
-        DataError: training rows of one class only, or as good as a class per row; validation or test rows of
-            which none has a class that training knows.
+        DataError: The training rows have one class only, or almost a class per row, or no validation or test row has a
+            class of the training rows.
     """
     questions: list[Question] = []
-    found: dict[str, NDArray[np.int64]] = {}
+    target_of: dict[str, NDArray[np.int64]] = {}
     unseen: dict[Split, dict[str, int]] = {}
     if answers.labels:
         taught = [answers.labels[row] for row in places["train"].tolist()]
@@ -121,7 +122,7 @@ def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source:
             strange = Counter(name for row in rows.tolist() for name in answers.labels[row] or () if name not in counts)
             if strange:
                 unseen[split] = dict(sorted(strange.items()))
-        number = {name: at for at, name in enumerate(names)}
+        number = {name: index for index, name in enumerate(names)}
         if answers.several:
             questions.append(Question("label", "labels", names))
             table = np.zeros((len(answers.labels), len(names)), np.int64)
@@ -130,20 +131,20 @@ def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source:
                     table[row] = NO_TARGET
                 else:
                     table[row, [number[name] for name in own if name in number]] = 1
-            found["label"] = table
+            target_of["label"] = table
         else:
             questions.append(Question("label", "class", names))
             each = [number.get(next(iter(own)), NO_TARGET) if own else NO_TARGET for own in answers.labels]
-            found["label"] = np.asarray(each, np.int64)
+            target_of["label"] = np.asarray(each, np.int64)
             if answers.match is None:
-                _check_splits(found["label"], places, source)
+                _check_splits(target_of["label"], places, source)
     if answers.match is not None:
         seen = np.unique(answers.match[places["train"]])
         if len(seen[seen != NO_TARGET]) < 2:
             raise DataError(f"{source}: all training rows match, or none does. Give rows of both kinds.")
         questions.append(Question("match", "class", MATCH))
-        found["match"] = answers.match
-    return Targets(tuple(questions), found, unseen)
+        target_of["match"] = answers.match
+    return Targets(tuple(questions), target_of, unseen)
 
 
 def _check_splits(target: NDArray[np.int64], places: Mapping[Split, NDArray[np.int64]], source: str) -> None:

@@ -1,4 +1,4 @@
-"""What the cells of a user's table say: numbers, boxes in images, labels.
+"""Parsing of the cells of a user's table: numbers, boxes in images, labels.
 
 Shapes: N rows, F numbers of a vector.
 """
@@ -25,17 +25,17 @@ _NO_NUMBER = frozenset({"", "na", "n/a", "nan", "null", "none", "inf", "-inf", "
 
 @dataclass(frozen=True)
 class Trouble:
-    """A cell that cannot be read: which row, counted from 1, and why."""
+    """A cell that cannot be read: number of its row, from 1, and the reason."""
 
     row: int
     reason: str
 
 
 def refuse(troubles: Sequence[Trouble], source: str, what: str, advice: str) -> None:
-    """Tell of all troubles at once: how many, and the first ones.
+    """Report all unreadable cells in one error, with their number and the first few.
 
     Raises:
-        DataError: there is any.
+        DataError: ``troubles`` is not empty.
     """
     if troubles:
         named = "; ".join(f"row {trouble.row}: {trouble.reason}" for trouble in troubles[:_NAMED])
@@ -45,27 +45,27 @@ def refuse(troubles: Sequence[Trouble], source: str, what: str, advice: str) -> 
 
 
 def number(text: str) -> float:
-    """A number; NaN where a cell is empty or says that there is none.
+    """A number; NaN where a cell is empty or has a word for a missing value.
 
     Raises:
-        DataError: it is neither.
+        DataError: The text is neither.
     """
     stripped = text.strip()
     if stripped.lower() in _NO_NUMBER:
         return math.nan
     try:
-        found = float(stripped)
+        value = float(stripped)
     except ValueError:
         raise DataError(f"{stripped[:40]!r} is no number") from None
-    # Beyond what single precision holds is no measurement.
-    return found if abs(found) <= _LARGEST else math.nan
+    # A number beyond the range of single precision is taken for a missing value.
+    return value if abs(value) <= _LARGEST else math.nan
 
 
 def numbers(text: str) -> list[float]:
-    """The numbers of one cell: JSON's list, or commas, semicolons, bars or blanks between them.
+    """The numbers in a cell: a JSON list, or numbers separated by commas, semicolons, bars or blanks.
 
     Raises:
-        DataError: something else stands there.
+        DataError: The cell has anything else.
     """
     plain = text.strip().removeprefix("[").removesuffix("]")
     for mark in ",;|":
@@ -77,21 +77,21 @@ def vectors(columns: Sequence[Sequence[str]]) -> tuple[NDArray[np.float32], list
     """The vector of each row: one number per column, or a list in the only column.
 
     Returns:
-        (N, F) with NaN where a number is missing, in all places where a row has no vector or cannot be read; and the
-        rows that cannot be read: text that is no number, lists that are longer or shorter than most.
+        Vectors (N, F), NaN where a number is missing, all NaN where a row has no vector or cannot be read; and the rows
+        that cannot be read: text that is no number, lists of another length than most.
     """
-    found: list[list[float]] = []
+    values_of: list[list[float]] = []
     troubles: list[Trouble] = []
     for row, cells in enumerate(zip(*columns, strict=True), start=1):
         try:
-            found.append([number(cell) for cell in cells] if len(columns) > 1 else numbers(cells[0]))
+            values_of.append([number(cell) for cell in cells] if len(columns) > 1 else numbers(cells[0]))
         except DataError as error:
-            found.append([])
+            values_of.append([])
             troubles.append(Trouble(row, str(error)))
-    lengths = [len(values) for values in found if values]
+    lengths = [len(values) for values in values_of if values]
     size = max(set(lengths), key=lambda length: (lengths.count(length), -length)) if lengths else 0
-    result = np.full((len(found), size), np.nan, np.float32)
-    for row, values in enumerate(found):
+    result = np.full((len(values_of), size), np.nan, np.float32)
+    for row, values in enumerate(values_of):
         if len(values) == size:
             result[row] = values
         elif values:
@@ -103,7 +103,7 @@ def box(cells: Sequence[str]) -> Box | None:
     """The box of one row, from four cells or one; None where they are empty.
 
     Raises:
-        DataError: not four numbers, or nothing inside.
+        DataError: The cells do not have four numbers, or the box is empty.
     """
     values = [value for cell in cells for value in numbers(cell)]
     if all(math.isnan(value) for value in values):
@@ -118,12 +118,12 @@ def box(cells: Sequence[str]) -> Box | None:
 
 
 def labels(text: str, separator: str | None) -> frozenset[str] | None:
-    """The labels of one cell that names several; None where it is empty.
+    """The labels in a cell that may have several; None where it is empty.
 
-    A JSON list is read as such, also an empty one, which says that no label applies.
+    A JSON list is read as such, also an empty one, which means that no label applies.
 
     Raises:
-        DataError: a list of something else than names and numbers.
+        DataError: A list has other items than names and numbers.
     """
     stripped = text.strip()
     if not stripped:
@@ -142,13 +142,13 @@ def labels(text: str, separator: str | None) -> frozenset[str] | None:
 
 
 def is_list(text: str) -> bool:
-    """Whether a cell holds a list, as JSON writes it."""
+    """Whether a cell has a JSON list."""
     stripped = text.strip()
     return stripped.startswith("[") and stripped.endswith("]")
 
 
 def ordered(names: frozenset[str] | set[str]) -> tuple[str, ...]:
-    """Names of classes in their order: by the alphabet, and numbers by size."""
+    """Class names in alphabetical order; where all are numbers, by value."""
     if names and all(name.lstrip("-").isdecimal() for name in names):
         return tuple(sorted(names, key=int))
     return tuple(sorted(names))

@@ -1,7 +1,6 @@
-"""Samples divided into the four splits so that no group stands in two, each class as evenly as groups allow.
+"""Division of samples into up to four splits so that no group is in two, each class as evenly as groups allow.
 
-Training, what a strategist looks at, what selects a model, and what judges it at the end are four parts; a group
-is what must stay together: all questions about one image, all posts of one author.
+A group is a set of samples that must stay together: all questions about one image, all posts of one author.
 
 Shapes: N samples.
 """
@@ -21,15 +20,15 @@ from evodevo.tasks.base import ALL_SPLITS, Split
 
 
 class Shares(Settings):
-    """How much of the samples each split gets, in proportion to the sum; there may be none for ``architecture``."""
+    """Shares of the splits, in proportion to their sum; only that of ``architecture`` may be 0."""
 
-    train: float = Field(default=0.7, gt=0, le=1)
-    architecture: float = Field(default=0.1, ge=0, le=1)
-    validation: float = Field(default=0.1, gt=0, le=1)
-    test: float = Field(default=0.1, gt=0, le=1)
+    train: float = Field(default=0.7, gt=0, le=1, description="share of training samples")
+    architecture: float = Field(default=0.1, ge=0, le=1, description="share of samples for a strategist's decisions")
+    validation: float = Field(default=0.1, gt=0, le=1, description="share of validation samples")
+    test: float = Field(default=0.1, gt=0, le=1, description="share of test samples")
 
     def of(self, splits: Sequence[Split]) -> NDArray[np.float64]:
-        """The shares of these splits among themselves; they add up to 1. Shape (splits,)."""
+        """The shares of these splits, scaled so that they add up to 1. Shape (splits,)."""
         each = np.asarray([getattr(self, split) for split in splits], np.float64)
         shares: NDArray[np.float64] = each / each.sum()
         return shares
@@ -38,21 +37,22 @@ class Shares(Settings):
 def divide(
     groups: Sequence[bytes], classes: Sequence[object], shares: Shares, splits: Sequence[Split] = ALL_SPLITS
 ) -> dict[Split, NDArray[np.int64]]:
-    """The samples of each split: a function of what is in the groups, not of their order.
+    """The samples of each split, a function of the groups and classes, not of their order.
 
-    Group by group, in the order of a hash, goes where most is missing of its commonest class, then of all samples.
+    The groups, in the order of a hash, go one by one to the split that lacks most samples of their commonest class,
+    then most samples in all.
 
     Args:
-        groups: what each sample belongs to (N).
-        classes: the class of each sample, or what else is to be spread evenly (N).
-        shares: of the splits.
-        splits: which of them there are to fill; those with a share of 0 stay empty.
+        groups: Group of each sample, N of them.
+        classes: Class of each sample, or another key to spread evenly, N of them.
+        shares: Shares of the splits.
+        splits: Splits to fill; those with a share of 0 stay empty.
 
     Returns:
-        Per split the places of its samples, ascending.
+        Per split the indices of its samples, ascending.
 
     Raises:
-        DataError: fewer groups than splits.
+        DataError: There are fewer groups than splits.
     """
     wanted = [split for split in splits if getattr(shares, split) > 0]
     members = _members(groups)
@@ -67,7 +67,7 @@ def divide(
         strata.setdefault(_commonest([str(classes[row]) for row in members[group]]), []).append(group)
     filled: list[list[bytes]] = [[] for _ in wanted]
     total = np.zeros(len(wanted))
-    # Rare classes first: the common ones even out what they leave.
+    # Rare classes first, since the more common ones can compensate for their rounding.
     for stratum in sorted(strata, key=lambda name: (len(strata[name]), name)):
         own = np.zeros(len(wanted))
         for group in strata[stratum]:
@@ -100,7 +100,7 @@ def _commonest(classes: list[str]) -> str:
 
 
 def _fill_empty(filled: list[list[bytes]], members: dict[bytes, list[int]]) -> None:
-    """With few groups a split may get none: one with several gives its smallest."""
+    """Give each empty split (there may be few groups) the smallest group of the split with most groups, in place."""
     for own in filled:
         if not own:
             donor = max(filled, key=len)

@@ -1,4 +1,4 @@
-"""Images, or boxes of images, that the rows of a table name; each is decoded once.
+"""Reading of the images, or boxes of images, that the rows of a table name; each is decoded once.
 
 Shapes: N rows, M distinct images.
 """
@@ -21,11 +21,11 @@ from evodevo.tasks.table.cells import Box, Trouble
 
 @dataclass(frozen=True)
 class Named:
-    """What one table names.
+    """The images that one table names.
 
     Args:
-        references: the images, one name per row.
-        boxes: the cells of each row that say which part of its image; None is whole images.
+        references: Names of the images, one per row.
+        boxes: Cells of each row with the box in its image; None = whole images.
     """
 
     references: References
@@ -34,12 +34,12 @@ class Named:
 
 @dataclass(frozen=True)
 class Found:
-    """Distinct images, and who names them.
+    """Distinct images, and the image of each row.
 
     Args:
-        pixels: (M, height, width, channels); None where no row names a readable one.
-        numbers: (N,) which image each row names; -1 for none, and for one that cannot be read.
-        troubles: the rows whose image cannot be read, and why; rows of several tables are counted on.
+        pixels: Distinct images, (M, height, width, channels); None where no row names a readable one.
+        numbers: Index of each row's image, (N,); -1 for none, and for one that cannot be read.
+        troubles: Rows whose image cannot be read, numbered over all tables together, and the reasons.
     """
 
     pixels: Pixels | None
@@ -49,20 +49,20 @@ class Found:
 
 _LARGEST_SIDE = 128
 SIDE = 64
-"""Images that are larger than the former, or of several sizes, become this high and wide where no size is given."""
+"""Height and width in pixels, where no size is given, of images above ``_LARGEST_SIDE`` or of several sizes."""
 
 
 def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) -> Found:
-    """Decode what the tables name.
+    """Decode the images that the tables name.
 
     Args:
-        tables: the names.
-        size: height and width to resize to; None is their own where all have one of at most 128 x 128, else 64 x 64.
-        colour: ``auto`` is colour where any image has it.
+        tables: Names of the images.
+        size: Height and width in pixels; None is their own where all have one of at most 128 x 128, else 64 x 64.
+        colour: Colour of the result; ``auto`` is colour where any image has it.
 
     Raises:
-        DataError: an npz that does not hold what is named, more than fits into memory.
-        UnsafeFileError: a path that leads out of the folder.
+        DataError: An npz lacks a named image, or the images exceed the memory limit.
+        UnsafeFileError: A path leads out of the folder.
     """
     images: list[Pixels] = []
     numbers: list[int] = []
@@ -80,7 +80,7 @@ def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) 
                 except DataError as error:
                     known[key] = (
                         str(error).removesuffix(ADVICE).removesuffix(PATH_ADVICE).removesuffix(".")
-                    )  # said once, behind all of them
+                    )  # the advice is given once, at the end of the common error message
                 else:
                     if size is None and not _fits(image, images):
                         size = (SIDE, SIDE)
@@ -107,7 +107,7 @@ def _fits(image: Pixels, others: Sequence[Pixels]) -> bool:
 
 
 class _Reader:
-    """Images of one table by name; the last one is kept, since boxes of an image often stand one after the other."""
+    """Images of one table by name; the last one is cached, since boxes of one image are often in consecutive rows."""
 
     def __init__(self, references: References) -> None:
         self._references = references
@@ -118,10 +118,10 @@ class _Reader:
         self._last: tuple[str, Pixels] | None = None
 
     def read(self, name: str, box: Box | None) -> Pixels:
-        """An image, or the part of it that a box shows.
+        """An image, or its part in a box.
 
         Raises:
-            DataError: unreadable, or a box beside it.
+            DataError: The image is unreadable, or the box is outside of it.
         """
         if self._last is None or self._last[0] != name:
             self._last = (name, self._whole(name))
@@ -138,10 +138,10 @@ class _Reader:
 
 
 def cropped(image: Pixels, box: Box, name: str) -> Pixels:
-    """The part of an image that lies in a box.
+    """The part of an image in a box.
 
     Raises:
-        DataError: nothing does.
+        DataError: The box is outside of the image.
     """
     left, top, width, height = box
     part = image[max(0, top) : max(0, top + height), max(0, left) : max(0, left + width)]

@@ -1,4 +1,4 @@
-"""Rows of one's own, without answers, read as the rows of the table were that a network learned from.
+"""Reading of a user's rows without answers, with the columns, sizes and scaling of the table used for training.
 
 Shapes: B samples.
 """
@@ -27,14 +27,15 @@ from evodevo.tasks.table.tables import Table
 
 @dataclass(frozen=True)
 class Reading:
-    """How the table was read.
+    """The preparation of the training table, to be repeated on other rows.
 
     Attributes:
-        settings: of the task.
-        columns: of the table.
-        inputs: of the task.
-        encode: a text of an input as token ids.
-        mean, scale: of the training rows' numbers; empty where there are none.
+        settings: Settings of the task.
+        columns: Columns of the table.
+        inputs: Inputs of the task.
+        encode: Function from an input and its text to token ids.
+        mean: Mean of each number over the training rows, (F,); empty without numbers.
+        scale: Standard deviation of each number over the training rows, (F,); empty without numbers.
     """
 
     settings: TableSettings
@@ -79,7 +80,7 @@ def read_rows(reading: Reading, path: Path, size: int) -> Iterator[Batch]:
 
 
 def _as_learned(reading: Reading) -> TableSettings:
-    """The settings, with the size and colour that the images had."""
+    """The settings, with the size and colour of the training images."""
     for spec in reading.inputs:
         if spec.modality == "image":
             colour = "grey" if spec.channels == 1 else "rgb"
@@ -105,7 +106,7 @@ def _input(reading: Reading, spec: InputSpec, shown: Inputs, path: Path) -> dict
 
 
 def _columns_in(table: Table, columns: Columns) -> Columns:
-    """The columns of inputs that a table has; of numbers and boxes all where there is one."""
+    """The columns of inputs that a table has; those of numbers and of boxes are all kept where one of them exists."""
     image = columns.image if columns.image in table else None
     kept = {
         "image": image,

@@ -1,4 +1,4 @@
-"""From a user's table to arrays of up to four splits, once; afterwards the cache has them.
+"""Preparation of the task ``table``: from a user's files to arrays of up to four splits, which are then cached.
 
 Shapes: N rows, M distinct images, F numbers of a vector, L tokens.
 """
@@ -26,11 +26,11 @@ _LONGEST = 128
 
 
 def prepare(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -> Entry:
-    """Images decoded, texts numbered, numbers standardised, rows divided.
+    """Decode images, tokenise texts, standardise numbers and divide the rows.
 
     Raises:
-        DataError: what cannot be read, too few rows for the splits, training rows of one class.
-        UnsafeFileError: a path that leads out of the folder of images.
+        DataError: Cells cannot be read, there are too few rows for the splits, or training rows of one class only.
+        UnsafeFileError: A path leads out of the folder of images.
     """
     shown = read_inputs(settings, columns, parts)
     present = shown.present()
@@ -46,7 +46,7 @@ def prepare(settings: TableSettings, columns: Columns, parts: Sequence[Part]) ->
         source=sources(parts),
     )
     if answers.match is not None:
-        # Half a pair neither matches nor differs.
+        # A match is undefined where one of the two inputs is missing.
         answers.match[~np.logical_and.reduce(list(present.values()))] = NO_TARGET
     anything = np.logical_or.reduce(list(present.values()))
     corrupt = np.isin(np.arange(len(anything)) + 1, [trouble.row for trouble in shown.troubles.get("image", ())])
@@ -58,28 +58,28 @@ def prepare(settings: TableSettings, columns: Columns, parts: Sequence[Part]) ->
             f" {int((~anything).sum()):,} no input."
         )
     rows = _rows(settings, columns, parts, shown, answers.strata())
-    division = divide_rows([rows[at] for at in kept], settings.shares, columns.group)
-    places = {split: kept[chosen] for split, chosen in division.places.items()}
-    found = table_answers.targets(answers, places, sources(parts))
+    division = divide_rows([rows[index] for index in kept], settings.shares, columns.group)
+    indices = {split: kept[chosen] for split, chosen in division.places.items()}
+    outputs = table_answers.targets(answers, indices, sources(parts))
     arrays: dict[str, NDArray[Any]] = {}
     meaning: dict[str, Any] = {
-        "splits": list(places),
+        "splits": list(indices),
         "columns": columns.model_dump(mode="json"),
-        "questions": [[question.name, question.kind, list(question.names)] for question in found.questions],
+        "questions": [[question.name, question.kind, list(question.names)] for question in outputs.questions],
     }
-    for split, chosen in places.items():
-        for name, target in found.targets.items():
+    for split, chosen in indices.items():
+        for name, target in outputs.targets.items():
             arrays[f"target_{name}_{split}"] = (target[chosen].reshape(-1) - NO_TARGET).astype(np.uint32)
     if shown.pixels is not None:
         meaning["shape"] = list(shown.pixels.shape[1:])
         arrays["pixels"] = shown.pixels.reshape(-1)
-        arrays |= {f"images_{split}": (shown.image[own] + 1).astype(np.uint32) for split, own in places.items()}
+        arrays |= {f"images_{split}": (shown.image[own] + 1).astype(np.uint32) for split, own in indices.items()}
     if shown.vectors is not None:
-        arrays |= _standardised(shown.vectors, places, meaning)
+        arrays |= _standardised(shown.vectors, indices, meaning)
     tokenizer, truncated = b"", 0
     if shown.texts is not None:
-        tokenizer, truncated = _numbered(settings, shown.texts, places, arrays, meaning)
-    about = _about(parts, shown, present, division, found.unseen)
+        tokenizer, truncated = _numbered(settings, shown.texts, indices, arrays, meaning)
+    about = _about(parts, shown, present, division, outputs.unseen)
     about["left_out"] = {
         "no_input": int((~anything & ~corrupt).sum()),
         "no_answer": int((anything & ~answered).sum()),
@@ -97,27 +97,27 @@ def _rows(
     images = [each[number] if number >= 0 else b"" for number in shown.image.tolist()]
     texts = [table_text.comparable(settings.tokenizer, text) for text in shown.texts] if shown.texts else [b""] * count
     numbers = [vector.tobytes() for vector in shown.vectors] if shown.vectors is not None else [b""] * count
-    named = [one.given for one in parts for _ in range(len(one))]
+    named = [part.given for part in parts for _ in range(len(part))]
     splits = [split_of(cell, columns.split) for cell in column(parts, columns.split)] if columns.split else named
     groups = [value.strip() for value in column(parts, columns.group)] if columns.group else [""] * count
     return [
         Row(
-            content=fingerprint(images[at], texts[at], numbers[at]),
-            image=images[at],
-            text=texts[at],
-            group=groups[at],
-            given=named[at] or splits[at],
-            stratum=strata[at],
+            content=fingerprint(images[index], texts[index], numbers[index]),
+            image=images[index],
+            text=texts[index],
+            group=groups[index],
+            given=named[index] or splits[index],
+            stratum=strata[index],
         )
-        for at in range(count)
+        for index in range(count)
     ]
 
 
 def _standardised(
-    vectors: NDArray[np.float32], places: dict[Split, NDArray[np.int64]], meaning: dict[str, Any]
+    vectors: NDArray[np.float32], indices: dict[Split, NDArray[np.int64]], meaning: dict[str, Any]
 ) -> dict[str, NDArray[Any]]:
-    """Numbers with mean 0 and deviation 1 over training rows; what is missing becomes the mean."""
-    taught = vectors[places["train"]].astype(np.float64)
+    """Numbers with mean 0 and standard deviation 1 over training rows; missing ones become the mean, 0."""
+    taught = vectors[indices["train"]].astype(np.float64)
     there = ~np.isnan(taught)
     count = np.maximum(there.sum(axis=0), 1)
     mean = np.where(there, taught, 0).sum(axis=0) / count
@@ -125,37 +125,37 @@ def _standardised(
     scale = np.where(deviation > 0, deviation, 1.0)
     meaning["mean"], meaning["scale"] = mean.tolist(), scale.tolist()
     arrays: dict[str, NDArray[Any]] = {}
-    for split, rows in places.items():
+    for split, rows in indices.items():
         own = standardise(vectors[rows], meaning["mean"], meaning["scale"])
-        # The cache holds unsigned numbers; the bits are what counts.
+        # The cache stores unsigned integers only, so the floats are stored by their bits.
         arrays[f"vectors_{split}"] = own.reshape(-1).view(np.uint32)
         arrays[f"vectors_present_{split}"] = np.logical_not(np.isnan(vectors[rows]).all(axis=1)).astype(np.uint8)
     return arrays
 
 
 def standardise(vectors: NDArray[np.float32], mean: Sequence[float], scale: Sequence[float]) -> NDArray[np.float32]:
-    """(N, F) in units of the training rows' deviation from their mean; 0 where a number is missing."""
-    found = (vectors.astype(np.float64) - np.asarray(mean)) / np.asarray(scale)
-    # Far beyond training is an error of measurement, and no network should meet infinity.
+    """Numbers (N, F) minus the training rows' mean, divided by their deviation; 0 where a number is missing."""
+    scaled = (vectors.astype(np.float64) - np.asarray(mean)) / np.asarray(scale)
+    # A value far beyond the training rows may overflow to infinity, which would make a network's outputs NaN.
     limit = float(np.finfo(np.float32).max)
-    result: NDArray[np.float32] = np.where(np.isnan(found), 0, found.clip(-limit, limit)).astype(np.float32)
+    result: NDArray[np.float32] = np.where(np.isnan(scaled), 0, scaled.clip(-limit, limit)).astype(np.float32)
     return result
 
 
 def _numbered(
     settings: TableSettings,
     texts: Sequence[str],
-    places: dict[Split, NDArray[np.int64]],
+    indices: dict[Split, NDArray[np.int64]],
     arrays: dict[str, NDArray[Any]],
     meaning: dict[str, Any],
 ) -> tuple[bytes, int]:
-    """Add tokens and bytes of the texts; the coder's bytes and how many texts were cut."""
-    coder = table_text.choose(settings.tokenizer, settings.vocabulary, [texts[row] for row in places["train"]])
-    encoded = {split: [coder.encode(texts[row]) for row in rows] for split, rows in places.items()}
+    """Add tokens and bytes of the texts to ``arrays``; returns the coder's bytes and the number of texts cut."""
+    coder = table_text.choose(settings.tokenizer, settings.vocabulary, [texts[row] for row in indices["train"]])
+    encoded = {split: [coder.encode(texts[row]) for row in rows] for split, rows in indices.items()}
     longest = max((len(ids) for ids in encoded["train"]), default=0)
     meaning["length"] = settings.length or max(1, min(_LONGEST, longest))
     truncated = 0
-    for split, rows in places.items():
+    for split, rows in indices.items():
         cut = [ids[: meaning["length"]] for ids in encoded[split]]
         truncated += sum(len(ids) > meaning["length"] for ids in encoded[split])
         raw = [texts[row].encode() for row in rows]

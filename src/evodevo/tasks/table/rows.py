@@ -1,4 +1,4 @@
-"""Rows of named columns, from JSON lines and CSV."""
+"""Reading of rows with named columns from JSON lines and CSV."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ def read(path: Path, columns: Sequence[str], *, separator: str | None = None) ->
     """The values of some columns, row by row, as text.
 
     Args:
-        path: a .jsonl or .csv file, plain or .gz or .xz; a CSV file names its columns in the first line.
-        columns: which ones, in which order; whole numbers and booleans of JSON become text.
-        separator: what stands between the texts of a JSON list when they become one text; None refuses lists.
+        path: File with the suffix .jsonl or .csv, plain or .gz or .xz; the first line of a CSV file has the names of
+            its columns.
+        columns: Names of the columns, in order; whole numbers and booleans of JSON become text.
+        separator: Separator with which the texts of a JSON list are joined; None refuses lists.
 
     Raises:
-        DataError: unreadable, no such column (with the nearest one), or a value that is no text, with the line.
+        DataError: The file is unreadable, lacks a column (the message has the nearest one), or a value is no text (the
+            message has the line).
     """
     suffix, text = text_of(path)
     if suffix == ".jsonl":
@@ -35,10 +37,10 @@ def read(path: Path, columns: Sequence[str], *, separator: str | None = None) ->
 
 
 def text_of(path: Path) -> tuple[str, str]:
-    """The suffix of a file of rows, and all that it holds.
+    """The suffix and the whole text of a file of rows.
 
     Raises:
-        DataError: of another suffix, unreadable, too large, or not UTF-8.
+        DataError: The file has another suffix, is unreadable, too large, or not UTF-8.
     """
     suffix, compression = corpus.suffixes(path)
     if suffix not in SUFFIXES:
@@ -51,17 +53,17 @@ def text_of(path: Path) -> tuple[str, str]:
 
 
 def json_lines(text: str, path: Path, wanted: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where each object of a JSONL file stands, and the object.
+    """The location (file and line, for messages) and value of each object in a JSONL file.
 
     Args:
-        text: of the file.
-        path: its name, for messages.
-        wanted: what an object should have, for messages.
+        text: Text of the file.
+        path: Path of the file, for messages.
+        wanted: Description of an object, for messages.
 
     Raises:
-        DataError: a line that is no JSON object.
+        DataError: A line is no JSON object.
     """
-    # Not splitlines: JSON text may hold U+2028 and its like as they are.
+    # Not splitlines, which also splits at U+2028 and similar characters that JSON strings may contain.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -79,7 +81,7 @@ def comma_separated(text: str, path: Path) -> Iterator[list[str]]:
     """The rows of a CSV file, the names of the columns first; all have as many values as there are names.
 
     Raises:
-        DataError: not CSV, or a row with more or fewer values.
+        DataError: The text is not CSV, or a row has more or fewer values.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -98,7 +100,7 @@ def comma_separated(text: str, path: Path) -> Iterator[list[str]]:
 
 
 def missing_column(column: str, there: Iterable[str], place: str) -> DataError:
-    """The error for a column that a table does not have: the nearest one, and all of them."""
+    """The error for a missing column; its message has the nearest one and the existing ones."""
     names = list(there)
     near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -117,14 +119,14 @@ def _json_values(text: str, path: Path, columns: Sequence[str], separator: str |
 
 
 def _comma_separated_values(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    found = comma_separated(text, path)
-    header = next(found)
+    lines = comma_separated(text, path)
+    header = next(lines)
     for column in columns:
         if column not in header:
             raise missing_column(column, header, f"{path}, line 1")
-    places = [header.index(column) for column in columns]
-    for row in found:
-        yield tuple(row[place] for place in places)
+    indices = [header.index(column) for column in columns]
+    for row in lines:
+        yield tuple(row[index] for index in indices)
 
 
 def _as_text(value: Any, column: str, place: str, separator: str | None) -> str:
@@ -136,6 +138,6 @@ def _as_text(value: Any, column: str, place: str, separator: str | None) -> str:
     if isinstance(value, bool | int):
         return str(value)
     if isinstance(value, str):
-        corpus.encoded(value, place)  # refuses half surrogate pairs, which JSON can spell
+        corpus.encoded(value, place)  # refuses lone surrogates, which JSON can express
         return value
     raise DataError(f"{place}: {column!r} holds {type(value).__name__}, and text or a whole number is wanted.")

@@ -1,4 +1,4 @@
-"""How a user tells what the columns of a table are."""
+"""Settings of the task ``table``: files, the meaning of the columns, and the preparation of the samples."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _ANSWERS = ("label", "match")
 
 
 class TableSettings(Settings):
-    """Where the rows are, and which columns hold what."""
+    """Paths of the rows, meaning of the columns, and preparation of the samples."""
 
     data: str | None = Field(
         default=None, description="a .csv, .jsonl (or .gz, .xz) or .parquet file, a sample per row"
     )
-    architecture: str | None = Field(default=None, description="the same for the split that a strategist looks at")
+    architecture: str | None = Field(default=None, description="the same for the split of a strategist's decisions")
     validation: str | None = Field(default=None, description="the same for the validation split")
     test: str | None = Field(default=None, description="the same for the test split")
     image: str | None = Field(default=None, min_length=1, description="column of the image's path, or number in an npz")
     box: Names = Field(
-        default=(), description="columns of x, y, width, height (or one that holds all four) of the part that counts"
+        default=(), description="columns of x, y, width, height (or one with all four) of the relevant part"
     )
     text: str | None = Field(default=None, min_length=1, description="column of the text")
-    vectors: Names = Field(default=(), description="columns of numbers, or one that holds a list of them")
+    vectors: Names = Field(default=(), description="columns of numbers, or one column of lists")
     label: str | None = Field(default=None, min_length=1, description="column of the class, or of several labels")
     separator: str | None = Field(
         default=None,
         min_length=1,
-        description="between labels of one row; none is one class, unless JSON lists stand there",
+        description="separator of labels in a row; none is one class, unless the cells are JSON lists",
     )
     match: str | None = Field(
-        default=None, min_length=1, description="column of whether the inputs belong together: yes/no, true/false, 1/0"
+        default=None, min_length=1, description="column of whether the inputs match: yes/no, true/false, 1/0"
     )
     group: str | None = Field(
         default=None,
         min_length=1,
-        description="column whose equal values stay in one split; none is equal images, texts",
+        description="column whose equal values stay in one split; none is equal images or texts",
     )
     split: str | None = Field(
         default=None, min_length=1, description="column of train, architecture, validation, test; empty is free"
@@ -55,20 +55,20 @@ class TableSettings(Settings):
     test_images: str | None = Field(default=None, description="the same for the test split; none is that of data")
     size: tuple[int, int] | None = Field(
         default=None,
-        description="height and width that images are resized to; none is their own where all have one of at most"
+        description="height and width to which images are resized; none is their own where all have one of at most"
         " 128 x 128, else 64 x 64",
     )
-    colour: Colour = Field(default="auto", description="'grey', 'rgb', or what the images have")
+    colour: Colour = Field(default="auto", description="'grey', 'rgb', or 'auto' for that of the images")
     tokenizer: str = Field(default="words", description="'words', 'bytes', or a tokenizer.json or a folder with one")
     vocabulary: int = Field(
-        default=4096, ge=3, le=65_536, description="ids of 'words', the commonest of training texts"
+        default=4096, ge=3, le=65_536, description="token ids of 'words', the commonest of training texts"
     )
     length: int | None = Field(
-        default=None, ge=1, le=65_536, description="tokens of a text that are read; none is the longest, up to 128"
+        default=None, ge=1, le=65_536, description="largest number of tokens of a text; none is the longest, up to 128"
     )
-    shares: Shares = Field(default=Shares(), description="of the rows, for each split that no file or column gives")
+    shares: Shares = Field(default=Shares(), description="shares of the splits that no file or column defines")
     skip_corrupt: bool = Field(
-        default=False, description="leave out rows whose image, and numbers that, cannot be read, and count them"
+        default=False, description="leave out and count rows with unreadable images, and unreadable numbers"
     )
 
     @model_validator(mode="after")
@@ -85,7 +85,7 @@ class TableSettings(Settings):
 
 
 class Columns(Settings):
-    """The columns that are read, by what they hold; what a table lacks is None or empty."""
+    """Names of the columns by their meaning; None or empty where the table has no such column."""
 
     image: str | None
     box: tuple[str, ...]
@@ -107,10 +107,10 @@ class Columns(Settings):
 
 
 def columns_of(settings: TableSettings, table: Table) -> Columns:
-    """What the settings say; where they name no input or no answer, columns that are called like one.
+    """The columns in the settings; where these name no input or no answer, columns with the default names.
 
     Raises:
-        DataError: there is no input, or no answer, or a number of columns of a box that is neither 1 nor 4.
+        DataError: There is no input, or no answer, or a box has neither 1 nor 4 columns.
     """
     image, text, vectors = settings.image, settings.text, _names(settings.vectors, table)
     if not (image or text or vectors):
@@ -142,10 +142,10 @@ def columns_of(settings: TableSettings, table: Table) -> Columns:
 
 
 def data_of(settings: TableSettings) -> str:
-    """Where the rows are.
+    """The path of the rows.
 
     Raises:
-        DataError: nowhere.
+        DataError: The settings have none.
     """
     if settings.data is None:
         raise DataError(f"the task 'table' has no data of its own. {HOW_TO_GIVE_ROWS}.")
@@ -153,7 +153,7 @@ def data_of(settings: TableSettings) -> str:
 
 
 def _names(given: Names, table: Table) -> tuple[str, ...]:
-    """Columns that are named as a list, or in one text with commas between them."""
+    """Names of columns, given as a list, or as one text with commas between them."""
     if isinstance(given, tuple):
         return given
     return (given,) if given in table else tuple(name.strip() for name in given.split(",") if name.strip())

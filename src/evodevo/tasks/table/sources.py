@@ -1,4 +1,4 @@
-"""The files of a user's table: their columns, and what their rows show.
+"""Reading of the files of a user's table: their columns, and the inputs in their rows.
 
 Shapes: N rows, M distinct images, F numbers of a vector.
 """
@@ -28,7 +28,7 @@ from evodevo.tasks.table.settings import Columns, TableSettings, columns_of, dat
 from evodevo.tasks.table.tables import Table
 
 _VERSION = 1
-# The paths do not count: what they hold does. The tokenizer is identified by its content.
+# Paths are no part of the key: the contents of the files are. The tokenizer is identified by its content.
 _NOT_OF_CONTENT = {"data", "architecture", "validation", "test", "images", "test_images", "tokenizer", "vocabulary"}
 
 
@@ -37,10 +37,10 @@ class Part:
     """One file.
 
     Attributes:
-        path: of the file.
-        given: the split that its rows are, if it was named as one.
-        table: the columns that are read, and only these.
-        images: what its rows name, if they name images.
+        path: Path of the file.
+        given: Split of its rows; None where the settings define none for the file.
+        table: The columns in use, and only these.
+        images: Images that its rows name; None without a column of images.
     """
 
     path: Path
@@ -54,14 +54,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the rows show.
+    """The inputs in the rows.
 
     Attributes:
-        pixels: (M, height, width, channels), or None.
-        image: (N,) which image, -1 for none.
-        texts: one per row, empty where there is none; None where no column of texts is named.
-        vectors: (N, F) with NaN for what is missing; None where no column of numbers is named.
-        troubles: rows whose image (``image``) or numbers (``vectors``) cannot be read.
+        pixels: Distinct images, (M, height, width, channels); None without images.
+        image: Index of each row's image, (N,), -1 for none.
+        texts: Text of each row, empty where there is none, N of them; None without a column of texts.
+        vectors: Numbers of each row, (N, F), NaN for missing ones; None without columns of numbers.
+        troubles: Rows whose image (``image``) or numbers (``vectors``) cannot be read.
     """
 
     pixels: NDArray[np.uint8] | None
@@ -71,22 +71,22 @@ class Inputs:
     troubles: dict[str, list[Trouble]]
 
     def present(self) -> dict[str, NDArray[np.bool_]]:
-        """Input -> (N,), false where a row lacks it."""
-        found: dict[str, NDArray[Any]] = {}
+        """Input -> whether each row has it, (N,)."""
+        has: dict[str, NDArray[Any]] = {}
         if self.pixels is not None:
-            found["image"] = self.image >= 0
+            has["image"] = self.image >= 0
         if self.texts is not None:
-            found["text"] = np.asarray([bool(text) for text in self.texts], bool)
+            has["text"] = np.asarray([bool(text) for text in self.texts], bool)
         if self.vectors is not None:
-            found["vectors"] = np.logical_not(np.isnan(self.vectors).all(axis=1))
-        return found
+            has["vectors"] = np.logical_not(np.isnan(self.vectors).all(axis=1))
+        return has
 
 
 def read_parts(settings: TableSettings) -> tuple[Columns, list[Part]]:
-    """The rows of all files.
+    """The columns and rows of all files.
 
     Raises:
-        DataError: unreadable, empty, or without a column.
+        DataError: A file is unreadable, empty, or lacks a column.
     """
     files: list[tuple[str, Split | None, str | None]] = [(data_of(settings), None, settings.images)]
     for split in ("architecture", "validation", "test"):
@@ -107,19 +107,19 @@ def read_parts(settings: TableSettings) -> tuple[Columns, list[Part]]:
 
 
 def part(path: Path, given: Split | None, table: Table, columns: Columns, images: str | None) -> Part:
-    """The columns that are read of one table."""
+    """One file with the columns in use."""
     kept = {name: table[name] for name in columns.all() if name in table}
     named: Named | None = None
     if columns.image in kept:
-        place = Path(images).expanduser() if images else path.parent
+        folder = Path(images).expanduser() if images else path.parent
         names = [name.strip() for name in kept[columns.image]]
         boxes = list(zip(*(kept[name] for name in columns.box), strict=True)) if columns.box else None
-        named = Named(References(names, place, columns.image, path), boxes)
+        named = Named(References(names, folder, columns.image, path), boxes)
     return Part(path, given, kept, named)
 
 
 def identity(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -> dict[str, Any]:
-    """What decides the samples: the settings, the rows, and the bytes of the images that they name. JSON."""
+    """All that determines the samples: settings, rows, and the bytes of the images that they name. JSON-able."""
     return {
         "task": "table",
         "version": _VERSION,
@@ -127,36 +127,37 @@ def identity(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -
         "columns": columns.model_dump(mode="json"),
         "tokenizer": table_text.identify(settings.tokenizer, settings.vocabulary),
         "sources": [
-            [one.given, _digest(one.table), one.images.references.digest() if one.images else None] for one in parts
+            [part.given, _digest(part.table), part.images.references.digest() if part.images else None]
+            for part in parts
         ],
     }
 
 
 def read_inputs(settings: TableSettings, columns: Columns, parts: Sequence[Part], *, settled: bool = False) -> Inputs:
-    """What the rows show; what cannot be read is refused, or missing where it is to be skipped.
+    """The inputs in the rows; unreadable ones raise an error, or are missing where they are to be skipped.
 
     Args:
-        settings: of the task.
-        columns: that are read.
-        parts: the files.
-        settled: no setting can be changed any more, so none is recommended.
+        settings: Settings of the task.
+        columns: Columns in use.
+        parts: Files of the table.
+        settled: Whether the settings are fixed, so that error messages recommend no change of them.
 
     Raises:
-        DataError: images or numbers that cannot be read: how many, and the first three.
-        UnsafeFileError: a path that leads out of the folder of images.
+        DataError: Images or numbers cannot be read; the message has their number and the first three.
+        UnsafeFileError: A path leads out of the folder of images.
     """
 
     def repair(what: str) -> str:
         return f"Repair {what}, or leave the cells empty{'' if settled else ', or set skip_corrupt'}."
 
-    named = [one.images for one in parts if one.images is not None]
+    named = [part.images for part in parts if part.images is not None]
     troubles: dict[str, list[Trouble]] = {}
     pixels, image = None, np.full(sum(map(len, parts)), -1, np.int64)
     if named:
-        found = table_images.read(named, settings.size, settings.colour)
-        pixels, image, troubles["image"] = found.pixels, found.numbers, found.troubles
-        _refuse(settings, parts, found.troubles, "images that cannot be read", repair("the paths or files"))
-        if pixels is None and found.troubles and not (columns.text or columns.vectors):
+        decoded = table_images.read(named, settings.size, settings.colour)
+        pixels, image, troubles["image"] = decoded.pixels, decoded.numbers, decoded.troubles
+        _refuse(settings, parts, decoded.troubles, "images that cannot be read", repair("the paths or files"))
+        if pixels is None and decoded.troubles and not (columns.text or columns.vectors):
             raise DataError(f"{sources(parts)}: no image could be read. Check the paths in {columns.image!r}.")
     texts = [text.strip() for text in column(parts, columns.text)] if columns.text else None
     numbers: NDArray[np.float32] | None = None
@@ -168,12 +169,12 @@ def read_inputs(settings: TableSettings, columns: Columns, parts: Sequence[Part]
 
 def column(parts: Sequence[Part], name: str) -> list[str]:
     """The values of a column in all files, empty in those that lack it."""
-    return [value for one in parts for value in one.table.get(name, [""] * len(one))]
+    return [value for part in parts for value in part.table.get(name, [""] * len(part))]
 
 
 def sources(parts: Sequence[Part]) -> str:
     """The files, for messages."""
-    return quoted_list(one.path for one in parts)
+    return quoted_list(part.path for part in parts)
 
 
 def _refuse(
@@ -182,10 +183,10 @@ def _refuse(
     if settings.skip_corrupt:
         return
     start = 0
-    for one in parts:
-        own = [Trouble(t.row - start, t.reason) for t in troubles if start < t.row <= start + len(one)]
-        table_cells.refuse(own, str(one.path), what, advice)
-        start += len(one)
+    for part in parts:
+        own = [Trouble(t.row - start, t.reason) for t in troubles if start < t.row <= start + len(part)]
+        table_cells.refuse(own, str(part.path), what, advice)
+        start += len(part)
 
 
 def _digest(table: Mapping[str, list[str]]) -> str:

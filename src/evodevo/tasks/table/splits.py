@@ -1,4 +1,4 @@
-"""Which row of a user's table stands in which split: what the user says, then groups that must stay together.
+"""Assignment of a user's rows to splits: by the user's files and columns, then by groups that must stay together.
 
 Source: docs/spec/architect_thyself.md#splits.
 
@@ -31,20 +31,20 @@ SPLIT_NAMES: dict[str, Split] = {
     "testing": "test",
 }
 _MOST_TOGETHER = 0.25
-"""Texts that join more of the rows than this are questions, not copies."""
+"""Equal texts in a larger share of the rows than this are taken for questions, not for copies of one document."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """What decides where a row stands.
+    """The facts that determine the split of a row.
 
     Attributes:
-        content: over all that its sample shows.
-        image: over its image; empty where it has none.
-        text: over its text; empty where it has none.
-        group: the user's; empty where there is none.
-        given: the split that the user says, if any.
-        stratum: what is to be spread evenly.
+        content: Fingerprint of all its inputs.
+        image: Fingerprint of its image; empty where it has none.
+        text: Comparable form of its text; empty where it has none.
+        group: Group of the user's column; empty where there is none.
+        given: Split that the user defined; None where there is none.
+        stratum: Key to spread evenly over the splits.
     """
 
     content: bytes
@@ -57,13 +57,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Division:
-    """Who is where.
+    """The rows of each split.
 
     Attributes:
-        places: rows of each split, ascending; only splits that there are.
-        dropped: rows that are in no split, because one that the user gave holds the same sample.
-        shared: rows of other splits whose group or image stands in a split that the user gave.
-        rule: in words.
+        places: Indices of the rows of each existing split, ascending.
+        dropped: Number of rows in no split, because a split that the user defined has the same sample.
+        shared: Number of rows of other splits whose group or image is in a split that the user defined.
+        rule: Rule of the split as text.
     """
 
     places: dict[Split, NDArray[np.int64]]
@@ -76,7 +76,7 @@ def split_of(value: str, column: str) -> Split | None:
     """The split that a cell names; None where it is empty.
 
     Raises:
-        DataError: it names none.
+        DataError: The cell names no split.
     """
     name = value.strip().lower()
     if not name:
@@ -87,33 +87,33 @@ def split_of(value: str, column: str) -> Split | None:
 
 
 def divide_rows(rows: Sequence[Row], shares: Shares, group_column: str | None) -> Division:
-    """Every row its split.
+    """Divide rows into splits.
 
-    Splits other than train that the user gives stay as they are; all other rows are divided among train and the splits
-    that nobody gave. Of equal samples in several given splits the one stays that judges last.
+    Splits other than train that the user defines are kept; all other rows are divided among train and the remaining
+    splits. Of equal samples in several given splits, the one in the last split (test after validation) is kept.
 
     Raises:
-        DataError: too few groups, or no row is left for training.
+        DataError: There are too few groups, or no row is left for training.
     """
     given = [split for split in ALL_SPLITS[1:] if any(row.given == split for row in rows)]
-    rank = {split: at for at, split in enumerate(("train", *given))}
+    rank = {split: index for index, split in enumerate(("train", *given))}
     best: dict[bytes, int] = {}
     for row in rows:
         place = rank.get(row.given or "train", 0)
         best[row.content] = max(best.get(row.content, 0), place)
-    kept = [at for at, row in enumerate(rows) if rank.get(row.given or "train", 0) == best[row.content]]
+    kept = [index for index, row in enumerate(rows) if rank.get(row.given or "train", 0) == best[row.content]]
     places: dict[Split, NDArray[np.int64]] = {
-        split: np.asarray([at for at in kept if rows[at].given == split], np.int64) for split in given
+        split: np.asarray([index for index in kept if rows[index].given == split], np.int64) for split in given
     }
-    free = [at for at in kept if rows[at].given in (None, "train")]
+    free = [index for index in kept if rows[index].given in (None, "train")]
     if not free:
         raise DataError("no row is left for training. Give rows that stand in no other split.")
-    groups, rule = _groups([rows[at] for at in free], group_column)
+    groups, rule = _groups([rows[index] for index in free], group_column)
     wanted: list[Split] = [
         split for split in ALL_SPLITS if split == "train" or (split not in given and getattr(shares, split) > 0)
     ]
-    found = divide(groups, [rows[at].stratum for at in free], shares, wanted)
-    places |= {split: np.asarray(free, np.int64)[chosen] for split, chosen in found.items()}
+    chosen_rows = divide(groups, [rows[index].stratum for index in free], shares, wanted)
+    places |= {split: np.asarray(free, np.int64)[chosen] for split, chosen in chosen_rows.items()}
     for split, chosen in places.items():
         if not len(chosen):
             raise DataError(f"every row of the {split} split stands in a later one too. Give rows of its own.")
@@ -122,13 +122,13 @@ def divide_rows(rows: Sequence[Row], shares: Shares, group_column: str | None) -
     return Division(
         {split: places[split] for split in ALL_SPLITS if split in places},
         len(rows) - len(kept),
-        _shared([rows[at] for at in free], [row for row in rows if row.given in given]),
+        _shared([rows[index] for index in free], [row for row in rows if row.given in given]),
         rule,
     )
 
 
 def _groups(rows: Sequence[Row], group_column: str | None) -> tuple[list[bytes], str]:
-    """What each row belongs to, and the rule in words."""
+    """The group of each row, and the rule as text."""
     if group_column is not None:
         return _joined(rows, ["group", "content"]), f"by the column {group_column!r}, each class evenly"
     has_images, has_texts = any(row.image for row in rows), any(row.text for row in rows)
@@ -145,27 +145,30 @@ def _groups(rows: Sequence[Row], group_column: str | None) -> tuple[list[bytes],
 
 
 def _joined(rows: Sequence[Row], facts: Sequence[str]) -> list[bytes]:
-    """The least content of all rows that are joined by equal facts, directly or through others."""
+    """A group key per row: the least content of all rows connected to it by equal facts, directly or indirectly.
+
+    Connected rows are found with a union-find structure.
+    """
     parent = list(range(len(rows)))
 
-    def root(at: int) -> int:
-        while parent[at] != at:
-            parent[at] = parent[parent[at]]
-            at = parent[at]
-        return at
+    def root(index: int) -> int:
+        while parent[index] != index:
+            parent[index] = parent[parent[index]]
+            index = parent[index]
+        return index
 
     first: dict[tuple[str, Hashable], int] = {}
-    for at, row in enumerate(rows):
+    for index, row in enumerate(rows):
         for fact in facts:
             value = getattr(row, fact)
             if value:
-                one, other = root(first.setdefault((fact, value), at)), root(at)
-                parent[max(one, other)] = min(one, other)
+                first_root, second_root = root(first.setdefault((fact, value), index)), root(index)
+                parent[max(first_root, second_root)] = min(first_root, second_root)
     least: dict[int, bytes] = {}
-    for at, row in enumerate(rows):
-        top = root(at)
+    for index, row in enumerate(rows):
+        top = root(index)
         least[top] = min(least.get(top, row.content), row.content)
-    return [least[root(at)] for at in range(len(rows))]
+    return [least[root(index)] for index in range(len(rows))]
 
 
 def _shared(rows: Sequence[Row], given: Sequence[Row]) -> int:

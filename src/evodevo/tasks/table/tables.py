@@ -1,4 +1,4 @@
-"""Tables of named columns from CSV, JSON lines and parquet; values are text, and empty where they are missing."""
+"""Reading of tables with named columns from CSV, JSON lines and parquet; values are text, empty where missing."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ HOW_TO_GIVE_ROWS = "Give a .csv or .jsonl file (also .gz, .xz) or a .parquet fil
 
 
 class Table(Mapping[str, list[str]]):
-    """Column -> one text per row. A column is read when it is asked for, so that others may hold anything.
+    """Column -> one text per row. A column is converted on access, so that unused columns may have any values.
 
     Args:
-        names: of the columns.
-        rows: how many there are.
-        column: reads one.
+        names: Names of the columns.
+        rows: Number of rows.
+        column: Function from a name to the texts of that column.
     """
 
     def __init__(self, names: Sequence[str], rows: int, column: Callable[[str], list[str]]) -> None:
@@ -44,15 +44,15 @@ class Table(Mapping[str, list[str]]):
 
 
 def read(path: Path) -> Table:
-    """A file's table.
+    """The table in a file.
 
-    Of a CSV file the first line names the columns. JSON's and parquet's numbers and booleans become text; lists become
-    JSON; null, NaN, infinity and keys that a line leaves out become the empty text.
+    The first line of a CSV file has the names of the columns. Numbers and booleans of JSON and parquet become text;
+    lists become JSON; null, NaN, infinity and missing keys become the empty text.
 
     Raises:
-        DataError: not there, unreadable, without rows, a column named twice, rows of different lengths; and when a
-            column is asked for that holds something else.
-        MissingExtraError: a parquet file without pyarrow.
+        DataError: The file is missing or unreadable, has no rows, a repeated column name, or rows of different lengths;
+            also on access to a column with other values.
+        MissingExtraError: A parquet file needs pyarrow.
     """
     if not path.is_file():
         raise DataError(f"there is no file at {path}. {HOW_TO_GIVE_ROWS}.")
@@ -70,10 +70,10 @@ def read(path: Path) -> Table:
 
 
 def check_columns(table: Table, wanted: Sequence[str], path: Path) -> None:
-    """Every wanted column is there.
+    """Check that the table has all wanted columns.
 
     Raises:
-        DataError: one is not; with the nearest one.
+        DataError: A column is missing; the message has the nearest one.
     """
     for column in wanted:
         if column not in table:
@@ -86,21 +86,21 @@ def check_columns(table: Table, wanted: Sequence[str], path: Path) -> None:
 
 
 def _json_lines(text: str, path: Path) -> Table:
-    found = list(rows.json_lines(text, path, "one value per column"))
+    objects = list(rows.json_lines(text, path, "one value per column"))
 
     def column(name: str) -> list[str]:
-        return [_as_text(row.get(name), f"{place}: {name!r}") for place, row in found]
+        return [_as_text(row.get(name), f"{place}: {name!r}") for place, row in objects]
 
-    return Table([name for _, row in found for name in row], len(found), column)
+    return Table([name for _, row in objects for name in row], len(objects), column)
 
 
 def _comma_separated(text: str, path: Path) -> Table:
-    header, *found = rows.comma_separated(text, path)
+    header, *lines = rows.comma_separated(text, path)
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise DataError(f"{path} names the columns {quoted_list(twice[:8])} more than once. Give each its own name.")
-    places = {name: at for at, name in enumerate(header)}
-    return Table(header, len(found), lambda name: [row[places[name]] for row in found])
+    index_of = {name: index for index, name in enumerate(header)}
+    return Table(header, len(lines), lambda name: [row[index_of[name]] for row in lines])
 
 
 def _parquet(path: Path) -> Table:
@@ -125,24 +125,24 @@ def _parquet(path: Path) -> Table:
 
 
 def _parquet_column(file: Any, name: str, path: Path) -> list[str]:
-    found: list[str] = []
+    texts: list[str] = []
     room = corpus.MAX_CORPUS_BYTES
     for batch in file.iter_batches(batch_size=1024, columns=[name]):
         for value in batch.column(0).to_pylist():
-            found.append(_as_text(value, f"{path}, row {len(found) + 1}: {name!r}"))
-            room -= len(found[-1])
+            texts.append(_as_text(value, f"{path}, row {len(texts) + 1}: {name!r}"))
+            room -= len(texts[-1])
         if room < 0:
             raise DataError(
                 f"{path}: {name!r} holds more than {corpus.MAX_CORPUS_BYTES:,} letters. Give smaller files."
             )
-    return found
+    return texts
 
 
 def _as_text(value: Any, place: str) -> str:
     if _missing(value):
         return ""
     if isinstance(value, str):
-        corpus.encoded(value, place)  # refuses half surrogate pairs, which JSON can spell
+        corpus.encoded(value, place)  # refuses lone surrogates, which JSON can express
         return value
     if isinstance(value, bool | int | float):
         return str(value)

@@ -1,6 +1,6 @@
-"""A user's own table: images, texts, numbers, or any of them together, and what they belong to.
+"""The task ``table``: a user's rows with images, texts and numbers, and with classes, labels or matches as outputs.
 
-Forms follow from the columns that are named: a class (two or more), several labels, whether the inputs belong together.
+The outputs follow from the named columns: one class of two or more, several labels, or whether the inputs match.
 
 Shapes: N samples of a split, B samples of a batch, L tokens, F numbers of a vector, C classes or labels.
 """
@@ -42,9 +42,9 @@ class TableTask(SampleTask):
     called. Where an input is missing, ``NAME/present`` is false and its numbers are 0.
 
     Args:
-        settings: the settings.
-        key: 64 hexadecimal digits over the rows, the images and their preparation; the same in every process.
-        entry: the prepared samples.
+        settings: Settings of the task.
+        key: 64 hexadecimal digits over the rows, the images and their preparation; equal in every process.
+        entry: Prepared samples.
     """
 
     name: ClassVar[str] = "table"
@@ -69,49 +69,49 @@ class TableTask(SampleTask):
         if entry is not None and key is not None:
             return cls(settings, key, entry)
         columns, parts = read_parts(settings)
-        found = canonical.digest(identity(settings, columns, parts))
-        check_key(found, key, data_of(settings))
-        entry = cache.get(found)
+        actual_key = canonical.digest(identity(settings, columns, parts))
+        check_key(actual_key, key, data_of(settings))
+        entry = cache.get(actual_key)
         if entry is None:
-            entry = cache.put(found, prepare(settings, columns, parts))
-        return cls(settings, found, entry)
+            entry = cache.put(actual_key, prepare(settings, columns, parts))
+        return cls(settings, actual_key, entry)
 
     def count(self, split: Split) -> int:
         name, _, names = self._questions[0]
         each = len(names) if self.outputs[0].kind == "labels" else 1
         return len(self._arrays[f"target_{name}_{split}"]) // each
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         batch: dict[str, NDArray[Any]] = {}
         for spec in self.inputs:
-            batch |= self._fetched(spec, split, places)
+            batch |= self._fetched(spec, split, indices)
             here = self._present[split][spec.name]
             if not here.all():
-                batch[f"{spec.name}/present"] = here[places]
+                batch[f"{spec.name}/present"] = here[indices]
         for output in self.outputs:
-            target = self._target(output, split)[places]
+            target = self._target(output, split)[indices]
             if output.kind == "labels":
                 target = np.where(target == NO_TARGET, np.nan, target).astype(np.float32)
             batch[f"{output.name}/target"] = target
         return batch
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         return {}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
+    def show(self, split: Split, index: int) -> dict[str, str]:
         words: dict[str, str] = {}
         for spec in self.inputs:
-            if not self._present[split][spec.name][place]:
+            if not self._present[split][spec.name][index]:
                 words[spec.name] = _NOTHING
             elif spec.modality == "image":
                 words[spec.name] = f"{spec.height} x {spec.width}, {'grey' if spec.channels == 1 else 'colour'}"
             elif spec.modality == "tokens":
-                text = self.texts(split)[place]
+                text = self.texts(split)[index]
                 words[spec.name] = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
             else:
                 words[spec.name] = f"{spec.size} numbers"
         for output in self.outputs:
-            target = self._target(output, split)[place]
+            target = self._target(output, split)[index]
             if output.kind == "labels":
                 words[output.name] = ", ".join(np.asarray(output.names)[target > 0].tolist()) or _NOTHING
             else:
@@ -127,21 +127,21 @@ class TableTask(SampleTask):
         return super().decode(name, tokens) if self.coder is None else self.coder.decode(tokens)
 
     def texts(self, split: Split) -> list[str]:
-        """All texts of a split as they were written; empty where there is none.
+        """All texts of a split, unchanged; empty where a sample has none.
 
         Raises:
-            UsageError: the table has no texts.
+            UsageError: The table has no texts.
         """
         if self.coder is None:
             raise UsageError("this table has no texts; name their column in the settings.")
         return self._texts[split]
 
     def read_sample(self, columns: Mapping[str, str]) -> Batch:
-        """One sample of one's own, of any of the inputs; see ``own_samples.read``. A ``box`` says which part counts.
+        """A user's sample with any of the inputs; see ``own_samples.read``. A ``box`` selects a part of the image.
 
         Raises:
-            UsageError: an input that is none, no input at all, numbers that are none.
-            DataError: an image or a box that cannot be read.
+            UsageError: An input is unknown, all inputs are missing, or numbers cannot be read.
+            DataError: An image or a box cannot be read.
         """
         return table_own_rows.read_sample(self._reading, columns)
 
@@ -149,37 +149,37 @@ class TableTask(SampleTask):
         """The samples of a file without answers, in its order; an input whose column it lacks is absent.
 
         Args:
-            path: a table whose columns are called as in the settings.
-            size: samples of each batch.
+            path: Table whose columns have the names in the settings.
+            size: Number of samples in a batch.
 
         Raises:
-            DataError: unreadable, without any column of an input, or with images or numbers that cannot be read
+            DataError: The file is unreadable, has no column of an input, or images or numbers that cannot be read
                 (unless ``skip_corrupt``, which leaves that input out of the sample).
-            UnsafeFileError: a path that leads out of the folder of images.
+            UnsafeFileError: A path leads out of the folder of images.
         """
         return table_own_rows.read_rows(self._reading, path, size)
 
     def baselines(self, split: Split) -> dict[str, float]:
-        """Accuracy (of labels micro F1) of a constant answer, and of logistic regression on each input and on all.
+        """Accuracy (micro F1 for labels) of a constant answer, and of logistic regression on each input and on all.
 
-        Images are coarse pixels, texts bags of tokens. The gap between one input and all is what modalities add
-        linearly.
+        Images are coarse pixels, texts bags of tokens. The gap between one input and all is what several modalities add
+        to a linear model.
         """
-        found: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         train, held = (self.fetch(part, np.arange(self.count(part))) for part in ("train", split))
         names = tuple(spec.name for spec in self.inputs)
         for output in self.outputs:
             key = f"{output.name}/target"
             before = f"{output.name}: " if len(self.outputs) > 1 else ""
-            found[f"{before}majority"] = sample_baselines.constant(train[key], held[key])
+            metrics[f"{before}majority"] = sample_baselines.constant(train[key], held[key])
             for chosen in dict.fromkeys((*((name,) for name in names), names)):
                 learned, judged = (
                     np.concatenate([self._features(batch, spec) for spec in self.inputs if spec.name in chosen], axis=1)
                     for batch in (train, held)
                 )
                 label = f"{before}logistic regression on {' and '.join(chosen)}"
-                found[label] = sample_baselines.logistic(learned, train[key], judged, held[key])
-        return found
+                metrics[label] = sample_baselines.logistic(learned, train[key], judged, held[key])
+        return metrics
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -209,18 +209,18 @@ class TableTask(SampleTask):
         if "mean" in self._meaning:
             yield InputSpec("vectors", "vector", size=len(self._meaning["mean"]))
 
-    def _fetched(self, spec: InputSpec, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    def _fetched(self, spec: InputSpec, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         if spec.modality == "image":
-            number = self._arrays[f"images_{split}"][places].astype(np.int64) - 1
-            images = np.zeros((len(places), spec.height, spec.width, spec.channels), np.uint8)
+            number = self._arrays[f"images_{split}"][indices].astype(np.int64) - 1
+            images = np.zeros((len(indices), spec.height, spec.width, spec.channels), np.uint8)
             images[number >= 0] = self._pixels[number[number >= 0]]
             return {spec.name: images}
         if spec.modality == "vector":
-            return {spec.name: self._arrays[f"vectors_{split}"].view(np.float32).reshape(-1, spec.size)[places]}
+            return {spec.name: self._arrays[f"vectors_{split}"].view(np.float32).reshape(-1, spec.size)[indices]}
         columns = np.arange(spec.length)
-        mask = columns < self._arrays[f"tokens_each_{split}"][places][:, None]
-        at = np.where(mask, self._starts[split][places][:, None] + columns, 0)
-        # Where no text of a split has a token there is nothing to take from.
+        mask = columns < self._arrays[f"tokens_each_{split}"][indices][:, None]
+        at = np.where(mask, self._starts[split][indices][:, None] + columns, 0)
+        # Indexing an empty array fails, also where the mask hides all of its results.
         flat = self._arrays[f"tokens_{split}"] if len(self._arrays[f"tokens_{split}"]) else np.zeros(1, np.uint8)
         return {spec.name: np.where(mask, flat[at].astype(np.int64), 0), f"{spec.name}/mask": mask}
 
@@ -230,7 +230,7 @@ class TableTask(SampleTask):
 
     @cached_property
     def _present(self) -> dict[Split, dict[str, NDArray[np.bool_]]]:
-        """Split -> input -> (N,), false where a sample lacks it."""
+        """Split -> input -> whether each sample has it, (N,)."""
         arrays = {"image": "images", "text": "tokens_each", "vectors": "vectors_present"}
         return {
             split: {spec.name: self._arrays[f"{arrays[spec.name]}_{split}"] > 0 for spec in self.inputs}
@@ -248,12 +248,12 @@ class TableTask(SampleTask):
 
     @cached_property
     def _texts(self) -> dict[Split, list[str]]:
-        found: dict[Split, list[str]] = {}
+        texts: dict[Split, list[str]] = {}
         for split in self.splits:
             whole = self._arrays[f"bytes_{split}"].tobytes()
             ends = np.cumsum(self._arrays[f"bytes_each_{split}"], dtype=np.int64).tolist()
-            found[split] = [whole[start:end].decode() for start, end in pairwise([0, *ends])]
-        return found
+            texts[split] = [whole[start:end].decode() for start, end in pairwise([0, *ends])]
+        return texts
 
     @property
     def _reading(self) -> Reading:
@@ -265,7 +265,7 @@ class TableTask(SampleTask):
         if spec.modality == "vector":
             return values
         if spec.modality == "tokens":
-            # Large vocabularies are folded: an opponent need not fill the memory.
+            # Ids of a large vocabulary are taken modulo a limit, so that the dense counts fit into memory.
             size = min(spec.vocabulary, _BASELINE_WORDS)
             return sample_baselines.word_counts(values % size, batch[f"{spec.name}/mask"], size)
         step = -(-max(spec.height, spec.width) // _BASELINE_SIDE)

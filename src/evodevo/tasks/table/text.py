@@ -1,4 +1,4 @@
-"""Texts of a user's table as numbers: words, bytes, byte pairs, or a tokenizer file."""
+"""Tokenizers for the texts of a user's table: words, bytes, byte pairs, or a tokenizer file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEWEST_PAIRS = 257
 
 
 class Coder(Protocol):
-    """Text to ids in [0, vocabulary) and back; every ``Tokenizer`` is one."""
+    """Conversion of text to ids in [0, vocabulary) and back; every ``Tokenizer`` satisfies it."""
 
     @property
     def vocabulary(self) -> int: ...
@@ -29,10 +29,10 @@ class Coder(Protocol):
 
 
 class Words:
-    """The words of training texts.
+    """A coder whose ids are the words of the training texts.
 
     Args:
-        vocabulary: the words.
+        vocabulary: Words of the training texts.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -55,10 +55,10 @@ class Words:
 
 
 def identify(name: str, vocabulary: int) -> dict[str, Any]:
-    """What identifies the coder that a setting names, in a key.
+    """The identity of the coder that a setting names, as part of a key. JSON-able.
 
     Raises:
-        DataError: a file that is no tokenizer.
+        DataError: The file is no tokenizer.
     """
     if name == "words":
         return {"kind": "words", "vocabulary": vocabulary}
@@ -66,10 +66,10 @@ def identify(name: str, vocabulary: int) -> dict[str, Any]:
 
 
 def choose(name: str, vocabulary: int, texts: Sequence[str]) -> Coder:
-    """The coder that a setting names, made from the training texts where it has to be.
+    """The coder that a setting names, trained on the texts where needed.
 
     Raises:
-        DataError: a file that is no tokenizer, or too small a vocabulary for byte pairs.
+        DataError: The file is no tokenizer, or the vocabulary is too small for byte pairs.
     """
     if name == "words":
         return Words(Vocabulary.of((cut(text) for text in texts), vocabulary))
@@ -83,7 +83,7 @@ def from_bytes(data: bytes) -> Coder:
     """The coder that ``to_bytes`` wrote.
 
     Raises:
-        DataError: it is none.
+        DataError: The bytes are no coder.
     """
     match canonical.loads(data, what="the words of a table", max_bytes=2 * tokenizers.MAX_FILE_BYTES):
         case {"format": "evodevo.words/1", "words": list(words), **rest} if not rest:
@@ -92,5 +92,5 @@ def from_bytes(data: bytes) -> Coder:
 
 
 def comparable(name: str, text: str) -> bytes:
-    """What two texts have in common that are the same to a model, or nearly so."""
+    """A normal form of a text, equal for texts that are equal or almost equal to a model."""
     return " ".join(cut(text) if name == "words" else text.split()).encode()

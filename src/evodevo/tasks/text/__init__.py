@@ -1,1 +1,1 @@
-"""Tasks over text."""
+"""Tasks with texts as inputs, their tokenizers, and the cache of prepared data."""

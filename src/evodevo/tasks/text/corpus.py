@@ -1,6 +1,6 @@
-"""Documents of text from where they lie: the standard library's source, or the user's files.
+"""Reading of text documents: the source of Python's standard library, or the user's files.
 
-A document is UTF-8 text as bytes. Readers take text, JSON lines and parquet, and nothing that could hold code.
+A document is UTF-8 text as bytes. Text, JSON lines and parquet are read, and no format that can contain code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evodevo.errors import DataError, UsageError, missing_extra, quoted_list
 
 T = TypeVar("T")
 
-# Larger than what one machine of ours trains on, smaller than what a decompression bomb makes of a small file.
+# Larger than a corpus for training on one machine, smaller than what a decompression bomb unpacks to.
 MAX_CORPUS_BYTES = 2 * 2**30
 
 TEXT_SUFFIXES = frozenset(
@@ -38,10 +38,10 @@ class Corpus:
     """Distinct, non-empty documents in a deterministic order.
 
     Args:
-        source: where they come from, for people.
-        documents: UTF-8 text without NUL.
-        omitted: how many were left out: repeated, blank, unreadable in the standard library, of an unknown suffix in a
-            folder, or over ``max_bytes``.
+        source: Origin of the documents, for display.
+        documents: Documents as UTF-8 text without NUL.
+        omitted: Number of documents left out: repeated, blank, unreadable in the standard library, of an unknown suffix
+            in a folder, or over ``max_bytes``.
     """
 
     source: str
@@ -50,7 +50,7 @@ class Corpus:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the documents' own digests, in order."""
+        """SHA-256 over the digests of the documents, in order."""
         whole = hashlib.sha256()
         for document in self.documents:
             whole.update(hashlib.sha256(document).digest())
@@ -61,14 +61,14 @@ def read(path: str | Path | None, *, field: str = "text", max_bytes: int | None 
     """The documents at ``path``, or the standard library's source when it is None.
 
     Args:
-        path: a text file (one document), a folder (each file one document, or many in .jsonl and .parquet), a .jsonl
-            file or a .parquet file.
-        field: the key of a JSON line, or the column of a parquet file, that holds the text.
-        max_bytes: keep documents, chosen by their hash, up to this sum; the rest is omitted.
+        path: Text file (one document), folder (each file is one document, or many in .jsonl and .parquet), .jsonl file
+            or .parquet file; None = the standard library.
+        field: Key of a JSON line, or column of a parquet file, that has the text.
+        max_bytes: Largest sum of bytes of the documents, which are chosen by their hash; None = no limit.
 
     Raises:
-        DataError: nothing there, no text in it, or bytes that are not text, with the path and what to do.
-        MissingExtraError: a parquet file without pyarrow.
+        DataError: The path does not exist, has no text, or bytes that are not text; the message has path and remedy.
+        MissingExtraError: A parquet file needs pyarrow.
     """
     reader = _Reader(field)
     if path is None:
@@ -77,16 +77,16 @@ def read(path: str | Path | None, *, field: str = "text", max_bytes: int | None 
             _standard_library(reader),
         )
     else:
-        place = Path(path).expanduser()
-        source = str(place)
-        if place.is_dir():
-            documents = _folder(place, reader)
-        elif place.is_file():
-            documents = reader.documents(place)
-        elif place.exists():
-            raise DataError(f"{place} is neither a file nor a folder. {_HOW_TO_GIVE_DATA}.")
+        location = Path(path).expanduser()
+        source = str(location)
+        if location.is_dir():
+            documents = _folder(location, reader)
+        elif location.is_file():
+            documents = reader.documents(location)
+        elif location.exists():
+            raise DataError(f"{location} is neither a file nor a folder. {_HOW_TO_GIVE_DATA}.")
         else:
-            raise DataError(f"there is nothing at {place}. {_HOW_TO_GIVE_DATA}.")
+            raise DataError(f"there is nothing at {location}. {_HOW_TO_GIVE_DATA}.")
     distinct: dict[bytes, bytes] = {}
     count = 0
     for document in documents:
@@ -100,7 +100,7 @@ def read(path: str | Path | None, *, field: str = "text", max_bytes: int | None 
 
 
 def _limited(distinct: dict[bytes, bytes], max_bytes: int | None) -> tuple[bytes, ...]:
-    """Documents up to a sum of bytes; which ones depends on their content, not on names or order."""
+    """Documents up to a sum of bytes, chosen as a function of their contents, not of names or order."""
     if max_bytes is None or sum(map(len, distinct.values())) <= max_bytes:
         return tuple(distinct.values())
     chosen: set[bytes] = set()
@@ -119,7 +119,7 @@ def _limited(distinct: dict[bytes, bytes], max_bytes: int | None) -> tuple[bytes
 
 
 class _Reader:
-    """Files to documents, counting bytes so that nothing can fill the memory."""
+    """Reads documents from files and counts their bytes, so that no input can fill the memory."""
 
     def __init__(self, field: str) -> None:
         self.field = field
@@ -127,7 +127,7 @@ class _Reader:
         self._room = MAX_CORPUS_BYTES
 
     def documents(self, path: Path) -> Iterator[bytes]:
-        """The documents of one file, by its suffix; any unknown suffix is read as text."""
+        """The documents of one file, read by its suffix; a file with an unknown suffix is read as text."""
         suffix, compression = suffixes(path)
         if suffix == ".parquet":
             yield from self._parquet(path)
@@ -196,10 +196,10 @@ class _Reader:
 
 
 def as_text(data: bytes, place: str) -> bytes:
-    """The bytes themselves, without a byte order mark, if they are UTF-8 text.
+    """The bytes themselves, without a byte order mark, after a check that they are UTF-8 text.
 
     Raises:
-        DataError: they are not; the message says where and what to do.
+        DataError: They are no UTF-8 text; the message has the place and a remedy.
     """
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataError(f"{place} looks like UTF-16. Convert it: iconv -f UTF-16 -t UTF-8.")
@@ -217,10 +217,10 @@ def as_text(data: bytes, place: str) -> bytes:
 
 
 def encoded(text: str, place: str) -> bytes:
-    """Text as UTF-8.
+    """The text as UTF-8.
 
     Raises:
-        DataError: it holds NUL or half a surrogate pair.
+        DataError: The text contains NUL or a lone surrogate.
     """
     try:
         return as_text(text.encode("utf-8"), place)
@@ -230,16 +230,16 @@ def encoded(text: str, place: str) -> bytes:
 
 def _standard_library(reader: _Reader) -> Iterator[bytes]:
     root = Path(sysconfig.get_path("stdlib"))
-    found = False
+    any_module = False
     for path in _files(root):
         if path.suffix != ".py" or _NOT_STANDARD_LIBRARY.intersection(path.relative_to(root).parts):
             continue
-        found = True
+        any_module = True
         try:
             yield reader.text(path)
         except DataError:  # a few modules are kept in old encodings on purpose
             reader.omitted += 1
-    if not found:
+    if not any_module:
         raise DataError(f"this Python has no standard library source under {root}. {_HOW_TO_GIVE_DATA} with --data.")
 
 
@@ -258,26 +258,26 @@ def _folder(root: Path, reader: _Reader) -> Iterator[bytes]:
 
 
 def _files(root: Path) -> Iterable[Path]:
-    """Regular files below a folder in the order of their paths; not hidden ones, and not those of linked folders."""
-    found: list[Path] = []
+    """Regular files below a folder in the order of their paths, without hidden ones and those in linked folders."""
+    candidates: list[Path] = []
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if not name.startswith(".")]
-        found += [Path(folder, name) for name in files if not name.startswith(".")]
-    return sorted((path for path in found if path.is_file()), key=lambda path: path.relative_to(root).parts)
+        candidates += [Path(folder, name) for name in files if not name.startswith(".")]
+    return sorted((path for path in candidates if path.is_file()), key=lambda path: path.relative_to(root).parts)
 
 
 def suffixes(path: Path) -> tuple[str, str]:
-    """What a file's name says it holds and how it is compressed: (".jsonl", ".gz"); "" where it says nothing."""
+    """Suffixes of a file's format and compression, such as (".jsonl", ".gz"); "" where the name has none."""
     parts = [suffix.lower() for suffix in path.suffixes[-2:]]
     compression = parts.pop() if parts and parts[-1] in _COMPRESSIONS else ""
     return (parts[-1] if parts else ""), compression
 
 
 def open_stream(path: Path, compression: str) -> IO[bytes]:
-    """A file's bytes, unpacked.
+    """A stream of a file's uncompressed bytes.
 
     Raises:
-        DataError: it cannot be opened.
+        DataError: The file cannot be opened.
     """
 
     def opened() -> IO[bytes]:
@@ -291,10 +291,10 @@ def open_stream(path: Path, compression: str) -> IO[bytes]:
 
 
 def reading(path: Path, action: Callable[[], T]) -> T:
-    """What an action that reads a file gives.
+    """The result of an action that reads a file, with its errors translated.
 
     Raises:
-        DataError: the file cannot be read.
+        DataError: The file cannot be read.
     """
     try:
         return action()

@@ -1,4 +1,4 @@
-"""Labelled texts from where they lie: rows of a file, a folder per class, or one of these per split."""
+"""Reading of a user's labelled texts: rows of a file, a folder per class, or one of these per split."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class LabelledTexts:
     """Texts in the order in which they were read.
 
     Attributes:
-        source: where they come from, for people.
-        texts: UTF-8, none of them blank.
-        labels: one per text.
-        pools: where each may go.
-        empty: how many texts were blank and left out.
+        source: Origin of the texts, for display.
+        texts: Texts as UTF-8, none of them blank.
+        labels: Label of each text.
+        pools: Splits that each text may belong to.
+        empty: Number of blank texts, which were left out.
     """
 
     source: str
@@ -53,32 +53,34 @@ def read(
     """All labelled texts of one or several places.
 
     Args:
-        data: a file, a folder per class, or a folder with a file or folder per split.
-        validation, test: files or folders per class that hold these splits, beside ``data``.
-        text, label: the columns of files.
+        data: File, folder with a folder per class, or folder with a file or folder per split.
+        validation: File or folder of the validation split, beside ``data``; None where there is none.
+        test: File or folder of the test split, beside ``data``; None where there is none.
+        text: Column of the texts in files.
+        label: Column of the labels in files.
 
     Raises:
-        DataError: nothing there, unreadable, a column is missing, or a split is given twice; the message says where.
+        DataError: A path does not exist or is unreadable, a column is missing, or a split is given twice.
     """
     given: dict[Split, Path] = _splits_of(data) or {"train": data}
     others: dict[Split, Path | None] = {"validation": validation, "test": test}
-    for split, place in others.items():
-        if place is not None and split in given:
-            raise DataError(f"{given[split]} is the {split} split of {data}, and {place} is given too. Leave one out.")
-        if place is not None:
-            given[split] = place
+    for split, path in others.items():
+        if path is not None and split in given:
+            raise DataError(f"{given[split]} is the {split} split of {data}, and {path} is given too. Leave one out.")
+        if path is not None:
+            given[split] = path
     if "train" not in given:
         raise DataError(f"{data} holds no training texts. {_HOW}.")
-    # With a test split given, the rest is only divided into training and validation.
+    # Where a test split is given, the rest is divided into training and validation only.
     of_train: Pool = "all" if "test" not in given else "train" if "validation" in given else "train_validation"
     texts: list[bytes] = []
     labels: list[str] = []
     pools: list[Pool] = []
     empty = 0
-    for split, place in given.items():
+    for split, path in given.items():
         assert split != "architecture", "texts have three splits"
         pool = of_train if split == "train" else split
-        for document, name in _labelled(place.expanduser(), text, label):
+        for document, name in _labelled(path.expanduser(), text, label):
             if document.strip():
                 texts.append(document)
                 labels.append(name)
@@ -86,39 +88,39 @@ def read(
             else:
                 empty += 1
     return LabelledTexts(
-        ", ".join(str(place) for place in given.values()), tuple(texts), tuple(labels), tuple(pools), empty
+        ", ".join(str(path) for path in given.values()), tuple(texts), tuple(labels), tuple(pools), empty
     )
 
 
 def _splits_of(folder: Path) -> dict[Split, Path]:
-    """The files or folders that are named like splits; none where some other folder of texts lies there."""
-    place = folder.expanduser()
-    if not place.is_dir():
+    """The files or folders with names of splits; empty where there is no training split among them."""
+    root = folder.expanduser()
+    if not root.is_dir():
         return {}
-    found: dict[Split, Path] = {}
-    for entry in _entries(place):
+    paths: dict[Split, Path] = {}
+    for entry in _entries(root):
         split = _SPLIT_NAMES.get(entry.name.split(".")[0].lower())
         if split is None or not (entry.is_dir() or corpus.suffixes(entry)[0] in rows.SUFFIXES):
             continue
-        if split in found:
-            raise DataError(f"{found[split]} and {entry} both look like the {split} split. Leave one out, or name it.")
-        found[split] = entry
-    return found if "train" in found else {}
+        if split in paths:
+            raise DataError(f"{paths[split]} and {entry} both look like the {split} split. Leave one out, or name it.")
+        paths[split] = entry
+    return paths if "train" in paths else {}
 
 
-def _labelled(place: Path, text: str, label: str) -> Iterator[tuple[bytes, str]]:
-    if place.is_dir():
-        classes = [entry for entry in _entries(place) if entry.is_dir()]
+def _labelled(path: Path, text: str, label: str) -> Iterator[tuple[bytes, str]]:
+    if path.is_dir():
+        classes = [entry for entry in _entries(path) if entry.is_dir()]
         if not classes:
-            raise DataError(f"the folder {place} holds neither classes nor splits. {_HOW}.")
+            raise DataError(f"the folder {path} holds neither classes nor splits. {_HOW}.")
         for folder in classes:
             for document in corpus.read(folder, field=text).documents:
                 yield document, folder.name
-    elif place.is_file():
-        for written, name in rows.read(place, (text, label)):
+    elif path.is_file():
+        for written, name in rows.read(path, (text, label)):
             yield written.encode("utf-8"), name
     else:
-        raise DataError(f"there is nothing at {place}. {_HOW}.")
+        raise DataError(f"there is nothing at {path}. {_HOW}.")
 
 
 def _entries(folder: Path) -> list[Path]:

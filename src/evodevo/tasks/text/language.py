@@ -1,7 +1,7 @@
-"""The language task: predict the next token of real text.
+"""The task ``language``: prediction of the next token of real text.
 
-Shapes: B windows in a batch, L context length; a window holds L + 1 tokens, the first L are read and the last L
-predicted.
+Shapes: B windows in a batch, L context length; a window has L + 1 tokens, the first L are inputs and the last L
+targets.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from evodevo.tasks.text.token_cache import Entry, TokenCache, recall
 
 
 class LanguageSettings(Settings):
-    """What text, how it is cut into tokens, how long a window is."""
+    """Source of the text, tokenizer, and length of a window."""
 
     data: str | None = Field(default=None, description="a file or folder of text; none is Python's standard library")
-    field: str = Field(default="text", min_length=1, description="the JSON key or parquet column that holds the text")
+    field: str = Field(default="text", min_length=1, description="JSON key or parquet column of the text")
     tokenizer: str = Field(
         default="bytes", description="'bytes', 'bpe' (trained on the corpus), or the path of a tokenizer.json"
     )
-    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
-    context_length: int = Field(default=256, ge=1, le=2**20, description="tokens that a window predicts")
-    max_bytes: int | None = Field(default=None, ge=1, description="use documents, chosen by their hash, up to this sum")
+    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="number of token ids of 'bpe'")
+    context_length: int = Field(default=256, ge=1, le=2**20, description="number of predicted tokens in a window")
+    max_bytes: int | None = Field(default=None, ge=1, description="largest sum of bytes of the documents")
 
 
 class LanguageTask(Task):
     """Windows of text in three splits of documents.
 
     Args:
-        settings: the settings.
-        key: 64 hexadecimal digits over the corpus, the tokenizer and the split; the same in every process.
-        entry: tokens and bytes of each split, the tokenizer, and where they come from.
+        settings: Settings of the task.
+        key: 64 hexadecimal digits over the corpus, the tokenizer and the split; equal in every process.
+        entry: Tokens and bytes of each split, the tokenizer, and the description of the source.
 
     Raises:
-        DataError: a split is shorter than one window.
+        DataError: A split is shorter than one window.
     """
 
     name: ClassVar[str] = "language"
@@ -71,7 +71,7 @@ class LanguageTask(Task):
 
     @property
     def vocabulary(self) -> int:
-        """The number of ids."""
+        """Number of token ids."""
         return self.tokenizer.vocabulary
 
     def tokens(self, split: Split) -> NDArray[Any]:
@@ -90,15 +90,15 @@ class LanguageTask(Task):
         return self._gather(tokens, starts)
 
     def evaluation_windows(self, split: Split, tokens: int | None = None) -> NDArray[np.int64]:
-        """Windows that follow each other, so that no token is predicted twice; the same ones at every call.
+        """Windows in which no token is predicted twice, equal at every call.
 
         Args:
-            split: which split.
-            tokens: predict at most this many tokens (but one window at least), in windows spread evenly over the
+            split: Name of the split.
+            tokens: Largest number of predicted tokens (but at least one window), in windows spread evenly over the
                 split; None is the whole split, except for a rest shorter than a window.
 
         Returns:
-            Shape ``(windows, L + 1)``; the last token of a window is the first of the next.
+            Token ids, shape ``(windows, L + 1)``; in adjacent windows the last token of one is the first of the next.
         """
         stream = self._tokens[split]
         available = (len(stream) - 1) // self.context_length
@@ -107,20 +107,20 @@ class LanguageTask(Task):
         return self._gather(stream, starts)
 
     def bytes_per_token(self, split: Split) -> float:
-        """Mean bytes of text behind one token of the split, its separators included."""
+        """Mean number of bytes of text per token of the split, separators included."""
         return len(self._bytes[split]) / len(self._tokens[split])
 
     def predicted_bytes(self, split: Split, windows: NDArray[np.int64]) -> float:
-        """Bytes of text that the predicted tokens of these windows stand for.
+        """Number of bytes of text that the predicted tokens of these windows represent.
 
-        Exact where each token stands for fixed bytes (bytes, byte-level BPE), else the split's mean.
+        Exact where each token represents fixed bytes (bytes, byte-level BPE), else by the split's mean.
         """
         if self._token_lengths is None:
             return windows[:, 1:].size * self.bytes_per_token(split)
         return float(self._token_lengths[windows[:, 1:]].sum())
 
     def baselines(self, split: Split, windows: NDArray[np.int64] | None = None) -> dict[str, float]:
-        """Bits per byte of the count models on a split, or on exactly the bytes that these windows of it predict."""
+        """Bits per byte of the count models on a split, or on exactly the bytes predicted in these windows of it."""
         streams = [self._bytes[split]] if windows is None else self._window_bytes(split, windows)
         return {model.name: model.bits_per_byte(streams) for model in self._count_models}
 
@@ -155,7 +155,7 @@ class LanguageTask(Task):
         table = self._token_bytes
         if table is None:
             return [self._bytes[split]]
-        # One byte of the first token is the given context of the first predicted byte.
+        # The last byte of a window's first token is the context of the first predicted byte.
         texts = (table[row[0]][-1:] + b"".join(table[i] for i in row[1:]) for row in windows.tolist())
         return [np.frombuffer(text, dtype=np.uint8) for text in texts]
 
@@ -175,7 +175,7 @@ class LanguageTask(Task):
 
 
 def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Entry]:
-    """Read the corpus; find its tokens in the cache by content, or make them."""
+    """Read the corpus, and look its tokens up in the cache by content, or make them."""
     documents = corpus.read(settings.data, field=settings.field, max_bytes=settings.max_bytes)
     given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
     parts = splits.split(documents.documents)
@@ -200,6 +200,6 @@ def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Entry]
 
 
 def _lossless(tokenizer: tokenizers.Tokenizer, documents: Sequence[bytes]) -> bool:
-    """Whether text comes back as it was; a user's tokenizer may normalise it, and its bits per byte then flatter."""
+    """Whether decoding restores the text; a user's tokenizer may normalise it, and bits per byte are then too low."""
     texts = (document.decode("utf-8") for document in documents)
     return tokenizer.kind != "file" or all(tokenizer.decode(tokenizer.encode(text)) == text for text in texts)

@@ -1,4 +1,4 @@
-"""Documents by language, from where they lie."""
+"""Reading of a user's documents by language."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ _HOW = (
 
 
 def read(path: Path, *, language: str = "lang", text: str = "text") -> dict[str, list[bytes]]:
-    """Language -> its distinct documents as UTF-8, both in the order in which they lie there.
+    """Language, in alphabetical order -> its distinct documents as UTF-8, in the order of the files.
 
     Args:
-        path: a folder, or a file of rows.
-        language, text: the columns of rows.
+        path: Folder, or file of rows.
+        language: Column of the languages in rows.
+        text: Column of the texts in rows.
 
     Raises:
-        DataError: nothing there, unreadable, a column is missing, or fewer than two languages.
+        DataError: The path does not exist or is unreadable, a column is missing, or there are fewer than two languages.
     """
     if path.is_dir():
-        found = _folder(path, text)
+        documents_of = _folder(path, text)
     elif path.is_file():
-        found = {}
+        documents_of = {}
         for name, document in rows.read(path, (language, text)):
             if document.strip():
-                found.setdefault(name, {})[document.encode("utf-8")] = None
+                documents_of.setdefault(name, {})[document.encode("utf-8")] = None
     else:
         raise DataError(f"there is nothing at {path}. {_HOW}.")
-    if len(found) < 2:
-        raise DataError(f"{path} holds {quoted_list(found) or 'no language'}; at least two are needed. {_HOW}.")
-    return {name: list(documents) for name, documents in sorted(found.items())}
+    if len(documents_of) < 2:
+        raise DataError(f"{path} holds {quoted_list(documents_of) or 'no language'}; at least two are needed. {_HOW}.")
+    return {name: list(documents) for name, documents in sorted(documents_of.items())}
 
 
 def _folder(folder: Path, text: str) -> dict[str, dict[bytes, None]]:
-    found: dict[str, dict[bytes, None]] = {}
+    documents_of: dict[str, dict[bytes, None]] = {}
     for entry in sorted(folder.iterdir()):
         wanted = corpus.suffixes(entry)[0] in corpus.TEXT_SUFFIXES | {".jsonl", ".parquet"}
         if entry.name.startswith(".") or not (entry.is_dir() or wanted):
             continue
         name = entry.name if entry.is_dir() else entry.name.split(".")[0]
         documents = corpus.read(entry, field=text).documents
-        found.setdefault(name, {}).update(dict.fromkeys(documents))
-    return found
+        documents_of.setdefault(name, {}).update(dict.fromkeys(documents))
+    return documents_of

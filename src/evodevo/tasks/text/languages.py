@@ -1,8 +1,8 @@
-"""Several languages at once: predict the next token, and know of each window which language it is (paper 6.6).
+"""The task ``languages``: prediction of the next token in several languages, with the language of each window.
 
-Source: docs/spec/h_model.md#experiments.
+Source: paper 6.6; docs/spec/h_model.md#experiments.
 
-Shapes: B samples, L tokens that a window reads, and as many that it predicts.
+Shapes: B samples, L input tokens of a window, and as many targets.
 """
 
 from __future__ import annotations
@@ -29,38 +29,40 @@ from evodevo.tasks.text.synthetic_languages import SyntheticSettings, generate
 from evodevo.tasks.text.token_cache import Entry, TokenCache, recall
 
 _VERSION = 1
-_SCRIPT_BYTES = 100_000  # of training text that tell a language's script
+_SCRIPT_BYTES = 100_000  # bytes of training text from which a language's script is determined
 
 
 class LanguagesSettings(Settings):
-    """Which texts, how they are cut into tokens, how long a window is."""
+    """Source of the texts, tokenizer, and length of a window."""
 
     data: str | None = Field(
         default=None, description="a folder by language, or rows of language and text; none is six invented languages"
     )
-    language: str = Field(default="lang", min_length=1, description="the column of languages")
-    text: str = Field(default="text", min_length=1, description="the column of texts")
+    language: str = Field(default="lang", min_length=1, description="column of the languages")
+    text: str = Field(default="text", min_length=1, description="column of the texts")
     tokenizer: str = Field(default="bytes", description="'bytes', 'bpe' (trained on the texts), or a tokenizer.json")
-    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
-    context_length: int = Field(default=64, ge=1, le=65_536, description="tokens that a window predicts")
+    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="number of token ids of 'bpe'")
+    context_length: int = Field(default=64, ge=1, le=65_536, description="number of predicted tokens in a window")
     synthetic: SyntheticSettings = SyntheticSettings()
 
 
 class LanguagesTask(SampleTask):
-    """Windows of one language each, as many of each language, in three splits of documents.
+    """Windows of one language each, equally many per language, in three splits of documents.
 
-    Place p of a split is a window of language p modulo the number of languages. Training windows begin at any token,
-    spread evenly over a longer language; validation and test windows follow each other and never overlap.
+    Sample p of a split is a window of language p modulo the number of languages. Training windows begin at any token,
+    spread evenly over a longer language; validation and test windows never predict a token twice.
 
-    Groups: ``language``, and ``script``, in which a probe may confuse what it reads with the mere alphabet.
+    Groups: ``language``, and ``script``, which separates a probe that reads the language from one that reads the
+    alphabet.
 
     Args:
-        settings: the settings.
-        key: 64 hexadecimal digits over the texts, the tokenizer and the split; the same in every process.
-        entry: tokens and bytes of each split, language after language, the tokenizer, and where they come from.
+        settings: Settings of the task.
+        key: 64 hexadecimal digits over the texts, the tokenizer and the split; equal in every process.
+        entry: Tokens and bytes of each split, language after language, the tokenizer, and the description of the
+            source.
 
     Raises:
-        DataError: a language has less than a window in a split.
+        DataError: A language has less than a window in a split.
     """
 
     name: ClassVar[str] = "languages"
@@ -94,26 +96,26 @@ class LanguagesTask(SampleTask):
     def count(self, split: Split) -> int:
         return min(self._windows[split]) * len(self.languages)
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
-        windows = self.windows(split, places)
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        windows = self.windows(split, indices)
         return {"text": windows[:, :-1], "next/target": windows[:, 1:]}
 
-    def windows(self, split: Split, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Windows with the token after them. Shape (B, L + 1)."""
-        result = np.empty((len(places), self.context_length + 1), np.int64)
-        languages, starts = self._starts(split, places)
+    def windows(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Token ids of windows and of the next token. Shape (B, L + 1)."""
+        result = np.empty((len(indices), self.context_length + 1), np.int64)
+        languages, starts = self._starts(split, indices)
         columns = np.arange(self.context_length + 1)
         for number, stream in enumerate(self._tokens[split]):
             rows = np.flatnonzero(languages == number)
             result[rows] = stream[starts[rows, None] + columns]
         return result
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
-        languages, _ = self._starts(split, places)
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        languages, _ = self._starts(split, indices)
         return {"language": languages, "script": self._script_of[languages]}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        window = self.windows(split, np.asarray([place]))[0]
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        window = self.windows(split, np.asarray([index]))[0]
         return {"text": self.tokenizer.decode(window[:-1]), "next": self.tokenizer.decode(window[-1:])}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
@@ -122,20 +124,20 @@ class LanguagesTask(SampleTask):
     def decode(self, name: str, tokens: NDArray[np.int64]) -> str:
         return self.tokenizer.decode(tokens)
 
-    def predicted_bytes(self, split: Split, places: NDArray[np.int64]) -> float:
-        """Bytes of text that the predicted tokens of these windows stand for: bits per byte are their bits over it.
+    def predicted_bytes(self, split: Split, indices: NDArray[np.int64]) -> float:
+        """Number of bytes that the predicted tokens of these windows represent, the divisor of bits per byte.
 
-        Exact where each token stands for fixed bytes (bytes, byte-level BPE), else by each language's mean.
+        Exact where each token represents fixed bytes (bytes, byte-level BPE), else by each language's mean.
         """
         if self._token_lengths is not None:
-            return float(self._token_lengths[self.windows(split, places)[:, 1:]].sum())
+            return float(self._token_lengths[self.windows(split, indices)[:, 1:]].sum())
         streams = zip(self._bytes[split], self._tokens[split], strict=True)
         means = np.asarray([len(text) / len(tokens) for text, tokens in streams])
-        languages, _ = self._starts(split, places)
+        languages, _ = self._starts(split, indices)
         return float(means[languages].sum() * self.context_length)
 
     def baselines(self, split: Split) -> dict[str, float]:
-        """Bits per byte of byte bigrams, the same for all languages and one for each; the mean over languages."""
+        """Bits per byte of bigram models, one for all languages and one for each; means over languages."""
         train, held_out, judged = self._bytes["train"], self._bytes["validation"], self._bytes[split]
         together = fit_bigram(np.concatenate(train), np.concatenate(held_out))
         apart = [fit_bigram(*texts) for texts in zip(train, held_out, strict=True)]
@@ -170,16 +172,16 @@ class LanguagesTask(SampleTask):
         table = self.tokenizer.token_bytes()
         return None if table is None else np.asarray([len(piece) for piece in table], dtype=np.int64)
 
-    def _starts(self, split: Split, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _starts(self, split: Split, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Language and first token of windows. Shapes (B,), (B,)."""
         counts = self._windows[split]
         each = min(counts)
-        languages, index = places % len(counts), places // len(counts)
+        languages, index = indices % len(counts), indices // len(counts)
         starts = index * np.asarray(counts)[languages] // each
         return languages, starts if split == "train" else starts * self.context_length
 
     def _window_counts(self, split: Split) -> list[int]:
-        """Windows of each language."""
+        """Number of windows of each language."""
         lengths = [len(stream) for stream in self._tokens[split]]
         if split == "train":
             return [length - self.context_length for length in lengths]
@@ -200,13 +202,13 @@ class LanguagesTask(SampleTask):
 
 
 def _cut(entry: Entry, name: str) -> list[NDArray[Any]]:
-    """The part of each language of a stream."""
+    """The part of each language in a stream."""
     ends = np.cumsum(entry.info["sizes"][name]).tolist()
     return [entry.arrays[name][start:end] for start, end in pairwise([0, *ends])]
 
 
 def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, Entry]:
-    """Read the texts; find their tokens in the cache by content, or make them."""
+    """Read the texts, and look their tokens up in the cache by content, or make them."""
     if settings.data is None:
         source, documents = "six invented languages", generate(settings.synthetic)
     else:
@@ -234,8 +236,8 @@ def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, Entry
     for split in SPLITS:
         texts = [part.documents[split] for part in parts.values()]
         for name, streams in (
-            (f"tokens_{split}", [tokenizer.encode_documents(one) for one in texts]),
-            (f"bytes_{split}", [tokenizers.byte_stream(one) for one in texts]),
+            (f"tokens_{split}", [tokenizer.encode_documents(documents_of) for documents_of in texts]),
+            (f"bytes_{split}", [tokenizers.byte_stream(documents_of) for documents_of in texts]),
         ):
             arrays[name], sizes[name] = np.concatenate(streams), [len(stream) for stream in streams]
     info = {

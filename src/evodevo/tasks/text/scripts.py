@@ -1,10 +1,10 @@
-"""Which script a text is written in, by the Unicode blocks of its letters."""
+"""Detection of the script of a text by the Unicode blocks of its letters."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-# Blocks of letters in wide use; (first, last) code points as the Unicode charts name them.
+# Blocks of letters in wide use, as (first, last) code points of the Unicode charts.
 _BLOCKS: dict[str, tuple[tuple[int, int], ...]] = {
     "Latin": ((0x41, 0x5A), (0x61, 0x7A), (0xC0, 0x24F), (0x1E00, 0x1EFF)),
     "Greek": ((0x370, 0x3FF), (0x1F00, 0x1FFF)),
@@ -28,14 +28,14 @@ OTHER = "other"
 def script(text: str) -> str:
     """The script of most letters of a text; "other" where no letter belongs to a known one.
 
-    Japanese is "Kana" where kana outnumber Chinese characters, else "Han": the blocks alone decide.
+    Japanese is "Kana" where kana outnumber Chinese characters, else "Han", because only blocks are counted.
     """
     counts: Counter[str] = Counter()
     for letter, times in Counter(text).items():
         if letter.isalpha():
             counts[_script_of(ord(letter))] += times
     del counts[OTHER]
-    # Equal counts are decided by the name, so that the order of the text is not.
+    # Ties are broken by name, so that the result does not depend on the order of the text.
     return min(counts, key=lambda name: (-counts[name], name), default=OTHER)
 
 

@@ -1,7 +1,7 @@
-"""Languages that nobody speaks: random letter chains in six alphabets (docs/spec/h_model.md#experiments).
+"""Generated languages: random letter chains in six alphabets (docs/spec/h_model.md#experiments).
 
-Two of the languages share an alphabet, so that reading the language from a network can be told apart from reading
-the alphabet.
+Two of the languages share an alphabet, so that a probe for the language can be distinguished from a probe for the
+alphabet.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ ALPHABETS = {
 """Language -> its letters; 20 each."""
 
 _LETTERS = 20
-_END = 0.2  # chance that a word ends after a letter
-_DIRICHLET = 0.12  # of the next letter given two: small is predictable
+_END = 0.2  # probability that a word ends after a letter
+_DIRICHLET = 0.12  # concentration of the next letter's distribution given two letters; a small one is predictable
 
 
 class SyntheticSettings(Settings):
-    """How much text the six languages have."""
+    """Amount of text in the six languages."""
 
-    documents: int = Field(default=300, ge=8, le=100_000, description="of each language")
-    letters: int = Field(default=400, ge=16, le=100_000, description="of each document, spaces included")
-    seed: int = Field(default=0, ge=0, lt=2**63, description="of the generator")
+    documents: int = Field(default=300, ge=8, le=100_000, description="number of documents per language")
+    letters: int = Field(default=400, ge=16, le=100_000, description="number of letters per document, with spaces")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="seed of the generator")
 
 
 def generate(settings: SyntheticSettings) -> dict[str, list[bytes]]:
@@ -50,12 +50,12 @@ def _documents(settings: SyntheticSettings, language: str, letters: str) -> list
     count = settings.documents
     written = np.empty((count, settings.letters), np.int64)
     before = last = np.full(count, _LETTERS)
-    for place in range(settings.letters):
+    for index in range(settings.letters):
         ends = (rng.random(count) < _END) & (last != _LETTERS)
         draws = rng.random(count)[:, None]
         following: NDArray[np.int64] = (cumulative[before, last] <= draws).sum(axis=1)
         current = np.where(ends, _LETTERS, np.minimum(following, _LETTERS - 1))
-        written[:, place] = current
+        written[:, index] = current
         before, last = np.where(ends, _LETTERS, last), current
-    signs = f"{letters} "
-    return ["".join(signs[place] for place in row).strip().encode() for row in written.tolist()]
+    symbols = f"{letters} "
+    return ["".join(symbols[index] for index in row).strip().encode() for row in written.tolist()]

@@ -1,6 +1,8 @@
-"""Texts and their classes: the user's, or generated ones about topics (paper 6.7; docs/spec/h_model.md#experiments).
+"""The task ``text_labels``: classes of texts, the user's or generated ones about topics.
 
-Shapes: B samples, L tokens at most, of each text the first ones.
+Source: paper 6.7; docs/spec/h_model.md#experiments.
+
+Shapes: B samples, L tokens at most, the first ones of each text.
 """
 
 from __future__ import annotations
@@ -29,16 +31,16 @@ _SHOWN_CHARACTERS = 400
 
 
 class TextLabelsSettings(Settings):
-    """Which texts, how they are cut into tokens, how much of them is read."""
+    """Source of the texts, tokenizer, and length."""
 
     data: str | None = Field(default=None, description="a .jsonl or .csv file, or a folder; none is generated topics")
-    validation: str | None = Field(default=None, description="the validation split, where it lies elsewhere")
-    test: str | None = Field(default=None, description="the test split, where it lies elsewhere")
-    text: str = Field(default="text", min_length=1, description="the column of texts")
-    label: str = Field(default="label", min_length=1, description="the column of labels")
+    validation: str | None = Field(default=None, description="path of the validation split, if separate")
+    test: str | None = Field(default=None, description="path of the test split, if separate")
+    text: str = Field(default="text", min_length=1, description="column of the texts")
+    label: str = Field(default="label", min_length=1, description="column of the labels")
     tokenizer: str = Field(default="bpe", description="'bpe' (trained on the texts), 'bytes', or a tokenizer.json")
-    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="ids that 'bpe' is trained to")
-    length: int = Field(default=64, ge=1, le=65_536, description="tokens of a text that are read")
+    vocabulary: int = Field(default=4096, gt=256, le=65_536, description="number of token ids of 'bpe'")
+    length: int = Field(default=64, ge=1, le=65_536, description="largest number of tokens of a text")
     topics: TopicSettings = TopicSettings()
 
     @model_validator(mode="after")
@@ -49,12 +51,12 @@ class TextLabelsSettings(Settings):
 
 
 class TextLabelsTask(SampleTask):
-    """One class per text. A text that a held-out split repeats is left out of training.
+    """One class per text. Training texts that are in a held-out split too are left out.
 
     Args:
-        settings: the settings.
-        key: 64 hexadecimal digits over the texts, the tokenizer and the split; the same in every process.
-        entry: tokens, texts and labels of each split, the tokenizer, and where they come from.
+        settings: Settings of the task.
+        key: 64 hexadecimal digits over the texts, the tokenizer and the split; equal in every process.
+        entry: Tokens, texts and labels of each split, the tokenizer, and the description of the source.
     """
 
     name: ClassVar[str] = "text_labels"
@@ -82,27 +84,27 @@ class TextLabelsTask(SampleTask):
     def count(self, split: Split) -> int:
         return len(self._arrays[f"labels_{split}"])
 
-    def fetch(self, split: Split, places: NDArray[np.int64]) -> Batch:
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
         columns = np.arange(self.settings.length)
-        lengths = self._arrays[f"tokens_each_{split}"][places]
+        lengths = self._arrays[f"tokens_each_{split}"][indices]
         mask = columns < lengths[:, None]
-        positions = np.where(mask, self._starts[split][places][:, None] + columns, 0)
+        positions = np.where(mask, self._starts[split][indices][:, None] + columns, 0)
         tokens = np.where(mask, self._arrays[f"tokens_{split}"][positions].astype(np.int64), 0)
-        return {"text": tokens, "text/mask": mask, "label/target": self._labels(split)[places]}
+        return {"text": tokens, "text/mask": mask, "label/target": self._labels(split)[indices]}
 
-    def groups(self, split: Split, places: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         return {}
 
-    def show(self, split: Split, place: int) -> dict[str, str]:
-        text = self.texts(split)[place].decode("utf-8")
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        text = self.texts(split)[index].decode("utf-8")
         shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"
-        return {"text": shown, "label": self.classes[self._labels(split)[place]]}
+        return {"text": shown, "label": self.classes[self._labels(split)[index]]}
 
     def encode(self, name: str, text: str) -> NDArray[np.int64]:
         return self.tokenizer.encode(text)[: self.settings.length]
 
     def baselines(self, split: Split) -> dict[str, float]:
-        """Accuracy of the commonest class of training, and of logistic regression on tf-idf of whole texts."""
+        """Accuracy of the commonest training class, and of logistic regression on tf-idf of whole texts."""
         common = np.bincount(self._labels("train"), minlength=len(self.classes)).argmax()
         labels = self._labels(split)
         return {
@@ -120,7 +122,7 @@ class TextLabelsTask(SampleTask):
             "tokenizer": self.tokenizer.describe(),
             "samples": {split: self.count(split) for split in SPLITS},
             "class_counts": {
-                split: {name: int((self._labels(split) == place).sum()) for place, name in enumerate(self.classes)}
+                split: {name: int((self._labels(split) == index).sum()) for index, name in enumerate(self.classes)}
                 for split in SPLITS
             },
             "tokens_per_text": float(lengths.mean()),
@@ -134,7 +136,7 @@ class TextLabelsTask(SampleTask):
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
 
-        # Words of one letter count too: there may be no others.
+        # scikit-learn's default pattern ignores words of one letter, and a corpus may have no others.
         words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b")
         return make_pipeline(words, LogisticRegression(C=10.0, max_iter=1000)).fit(
             self.texts("train"), self._labels("train")
@@ -144,28 +146,28 @@ class TextLabelsTask(SampleTask):
         return self._arrays[f"labels_{split}"].astype(np.int64)
 
     def texts(self, split: Split) -> list[bytes]:
-        """All texts of a split, whole, in UTF-8."""
+        """All texts of a split, uncut, as UTF-8."""
         whole = self._arrays[f"bytes_{split}"].tobytes()
         ends = np.cumsum(self._arrays[f"bytes_each_{split}"], dtype=np.int64).tolist()
         return [whole[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Entry]:
-    """Read the texts; find their tokens in the cache by content, or make them."""
-    found = _generated(settings.topics) if settings.data is None else _read(settings)
+    """Read the texts, and look their tokens up in the cache by content, or make them."""
+    source = _generated(settings.topics) if settings.data is None else _read(settings)
     given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
-    classes = sorted(set(found.labels))
+    classes = sorted(set(source.labels))
     if len(classes) < 2:
         what = f"only the class {classes[0]!r}" if classes else "no text"
         raise DataError(
-            f"{found.source} holds {what} ({found.empty:,} empty texts were left out); at least two classes are "
+            f"{source.source} holds {what} ({source.empty:,} empty texts were left out); at least two classes are "
             f"needed. Is {settings.label!r} the column of labels?"
         )
-    number = {name: place for place, name in enumerate(classes)}
-    labels = np.asarray([number[name] for name in found.labels], np.uint32)
-    parts = assign(found.texts, found.pools, classes=labels.tolist())
+    number = {name: index for index, name in enumerate(classes)}
+    labels = np.asarray([number[name] for name in source.labels], np.uint32)
+    parts = assign(source.texts, source.pools, classes=labels.tolist())
     content = fingerprint(
-        *found.texts, *(value.encode() for pair in zip(found.labels, found.pools, strict=True) for value in pair)
+        *source.texts, *(value.encode() for pair in zip(source.labels, source.pools, strict=True) for value in pair)
     )
     key = canonical.digest(
         {
@@ -180,7 +182,7 @@ def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Entr
     entry = cache.get(key)
     if entry is not None:
         return key, entry
-    texts = {split: [found.texts[place] for place in parts.places[split].tolist()] for split in SPLITS}
+    texts = {split: [source.texts[index] for index in parts.places[split].tolist()] for split in SPLITS}
     _check_classes(labels, parts.places, classes)
     tokenizer = given or tokenizers.train_bpe(texts["train"], settings.vocabulary)
     arrays: dict[str, NDArray[Any]] = {}
@@ -192,9 +194,9 @@ def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Entr
         arrays[f"bytes_each_{split}"] = np.asarray([len(text) for text in texts[split]], np.uint32)
         arrays[f"labels_{split}"] = labels[parts.places[split]]
     info = {
-        "source": found.source,
+        "source": source.source,
         "classes": classes,
-        "empty_texts": found.empty,
+        "empty_texts": source.empty,
         "texts_dropped": parts.dropped,
         "texts_repeated": parts.repeated,
         "split_rule": parts.rule,
@@ -202,14 +204,14 @@ def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Entr
     return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
 
 
-def _check_classes(labels: NDArray[Any], places: dict[Split, NDArray[np.int64]], classes: list[str]) -> None:
-    taught = set(labels[places["train"]].tolist())
+def _check_classes(labels: NDArray[Any], indices: dict[Split, NDArray[np.int64]], classes: list[str]) -> None:
+    taught = set(labels[indices["train"]].tolist())
     for split in SPLITS:
-        unseen = sorted(set(labels[places[split]].tolist()) - taught)
+        unseen = sorted(set(labels[indices[split]].tolist()) - taught)
         if unseen:
             raise DataError(
                 f"the {split} split has classes that no training text has: "
-                f"{quoted_list(repr(classes[place]) for place in unseen[:8])}. Add training texts of these classes, or "
+                f"{quoted_list(repr(classes[index]) for index in unseen[:8])}. Add training texts of these classes, or "
                 "leave them out."
             )
 
@@ -236,7 +238,7 @@ def _generated(settings: TopicSettings) -> LabelledTexts:
 
 
 def _starts(lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each text begins. Shape as given."""
+    """Index of the first token of each text. Shape (texts,)."""
     ends = np.cumsum(lengths, dtype=np.int64)
     starts: NDArray[np.int64] = ends - lengths
     return starts

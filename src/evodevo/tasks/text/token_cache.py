@@ -1,7 +1,7 @@
-"""Prepared data on disk: arrays that are mapped into memory, found by a key over everything they were made from.
+"""A disk cache of prepared data: memory-mapped arrays under a key over everything that they were made from.
 
-An entry is one folder, complete or absent: it is written beside its place and renamed into it. Each file's SHA-256 is
-checked when the entry is opened; an entry that does not match is made again, never used.
+An entry is one folder, complete or absent: it is written under another name and then renamed. Each file's SHA-256 is
+checked when the entry is opened; a damaged entry is never used and made again.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _DTYPES = frozenset({"uint8", "uint16", "uint32"})
 
 @dataclass(frozen=True)
 class Entry:
-    """What one key holds.
+    """The data of one key.
 
     Args:
-        arrays: one-dimensional unsigned integers by name; read-only memory maps when they come from the disk.
-        tokenizer: the tokenizer's bytes.
-        info: JSON about where the data comes from.
+        arrays: Name -> one-dimensional array of unsigned integers; read-only memory maps where they are read from disk.
+        tokenizer: Bytes of the tokenizer; empty where there is none.
+        info: Description of the data and their source, JSON-able.
     """
 
     arrays: dict[str, NDArray[Any]]
@@ -60,31 +60,37 @@ def recall(
     key: str | None,
     prepare: Callable[[S, TokenCache], tuple[str, Entry]],
 ) -> tuple[str, Entry]:
-    """The key and the data of a task: found by the key if there is one, else prepared (see ``Task.open``).
+    """The key and the data of a task: looked up where a key is given, else prepared (see ``Task.open``).
+
+    Args:
+        settings: Settings of the task.
+        cache_folder: Folder of the cache; None = ``default_folder()``.
+        key: Key of the data; None where it is not known yet.
+        prepare: Function that makes key and data from settings and cache.
 
     Raises:
-        DataError: what was prepared has another key.
+        DataError: The prepared data have another key.
     """
     cache = TokenCache(cache_folder or default_folder())
     entry = cache.get(key) if key is not None else None
     if entry is not None and key is not None:
         return key, entry
-    found, entry = prepare(settings, cache)
-    check_key(found, key, str(entry.info["source"]))
-    return found, entry
+    actual, entry = prepare(settings, cache)
+    check_key(actual, key, str(entry.info["source"]))
+    return actual, entry
 
 
 class TokenCache:
-    """Entries under one folder; safe with any number of processes, because entries never change."""
+    """A cache below one folder; safe for any number of processes, because entries never change."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "tokens"
 
     def get(self, key: str) -> Entry | None:
-        """The entry, or None where it is absent or not what was written."""
-        place = self._place(key)
+        """The entry, or None where it is absent or damaged."""
+        path = self._place(key)
         try:
-            return _read(place, key)
+            return _read(path, key)
         except (OSError, ValueError):  # UsageError and numpy's complaints about a file are ValueErrors
             return None
 
@@ -92,21 +98,21 @@ class TokenCache:
         """Write the entry and return it as read back; where the folder cannot be written, the given entry itself.
 
         Raises:
-            DiskFullError: no space left; nothing was changed.
+            DiskFullError: The disk is full; nothing was changed.
         """
-        place = self._place(key)
+        path = self._place(key)
         try:
-            put_whole(place, lambda folder: _write(folder, key, entry), lambda: self.get(key) is not None)
+            put_whole(path, lambda folder: _write(folder, key, entry), lambda: self.get(key) is not None)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise DiskFullError(
                     f"no space left for prepared data under {self._folder}. Free some space, or set XDG_CACHE_HOME."
                 ) from None
-            return entry  # a read-only home is no reason not to train
+            return entry  # training works without a cache, for example with a read-only home folder
         return self.get(key) or entry
 
     def remove(self, key: str) -> None:
-        """Forget the entry if it is there."""
+        """Delete the entry if it exists."""
         shutil.rmtree(self._place(key), ignore_errors=True)
 
     def _place(self, key: str) -> Path:

@@ -1,6 +1,6 @@
-"""Text to numbers and back: bytes, byte-pair encoding trained on the corpus, or a tokenizer file of the user's.
+"""Tokenizers: bytes, byte-pair encoding trained on the corpus, or a user's tokenizer file.
 
-Every tokenizer marks the end of a document with one token. Where it can, that is the token of the byte NUL, which no
+Every tokenizer marks the end of a document with one token. Where possible it is the token of the byte NUL, which no
 document contains, so that 256 ids are enough for all text and its boundaries.
 """
 
@@ -24,33 +24,33 @@ FORMAT = "evodevo.tokenizer/1"
 MAX_FILE_BYTES = 64 * 2**20
 _BATCH_BYTES = 4 * 2**20
 
-# Tokens by which published tokenizers end a document, in the order in which they are looked for.
+# Tokens with which published tokenizers end a document, in the order of preference.
 _END_OF_DOCUMENT = ("<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|im_end|>", "[SEP]")
 
 
 class Tokenizer(ABC):
-    """Text to ids in ``[0, vocabulary)`` and back."""
+    """Conversion of text to ids in ``[0, vocabulary)`` and back."""
 
     kind: str
     vocabulary: int
     separator: int | None
-    """The id behind each document, or None where the tokenizer has none."""
+    """Id after each document; None where the tokenizer has none."""
 
     @abstractmethod
     def encode(self, text: str) -> NDArray[np.int64]:
-        """Ids of one text, without separator. Shape ``(tokens,)``."""
+        """Token ids of one text, without separator. Shape ``(tokens,)``."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        """Text of ids; bytes that are no UTF-8 become U+FFFD."""
+        """Text of token ids; bytes that are not UTF-8 become U+FFFD."""
 
     @abstractmethod
     def encode_documents(self, documents: Sequence[bytes]) -> NDArray[Any]:
-        """All documents one behind the other, a separator after each; the smallest unsigned type that holds the ids."""
+        """Token ids of all documents, a separator after each, in the smallest unsigned type. Shape ``(tokens,)``."""
 
     @abstractmethod
     def token_bytes(self) -> list[bytes] | None:
-        """The bytes that each id stands for, or None where an id has no fixed bytes."""
+        """Bytes of each id, ``vocabulary`` of them; None where an id has no fixed bytes."""
 
     @abstractmethod
     def to_bytes(self) -> bytes:
@@ -62,12 +62,12 @@ class Tokenizer(ABC):
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def describe(self) -> dict[str, Any]:
-        """What an input specification says of it."""
+        """JSON-able description for input specifications."""
         return {"kind": self.kind, "vocabulary": self.vocabulary, "separator": self.separator, "digest": self.digest}
 
 
 class ByteTokenizer(Tokenizer):
-    """The 256 bytes; nothing to train, nothing to lose."""
+    """The 256 bytes as ids; without training and lossless."""
 
     kind = "bytes"
     vocabulary = 256
@@ -94,10 +94,10 @@ class SubwordTokenizer(Tokenizer):
 
     Args:
         kind: "bpe" (trained here) or "file" (the user's).
-        json_text: the content of a tokenizer.json.
+        json_text: Content of a tokenizer.json.
 
     Raises:
-        DataError: the library cannot read it.
+        DataError: The library cannot read it.
     """
 
     def __init__(self, kind: str, json_text: str) -> None:
@@ -150,7 +150,7 @@ class SubwordTokenizer(Tokenizer):
 
     @property
     def json_text(self) -> str:
-        """The content of its tokenizer.json."""
+        """Content of its tokenizer.json."""
         return self._json
 
     def _is_byte_level(self) -> bool:
@@ -169,8 +169,8 @@ def train_bpe(documents: Sequence[bytes], vocabulary: int) -> SubwordTokenizer:
     """Byte-level byte-pair encoding, lossless on any text (Sennrich et al. 2016, on bytes as in GPT-2).
 
     Args:
-        documents: the training split only.
-        vocabulary: the number of ids wanted, more than 256; a small corpus may give fewer.
+        documents: Documents of the training split only.
+        vocabulary: Number of ids to reach, above 256; a small corpus may give fewer.
     """
     import tokenizers
 
@@ -188,36 +188,39 @@ def train_bpe(documents: Sequence[bytes], vocabulary: int) -> SubwordTokenizer:
 
 
 def read_tokenizer_file(path: Path) -> SubwordTokenizer:
-    """A Hugging Face tokenizer.json, or a folder that holds one.
+    """The tokenizer in a Hugging Face tokenizer.json, or in a folder with one.
 
     Raises:
-        DataError: not there, too large, or not such a file.
+        DataError: The file is missing, too large, or has another format.
     """
-    place = path / "tokenizer.json" if path.is_dir() else path
-    if not place.is_file():
-        raise DataError(f"no tokenizer file at {place}. Give 'bytes', 'bpe', or the path of a tokenizer.json.")
-    if place.stat().st_size > MAX_FILE_BYTES:
-        raise DataError(f"{place} has {place.stat().st_size:,} bytes; at most {MAX_FILE_BYTES:,} are read.")
+    file = path / "tokenizer.json" if path.is_dir() else path
+    if not file.is_file():
+        raise DataError(f"no tokenizer file at {file}. Give 'bytes', 'bpe', or the path of a tokenizer.json.")
+    if file.stat().st_size > MAX_FILE_BYTES:
+        raise DataError(f"{file} has {file.stat().st_size:,} bytes; at most {MAX_FILE_BYTES:,} are read.")
     try:
-        return SubwordTokenizer("file", place.read_text(encoding="utf-8"))
+        return SubwordTokenizer("file", file.read_text(encoding="utf-8"))
     except (UsageError, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{place}: {error}") from None
+        raise DataError(f"{file}: {error}") from None
 
 
 def choose(name: str, vocabulary: int) -> tuple[Tokenizer | None, dict[str, Any]]:
-    """The tokenizer that a setting names, and what identifies it in a key.
+    """The tokenizer that a setting names, and its identity as part of a key.
 
     Args:
-        name: ``bytes``, ``bpe``, or the path of a tokenizer.json.
-        vocabulary: ids of ``bpe``, which has to be trained on the data: None stands for it.
+        name: Name or path: ``bytes``, ``bpe``, or the path of a tokenizer.json.
+        vocabulary: Number of ids of ``bpe``.
+
+    Returns:
+        Tokenizer, None for ``bpe``, which has to be trained on the data; and its identity, JSON-able.
 
     Raises:
-        DataError: the file is not a tokenizer.
+        DataError: The file is not a tokenizer.
     """
     if name == "bytes":
         return ByteTokenizer(), {"kind": "bytes"}
     if name == "bpe":
-        # Another release may merge in another order.
+        # The library's release is part of the key, because another one may merge in another order.
         return None, {"kind": "bpe", "vocabulary": vocabulary, "library": version("tokenizers")}
     tokenizer = read_tokenizer_file(Path(name).expanduser())
     return tokenizer, {"kind": "file", "digest": tokenizer.digest}
@@ -227,7 +230,7 @@ def from_bytes(data: bytes) -> Tokenizer:
     """The tokenizer that ``to_bytes`` wrote.
 
     Raises:
-        DataError: it is not one.
+        DataError: The bytes are no tokenizer.
     """
     try:
         value = canonical.loads(data, what="the tokenizer", max_bytes=2 * MAX_FILE_BYTES)
@@ -246,7 +249,7 @@ def hugging_face_json(tokenizer: Tokenizer) -> str:
     """The content of a tokenizer.json with the same ids.
 
     Raises:
-        UsageError: a tokenizer of another kind than those of this file.
+        UsageError: The tokenizer is of a kind that another package added.
     """
     if isinstance(tokenizer, SubwordTokenizer):
         return tokenizer.json_text
@@ -254,7 +257,7 @@ def hugging_face_json(tokenizer: Tokenizer) -> str:
         raise UsageError(f"a tokenizer of kind {tokenizer.kind!r} cannot be written as a tokenizer.json.")
     import tokenizers
 
-    # Bytes are byte-pair encoding without any pair.
+    # Byte-pair encoding without any pair is the byte tokenizer.
     model = tokenizers.models.BPE(vocab={letter: byte for byte, letter in enumerate(_LETTER_OF)}, merges=[])
     plain = tokenizers.Tokenizer(model)
     plain.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -263,12 +266,12 @@ def hugging_face_json(tokenizer: Tokenizer) -> str:
 
 
 def byte_stream(documents: Sequence[bytes]) -> NDArray[np.uint8]:
-    """The documents as one array of bytes, NUL after each. Shape ``(bytes,)``."""
+    """The bytes of all documents in one array, NUL after each. Shape ``(bytes,)``."""
     return np.frombuffer(b"".join(part for document in documents for part in (document, SEPARATOR)), dtype=np.uint8)
 
 
 def _batches(documents: Sequence[bytes]) -> Iterator[list[str]]:
-    """Texts in groups of some megabytes: the library keeps offsets, many times the text, for one group at a time."""
+    """Texts in groups of some megabytes, because the library holds offsets, many times the text, for a whole group."""
     batch: list[str] = []
     size = 0
     for document in documents:
@@ -282,7 +285,7 @@ def _batches(documents: Sequence[bytes]) -> Iterator[list[str]]:
 
 
 def _byte_letters() -> list[str]:
-    """The printable letter that stands for each byte in byte-level vocabularies (GPT-2's table)."""
+    """The printable letter of each byte in byte-level vocabularies (GPT-2's table), 256 of them."""
     plain = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]

@@ -1,4 +1,4 @@
-"""Text as words with numbers: a vocabulary closed at training time."""
+"""A vocabulary of words that is fixed by the training texts, and the division of text into words."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def cut(text: str) -> list[str]:
 
 
 class Vocabulary:
-    """Words in order; 0 is padding and 1 any other word.
+    """Words and their ids; 0 is padding, 1 any unknown word.
 
     Args:
-        words: distinct words without the two reserved ones.
+        words: Distinct words in order of their ids, without the two reserved ones.
 
     Raises:
-        UsageError: a word twice.
+        UsageError: A word is given twice.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -42,13 +42,13 @@ class Vocabulary:
 
     @classmethod
     def of(cls, texts: Iterable[Sequence[str]], most: int) -> Vocabulary:
-        """The commonest words, ``most`` ids with the reserved ones; of equal counts the first in the alphabet."""
+        """The commonest words, at most ``most`` ids with the reserved ones; ties are broken alphabetically."""
         counts = Counter(word for text in texts for word in text)
         ordered = sorted(counts, key=lambda word: (-counts[word], word))
         return cls(ordered[: max(0, most - len(_RESERVED))])
 
     def encode(self, texts: Sequence[Sequence[str]], length: int) -> NDArray[np.int64]:
-        """Ids, cut or padded at the end. Shape ``(texts, length)``."""
+        """Token ids, cut or padded at the end. Shape ``(texts, length)``."""
         tokens = np.full((len(texts), length), PADDING, np.int64)
         for row, text in enumerate(texts):
             ids = [self._ids.get(word, UNKNOWN) for word in text[:length]]
@@ -56,6 +56,6 @@ class Vocabulary:
         return tokens
 
     def decode(self, tokens: NDArray[np.integer]) -> str:
-        """The words of one text, a space between, without padding."""
+        """The words of one text (tokens,), separated by spaces, without padding."""
         table = _RESERVED + self.words
         return " ".join(table[token] for token in tokens.tolist() if token != PADDING)

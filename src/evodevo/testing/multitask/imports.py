@@ -11,7 +11,7 @@ from evodevo.multitask.agents.network import ImportedPart, ImportOptions
 from evodevo.multitask.paths.network.spec import NetworkInput, NetworkOutput, NetworkPart, NetworkStructure
 from evodevo.multitask.settings import AgentSettings
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
-from evodevo.operators.layers.spec import TransformerLayer
+from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.storage.blobs import BlobPool
 from evodevo.tasks.base import InputSpec, OutputSpec
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from evodevo.multitask.paths.cost import parameters_by_role, work_behind_embedding
 from evodevo.multitask.paths.text.spec import TextStructure
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 
 
 def role_parameters(structure: TextStructure) -> dict[str, int]:

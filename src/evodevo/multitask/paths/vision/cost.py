@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from evodevo.multitask.paths.cost import parameters_by_role, work_behind_embedding
 from evodevo.multitask.paths.vision.spec import VisionStructure
-from evodevo.operators.layers.cost import Work
+from evodevo.operators.cost import Work
 
 
 def role_parameters(structure: VisionStructure) -> dict[str, int]:

@@ -21,8 +21,8 @@ from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
 from evodevo.multitask.paths.vision.expansion import resize_positions
 from evodevo.multitask.paths.vision.model import component_from_state
 from evodevo.multitask.paths.vision.spec import VisionStructure
-from evodevo.networks.towers.files import check_digest, weights_digest, weights_file
 from evodevo.networks.towers.images import read_preparation
+from evodevo.operators.pretrained.files import check_digest, weights_digest, weights_file
 from evodevo.operators.pretrained.spec import model_folder
 
 _PREFIX = "vit."

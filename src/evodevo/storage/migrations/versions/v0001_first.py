@@ -1,4 +1,4 @@
-"""The first schema."""
+"""Schema version 1: runs, leases, individuals, ancestry, evaluations, scores, curves, blobs, events."""
 
 import sqlalchemy as sa
 from alembic import op

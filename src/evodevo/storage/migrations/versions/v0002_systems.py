@@ -1,4 +1,4 @@
-"""Multitask systems: agents, cycles, paths, components, publications; components hold blobs."""
+"""Schema version 2 adds multitask systems: agents, cycles, paths, components that hold blobs, publications."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -101,7 +101,7 @@ def upgrade() -> None:
 
 
 def _components_hold_blobs() -> None:
-    # SQLite cannot change a CHECK; nothing refers to this table, so it may be made anew.
+    # SQLite cannot change a CHECK constraint; no foreign key refers to this table, so it can be recreated.
     op.rename_table("blob_reference", "blob_reference_before")
     op.create_table(
         "blob_reference",

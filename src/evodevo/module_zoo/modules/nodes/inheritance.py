@@ -1,0 +1,75 @@
+"""Which numbers of a newborn node's tensors are which of its parent's node, tensor by tensor and axis by axis.
+
+An axis of a tensor either answers or reads. What is new along an axis that answers (a hidden unit) may be anything;
+what is new along an axis that reads (its outgoing weights, a tap of a kernel) must be 0, for the old units to answer as
+before.
+
+A map holds for each index of the newborn the index of the parent, or -1 for none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Map = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A tensor and its ancestor.
+
+    Attributes:
+        source: name of the ancestor among the tensors of its node.
+        maps: one for each axis.
+        reads: for each axis, whether it reads.
+    """
+
+    source: str
+    maps: tuple[Map, ...]
+    reads: tuple[bool, ...]
+
+
+def leading(count: int, theirs: int) -> Map:
+    """The map between two axes whose first indices correspond.
+
+    Args:
+        count: length of the newborn's axis.
+        theirs: length of the parent's.
+    """
+    return tuple(index if index < theirs else -1 for index in range(count))
+
+
+def centred(taps: int, theirs: int) -> Map:
+    """The map between two kernels with a common middle."""
+    shift = (taps - theirs) // 2
+    return tuple(tap - shift if 0 <= tap - shift < theirs else -1 for tap in range(taps))
+
+
+def repeated(block: Map, times: int, theirs: int, count: int) -> Map:
+    """The map of an axis of equal blocks, such as gates or directions.
+
+    Args:
+        block: the map within one block.
+        times: blocks of the newborn.
+        theirs: length of a block of the parent.
+        count: blocks of the parent.
+    """
+    return tuple(
+        index + number * theirs if index >= 0 and number < count else -1 for number in range(times) for index in block
+    )
+
+
+def affine_matches(name: str, out: Map, read: Map, *, source: str | None = None) -> dict[str, Match]:
+    """Weight and bias of a linear map.
+
+    Args:
+        name: of the map in the newborn.
+        out: map of what it answers.
+        read: map of what it reads.
+        source: its name in the parent, where that is another one.
+    """
+    source = name if source is None else source
+    return {
+        f"{name}.weight": Match(f"{source}.weight", (out, read), (False, True)),
+        f"{name}.bias": Match(f"{source}.bias", (out,), (False,)),
+    }
