@@ -22,7 +22,7 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Arm
 from evodevo.module_zoo.named import zoo_structure
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.search.problem import Outcome
 from measuring import Report, Spread, arguments, ratio, take_turns
 

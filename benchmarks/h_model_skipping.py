@@ -21,7 +21,7 @@ import torch
 from evodevo.h_model.model import HModel
 from evodevo.h_model.runners.choice import RunnerName
 from evodevo.h_model.sharpening import sharpen
-from evodevo.h_model.spec import InferenceStructure
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask
 from h_model_training import accuracy, accuracy_of_random_layers, build, fit, h_model, samples, training_settings
 from measuring import Report, arguments, ratio, take_turns

@@ -9,10 +9,13 @@ import numpy as np
 import torch
 
 from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure, RouterStructure
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import HModelNetwork, NetworkSpec, StackNetwork, StackStructure
+from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.stacks.spec import StackStructure
+from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import Split
 from evodevo.tasks.reasoning.pointer import PointerTask

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 from transformers import BambaConfig, BambaForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from evodevo.backbone.build import build_backbone
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
-from evodevo.networks.build import build_backbone
 from evodevo.operators import dense
 from evodevo.operators.spec import Dimensions
 from evodevo.training import optimizers

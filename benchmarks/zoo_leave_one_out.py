@@ -17,10 +17,10 @@ from evodevo.growth.probes import everything, probe, relate, without_each
 from evodevo.growth.spec import FitnessSettings
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import table_3_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.base import Batch
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 from measuring import Report, arguments, ratio, take_turns

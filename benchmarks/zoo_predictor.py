@@ -22,9 +22,9 @@ from evodevo.experiments.flop_counter import counting
 from evodevo.experiments.measure import measure
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import table_3_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooLosses, ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.tasks.base import TASKS, SampleTask
 from evodevo.training.loop import train
 from evodevo.training.precision import decide

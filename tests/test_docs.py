@@ -560,7 +560,7 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
     }
     documented |= {"agents", "path_kinds", "strategists", "tasks", "zoo_nodes"}
     # Chosen by settings, not by users' files.
-    internal = {"evaluators", "executors", "network_costs", "network_words", "networks", "page_parts", "slices"}
+    internal = {"evaluators", "executors", "networks", "page_parts", "slices"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
 
 

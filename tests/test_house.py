@@ -60,7 +60,7 @@ TABLE_FILES = frozenset(
         "module_zoo/modules/nodes/base.py",
         "multitask/agent.py",
         "multitask/paths/kinds.py",
-        "networks/build.py",
+        "networks/spec.py",
         "objectives/base.py",
         "operators/layers/base.py",
         "search/base.py",
@@ -262,7 +262,7 @@ def test_folders_are_small_and_shared_prefixes_are_folders() -> None:
         ("execution/base.py", "from safetensors.torch import save"),
         ("search/algorithms/nsga2.py", "from evodevo.networks.routing import gates"),
         ("h_model/model.py", "from evodevo.module_zoo.model import ModuleZoo"),
-        ("networks/build.py", "from evodevo import Study"),
+        ("networks/spec.py", "from evodevo import Study"),
         ("canonical.py", "from evodevo.settings import Settings"),
         ("helpers.py", "import os"),
         ("utils/text.py", "import os"),
@@ -281,7 +281,7 @@ def test_a_wrong_arrow_is_seen(path: str, source: str) -> None:
         ("storage/database.py", "from evodevo import canonical, errors"),
         ("settings.py", "from evodevo.errors import UsageError"),
         ("cli/failures.py", "from evodevo import __version__"),
-        ("networks/build.py", "import torch\nfrom evodevo.operators import liv"),
+        ("networks/spec.py", "import torch\nfrom evodevo.operators import liv"),
     ],
 )
 def test_a_right_arrow_is_left_alone(path: str, source: str) -> None:

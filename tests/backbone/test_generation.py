@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from evodevo.backbone.build import build_backbone
 from evodevo.backbone.generation import filtered_probabilities, generate
 from evodevo.backbone.model import Backbone
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import UsageError
-from evodevo.networks.build import build_backbone
 from evodevo.operators.spec import Dimensions
 from evodevo.runs.sampling import SamplingSettings
 

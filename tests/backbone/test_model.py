@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
+from evodevo.backbone.build import build_backbone
 from evodevo.backbone.genome import BackboneGenome, feature_mask
 from evodevo.backbone.model import Backbone, State
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import GenomeError, UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.networks.build import build, build_backbone
 from evodevo.operators.block import Block
 from evodevo.operators.classes import liv_classes
 from evodevo.operators.differential import Differential
@@ -379,13 +379,13 @@ def test_seeds_alone_decide_and_the_global_stream_stays() -> None:
     torch.manual_seed(1)
     wanted = torch.rand(3)
     torch.manual_seed(1)
-    one, two, other = (build(FREE, GENOMES[0], SETTINGS, seed) for seed in (7, 7, 8))
+    one, two, other = (build_backbone(FREE, GENOMES[0], SETTINGS, seed) for seed in (7, 7, 8))
     assert torch.equal(torch.rand(3), wanted)
     tokens = tokens_of(1, 5)
     assert torch.equal(one(tokens), two(tokens))
     assert not torch.equal(one(tokens), other(tokens))
     with pytest.raises(GenomeError):
-        build(FREE, ((1, 2, 1, 1, 1, 1),), SETTINGS, 0)
+        build_backbone(FREE, ((1, 2, 1, 1, 1, 1),), SETTINGS, 0)
 
 
 def test_turning_sharing_on_never_grows_the_live_state() -> None:

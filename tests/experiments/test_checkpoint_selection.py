@@ -12,11 +12,12 @@ from torch import nn
 
 from evodevo.errors import UnsafeFileError
 from evodevo.experiments.checkpoint_selection import BestWeights, settle
-from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.loss_terms import LossTerms
 from evodevo.experiments.measure import Measured, measure, places
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import PAPER_SELECTION, Selection
+from evodevo.networks.saved import load_network
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem

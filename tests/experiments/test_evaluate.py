@@ -14,7 +14,7 @@ import torch
 
 from evodevo.errors import DataError, UnsafeFileError, UsageError
 from evodevo.experiments.correct_bits import unpack
-from evodevo.experiments.evaluate import evaluate_network, load_network, measure_pace
+from evodevo.experiments.evaluate import evaluate_network, measure_pace
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES, TrainedBy
 from evodevo.experiments.settings import NetworkEvaluationSettings
@@ -22,6 +22,7 @@ from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import CURVE, Bench
 from evodevo.h_model.model import HModel
 from evodevo.h_model.trace.file import FORMAT, trace_from_bytes, trace_to_bytes
+from evodevo.networks.saved import load_network
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool

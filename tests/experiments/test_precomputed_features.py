@@ -15,7 +15,8 @@ from evodevo.errors import UsageError
 from evodevo.experiments import tower_features as features
 from evodevo.experiments.tower_features import features_key, precompute
 from evodevo.module_zoo.senses.model import Senses
-from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.features import FeaturesTask
 from evodevo.tasks.in_memory import InMemoryTask

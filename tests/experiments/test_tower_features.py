@@ -14,23 +14,22 @@ from PIL import Image
 
 from evodevo.errors import NotFoundError, StoreDamagedError
 from evodevo.experiments import tower_features as features
-from evodevo.experiments.evaluate import evaluate_network, load_network, open_task, prepare_features
+from evodevo.experiments.evaluate import evaluate_network, prepare_features
 from evodevo.experiments.measure import measure, places
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.tower_features import precompute
 from evodevo.experiments.trials import Arm
+from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
-from evodevo.networks.spec import (
-    BaselineNetwork,
-    ModuleEnsembleNetwork,
-    ModuleZooNetwork,
-    NetworkEnvelope,
-    NetworkSpec,
-)
-from evodevo.networks.towers.files import frozen_towers, settled, settled_network
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.saved import load_network, open_task
+from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
+from evodevo.networks.towers.files import settled
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.pretrained.files import weights_digest
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
@@ -204,7 +203,7 @@ def test_features_are_computed_once(towers: dict[str, Path], data: Path, monkeyp
 def test_samples_with_equal_texts_are_known_by_their_origin(towers: dict[str, Path], data: Path) -> None:
     problem = given(data)
     task = raw_task(problem)
-    view = precompute(task, frozen_towers(zoo(towers), task.inputs), data.parent)
+    view = precompute(task, zoo(towers).towers(task.inputs), data.parent)
     assert isinstance(view, FeaturesTask)
     chosen = np.arange(task.count("train"))
     raw, batch = task.fetch("train", chosen), view.fetch("train", chosen)
@@ -228,7 +227,7 @@ def test_towers_are_settled(towers: dict[str, Path], monkeypatch: pytest.MonkeyP
     assert found.extractor.digest == weights_digest("vit")
     assert settled(found) == found
     plain = BaselineNetwork()
-    assert settled_network(plain) == plain
+    assert plain.settled() == plain
     wrong = ExtractorStructure(kind="hugging_face", path="bert", digest="0" * 64)
     with pytest.raises(StoreDamagedError):
         settled(structure.model_copy(update={"extractor": wrong}))

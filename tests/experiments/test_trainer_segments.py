@@ -12,7 +12,7 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.experiments import trainer as bench
-from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES, TrainedBy
 from evodevo.experiments.trained import Trained
@@ -22,8 +22,9 @@ from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_r
 from evodevo.h_model.model import HModel
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.networks.saved import load_network
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool

@@ -7,8 +7,9 @@ import pytest
 
 from evodevo.errors import GenomeError, UsageError
 from evodevo.experiments.trials import Arm, ArmPlan, ArmSpace, expand
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
-from evodevo.networks.spec import HModelNetwork, StackNetwork
+from evodevo.networks.stacks.stack import StackNetwork
 
 SPACE = ArmSpace()
 ARM = Arm(name="H-Model", role="h_model", network=HModelNetwork(), cell={"alpha": 0.3}, learning_rate=1e-3, seed=2)

@@ -6,7 +6,7 @@ import torch
 
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
-from evodevo.h_model.trace.file import with_random_routers
+from evodevo.h_model.trace.diagnose import with_random_routers
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec

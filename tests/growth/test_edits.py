@@ -19,9 +19,9 @@ from evodevo.growth.zoo.bank import ModuleBank
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo, with_lineage
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import Gate, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 

@@ -11,8 +11,8 @@ import pytest
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import ArmPlan
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import resume
 from evodevo.runs.recipe import RECIPES, Recipe

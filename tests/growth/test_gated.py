@@ -9,9 +9,9 @@ from evodevo.growth.gated import unroll
 from evodevo.growth.strategists.unrolling import unrolled_loss
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 

@@ -16,7 +16,6 @@ from evodevo.growth.h_model.probing import probe
 from evodevo.growth.h_model.teaching import distil_layer
 from evodevo.growth.h_model.unrolling import unroll
 from evodevo.growth.spec import FitnessSettings
-from evodevo.growth.training.surgery import operate
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
@@ -28,6 +27,7 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch
 from evodevo.training.precision import decide
+from evodevo.training.surgery import operate
 
 WIDTH = 16
 VARIANTS: list[dict[str, Any]] = [

@@ -10,9 +10,9 @@ from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.cost import genotype_work
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 
 WIDTH = 16

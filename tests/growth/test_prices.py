@@ -14,12 +14,15 @@ from evodevo.growth.prices import Prices, prices
 from evodevo.growth.resources import Task
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.unrolling import outer_gradient
-from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkSpec
+from evodevo.networks.routing.spec import InferenceStructure
+from evodevo.networks.spec import NetworkSpec
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 from evodevo.training.precision import decide

@@ -15,9 +15,9 @@ from evodevo.growth.spec import FitnessSettings
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.vector import genotype_distance
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, TEXT, rows, small_batch
 

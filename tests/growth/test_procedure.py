@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from evodevo.errors import DataError, UsageError
-from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.remarks import remarks
 from evodevo.experiments.trials import Arm
@@ -30,8 +30,9 @@ from evodevo.growth.strategists.transition import Decision
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import HYBRID, ZooModule
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.networks.saved import load_network
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.trials import Arm
 from evodevo.growth import driver
@@ -24,11 +24,14 @@ from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Decision
 from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.networks.spec import HModelNetwork, StackNetwork, parameter_matched
+from evodevo.networks.saved import load_network
+from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.search.problem import Outcome
 from evodevo.settings import merge, validate

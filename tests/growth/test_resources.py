@@ -9,9 +9,9 @@ from evodevo.growth.latency import LatencyTable, Rate
 from evodevo.growth.resources import Resources, Task, check_start
 from evodevo.growth.spec import CapSettings
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.testing.networks import CLASS, IMAGE, TEXT
 
 WIDTH = 16

@@ -20,10 +20,10 @@ from evodevo.growth import run as growing
 from evodevo.growth.replay_run import LOG, PARENTS, WEIGHTS, replay
 from evodevo.growth.run import edit_memories, grow, join
 from evodevo.growth.strategists.edit_memory import EditMemory
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.networks.spec import HModelNetwork
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.evolve import begin, resume

@@ -7,7 +7,8 @@ import torch
 
 from evodevo.h_model.cost import layer_flops
 from evodevo.h_model.model import HModel
-from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.h_model.spec import HModelStructure
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.tasks.base import OutputSpec

@@ -15,7 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from evodevo.errors import UsageError
 from evodevo.h_model.cost import executed_flops, h_model_cost, h_model_parameters, h_model_work, layer_flops
 from evodevo.h_model.model import HModel
-from evodevo.h_model.spec import HaltingStructure, HModelStructure, InferenceStructure, RouterStructure, preset
+from evodevo.h_model.spec import HaltingStructure, HModelStructure, RouterStructure, preset
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.base import used_bytes
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.liv import LIVLayer

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.growth.training.surgery import Origin, carry_state, operate, state_of
 from evodevo.h_model.extension import SHUT, Change, disable, freeze_old, usage
 from evodevo.h_model.model import HModel
-from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import HModelNetwork, NetworkEnvelope
+from evodevo.networks.routing.spec import InferenceStructure
+from evodevo.networks.spec import NetworkEnvelope
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
@@ -23,6 +24,7 @@ from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_bat
 from evodevo.training import checkpoints, optimizers
 from evodevo.training.loop import Cursor, Snapshot, train
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
+from evodevo.training.surgery import Origin, carry_state, operate, state_of
 
 NEW = TransformerLayer(heads=4, feedforward=10)
 OPTIMIZERS: dict[str, Any] = {

@@ -13,7 +13,8 @@ from evodevo.errors import UsageError
 from evodevo.h_model.generation import Writer
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import StackNetwork, StackStructure
+from evodevo.networks.stacks.spec import StackStructure
+from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.lstm import LSTMLayer

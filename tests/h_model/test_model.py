@@ -12,7 +12,8 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.h_model.model import HModel
-from evodevo.h_model.spec import PRESETS, HModelStructure, InferenceStructure, preset
+from evodevo.h_model.spec import PRESETS, HModelStructure, preset
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.settings import validate
 from evodevo.tasks.inputs import InputSpec

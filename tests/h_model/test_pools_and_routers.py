@@ -10,8 +10,9 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.h_model.router import Router, start_biases
-from evodevo.h_model.spec import Pool, RouterStructure
+from evodevo.h_model.spec import RouterStructure
 from evodevo.networks.routing.pools import Pooling, masked_mean, prefix_mean
+from evodevo.networks.routing.spec import Pool
 
 POOLS: tuple[Pool, ...] = ("attention", "mean", "max", "last", "token", "prefix_mean")
 ONE_PER_SAMPLE: tuple[Pool, ...] = ("attention", "mean", "max", "last")

@@ -11,7 +11,7 @@ from evodevo.errors import NotFoundError
 from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.report.tables import arms_table
-from evodevo.h_model.runs import EXPERIMENT
+from evodevo.experiments.runs import EXPERIMENT
 from evodevo.runs.resolve import resolve
 from evodevo.runs.train import experiment
 from evodevo.settings import merge

@@ -11,7 +11,7 @@ from torch import nn
 from evodevo.errors import UsageError
 from evodevo.h_model.model import HModel
 from evodevo.h_model.sharpening import sharpen
-from evodevo.h_model.spec import InferenceStructure
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.testing.networks import small_batch, small_model
 from evodevo.training.loop import TrainingResult
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings

@@ -17,8 +17,8 @@ from evodevo.h_model.runners import grouped as grouped_runner
 from evodevo.h_model.runners import loop as h_runner
 from evodevo.h_model.runners.choice import RunnerName
 from evodevo.h_model.runners.loop import Crew, LoopRunner, States
-from evodevo.h_model.spec import InferenceStructure
 from evodevo.networks.routing.skipping import harden, straight_through
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, LABELS, NEXT, small_batch, small_model
 

@@ -12,7 +12,8 @@ from evodevo.errors import GenomeError, UsageError
 from evodevo.h_model.genome import HModelGenome
 from evodevo.h_model.space import SCALARS, HModelSpace
 from evodevo.h_model.space_settings import HModelSpaceSettings
-from evodevo.h_model.spec import PRESETS, HModelStructure, InferenceStructure, RegularisationStructure
+from evodevo.h_model.spec import PRESETS, HModelStructure, RegularisationStructure
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer

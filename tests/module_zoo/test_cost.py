@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
+from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.cost import ensemble_cost, executed_share, zoo_cost, zoo_parameters, zoo_work
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.cost import genotype_work
 from evodevo.module_zoo.modules.zoo import random_zoo, start_zoo
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooLosses, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import FusionStructure, ZooLosses, ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.cost import network_cost
-from evodevo.networks.spec import ModuleEnsembleNetwork, ModuleZooNetwork
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.randomness import generator
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
@@ -156,7 +157,7 @@ def test_an_ensemble_is_one_network_per_module(task: str) -> None:
     structure = structure.model_copy(update={"disabled": (structure.modules[0].id,)})
     spec = ModuleEnsembleNetwork(structure=structure)
     network = build_network(spec, inputs, outputs, seed=0)
-    cost = network_cost(spec, inputs=inputs, outputs=outputs)
+    cost = spec.cost(inputs=inputs, outputs=outputs)
     assert cost == ensemble_cost(structure, inputs=inputs, outputs=outputs)
     assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in network.parameters())
     assert cost.flops >= counted(network, inputs) > 0
@@ -167,6 +168,6 @@ def test_an_ensemble_is_one_network_per_module(task: str) -> None:
 def test_network_cost_knows_zoos() -> None:
     inputs, outputs = TASKS["both"]
     structure = chosen_zoo("predictor", 2)
-    assert network_cost(ModuleZooNetwork(structure=structure), inputs=inputs, outputs=outputs) == zoo_cost(
+    assert ModuleZooNetwork(structure=structure).cost(inputs=inputs, outputs=outputs) == zoo_cost(
         structure, inputs=inputs, outputs=outputs
     )

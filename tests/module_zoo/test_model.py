@@ -11,9 +11,9 @@ from torch import Tensor
 from evodevo.errors import UsageError
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooLosses, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec

@@ -15,6 +15,8 @@ from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
+from evodevo.h_model.network import HModelNetwork
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.module_zoo.draw import (
     baseline_words,
@@ -30,9 +32,9 @@ from evodevo.module_zoo.modules.nodes.joins import SumNode
 from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
-from evodevo.networks.draw import network_words
-from evodevo.networks.spec import BaselineNetwork, HModelNetwork, ModuleZooNetwork
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import evolve
 from evodevo.runs.recipe import RECIPES, Recipe
@@ -187,7 +189,7 @@ def test_words_say_what_is_not_as_usual() -> None:
     assert "2 networks" in " ".join(ensemble_words(structure))
     drawn = texts(zoo_drawing(structure, title="mine"))
     assert "off" in drawn.split()
-    assert network_words(ModuleZooNetwork(structure=structure)) == zoo_words(structure)
+    assert ModuleZooNetwork(structure=structure).describe() == zoo_words(structure)
 
 
 def test_every_style_of_opponent_has_words() -> None:

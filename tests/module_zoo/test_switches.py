@@ -13,9 +13,9 @@ from torch import Tensor
 
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import (
     ContributionStructure,
-    ExtractorStructure,
     FusionStructure,
     StatisticsStructure,
     ZooLosses,
@@ -23,7 +23,7 @@ from evodevo.module_zoo.spec import (
     ZooStructure,
 )
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.settings import Settings, merge, validate
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 

@@ -19,10 +19,11 @@ from evodevo.experiments import tower_features as features
 from evodevo.experiments.prepare import prepare_features
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.h_model.runs import EXPERIMENT
+from evodevo.experiments.runs import EXPERIMENT
+from evodevo.module_zoo.baselines.network import BaselineNetwork
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
 from evodevo.module_zoo.runs import MODULE_ZOO
-from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
 from evodevo.operators.pretrained.files import weights_digest
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import with_absolute_paths

@@ -11,7 +11,6 @@ import torch
 
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.experiments.evaluate import load_network
 from evodevo.multitask.agent import Known
 from evodevo.multitask.agents.network import Origin
 from evodevo.multitask.evaluate import open_path
@@ -22,6 +21,7 @@ from evodevo.multitask.paths.network.evaluate import freeze_network_path
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.multitask.training.values import data_values
+from evodevo.networks.saved import load_network
 from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
 from evodevo.storage import Store

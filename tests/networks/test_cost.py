@@ -13,19 +13,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.errors import UsageError
 from evodevo.h_model.cost import h_model_cost, h_model_parameters
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.opponents import compute_matched, parameter_matched, universal
 from evodevo.h_model.spec import preset
-from evodevo.networks.cost import network_cost, stack_cost
-from evodevo.networks.spec import (
-    EnsembleNetwork,
-    EnsembleStructure,
-    HModelNetwork,
-    StackNetwork,
-    StackStructure,
-    compute_matched,
-    parameter_matched,
-    universal,
-)
-from evodevo.networks.stack import LayerStack
+from evodevo.networks.stacks.ensemble import EnsembleNetwork
+from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
+from evodevo.networks.stacks.stack import StackNetwork, stack_cost
+from evodevo.networks.stacks.stack_model import LayerStack
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
@@ -74,10 +68,10 @@ def test_matched_opponents_match() -> None:
     structure = preset("balanced")
     parts = h_model_parameters(structure, (TOKENS,), (CLASS,))
     routing = parts["routers"] + parts["iterations"]
-    whole = network_cost(HModelNetwork(structure=structure), **ENDS)
-    few = network_cost(StackNetwork(structure=parameter_matched(structure)), **ENDS)
-    many = network_cost(StackNetwork(structure=compute_matched(structure)), **ENDS)
-    tied = network_cost(StackNetwork(structure=universal(structure)), **ENDS)
+    whole = HModelNetwork(structure=structure).cost(**ENDS)
+    few = StackNetwork(structure=parameter_matched(structure)).cost(**ENDS)
+    many = StackNetwork(structure=compute_matched(structure)).cost(**ENDS)
+    tied = StackNetwork(structure=universal(structure)).cost(**ENDS)
     assert few.parameters == whole.parameters - routing
     assert tied.parameters == few.parameters + structure.iterations * structure.width
     assert many.flops == tied.flops
@@ -96,7 +90,7 @@ def test_batch_and_training_multiply() -> None:
 
 def test_an_ensemble_costs_what_its_members_cost() -> None:
     members = (StackStructure(width=32), StackStructure(width=64, repeats=2))
-    whole = network_cost(EnsembleNetwork(structure=EnsembleStructure(members=members)), **ENDS)
-    each = [network_cost(StackNetwork(structure=member), **ENDS) for member in members]
+    whole = EnsembleNetwork(structure=EnsembleStructure(members=members)).cost(**ENDS)
+    each = [StackNetwork(structure=member).cost(**ENDS) for member in members]
     for name, value in whole.to_json().items():
         assert value == sum(one.to_json()[name] for one in each)

@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 
+from evodevo.h_model.network import HModelNetwork
+from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
-from evodevo.networks.build import NETWORKS
-from evodevo.networks.spec import (
-    EnsembleNetwork,
-    EnsembleStructure,
-    HModelNetwork,
-    ModuleEnsembleNetwork,
-    ModuleZooNetwork,
-    StackNetwork,
-    StackStructure,
-)
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.spec import NETWORKS
+from evodevo.networks.stacks.ensemble import EnsembleNetwork
+from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
+from evodevo.networks.stacks.stack import StackNetwork
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import merge, validate

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.h_model.spec import InferenceStructure
 from evodevo.networks.routing import losses
 from evodevo.networks.routing.skipping import harden, straight_through
+from evodevo.networks.routing.spec import InferenceStructure
 
 COSTS = [3.0, 1.0, 2.0, 5.0]
 HIDDEN = 4

@@ -18,7 +18,8 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.replay_run import replay
 from evodevo.h_model.cost import h_model_parameters
-from evodevo.h_model.draw import draw_structure
+from evodevo.h_model.draw import h_model_drawing
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.search import HModelSearchSettings
 from evodevo.h_model.space import HModelSpace
 from evodevo.h_model.space_settings import HModelSpaceSettings
@@ -27,12 +28,13 @@ from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.mutation import mutated_nodes
-from evodevo.module_zoo.modules.spec import LayerNode, ModuleGenotype, ModuleGraph
+from evodevo.module_zoo.modules.nodes.layer import LayerNode
+from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_vector
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.multitask.paths.text.spec import TextStructure
-from evodevo.networks.cost import stack_cost
-from evodevo.networks.spec import HModelNetwork, StackNetwork, StackStructure
+from evodevo.networks.stacks.spec import StackStructure
+from evodevo.networks.stacks.stack import StackNetwork, stack_cost
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.block import Block
 from evodevo.operators.cost import Work
@@ -202,7 +204,7 @@ def test_it_has_a_price(structure: HModelStructure) -> None:
 
 
 def test_a_drawing_names_it(structure: HModelStructure) -> None:
-    drawing = draw_structure(structure)
+    drawing = h_model_drawing(structure, title="mine", subtitle="")
     assert "squash" in drawing
     assert "reach 0.5" in drawing
 

@@ -13,8 +13,8 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils.flop_counter import FlopCounterMode
 
 import evodevo
-from evodevo.module_zoo.modules.nodes import Recurrent
 from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
+from evodevo.module_zoo.modules.nodes.lstm_model import Recurrent
 from evodevo.operators import lstm as lstms
 from evodevo.operators.lstm import LSTM, has_lstm, run_lstm
 

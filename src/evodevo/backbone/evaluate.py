@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from evodevo import canonical
+from evodevo.backbone.build import build_backbone
 from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.model import Backbone
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
 from evodevo.execution.base import Report
-from evodevo.networks.build import build_backbone
 from evodevo.objectives.base import Subject, parse_objectives
 from evodevo.search.problem import answered, write_numbers
 from evodevo.settings import validate

@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 
 from evodevo.module_zoo.model import ModuleZoo
+from evodevo.networks.probabilities import sigmoid, softmax
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import Batch
-from evodevo.training.metrics import sigmoid, softmax
 from evodevo.training.precision import Precision, decide
 
 AT_ONCE = 256

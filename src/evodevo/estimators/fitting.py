@@ -19,9 +19,9 @@ from evodevo.errors import UsageError
 from evodevo.estimators.answering import kind_of, logits
 from evodevo.estimators.targets import ANSWER
 from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.randomness import generator
 from evodevo.settings import Settings, validate
 from evodevo.tasks.base import OutputSpec, Split

@@ -22,21 +22,14 @@ from evodevo.experiments.tower_features import precompute
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench, specification_of
 from evodevo.experiments.trials import Arm
-from evodevo.h_model.model import HModel
-from evodevo.h_model.trace.file import record_trace, trace_to_bytes
-from evodevo.module_zoo.model import ModuleZoo
 from evodevo.networks.base import Network
-from evodevo.networks.build import build_network
-from evodevo.networks.spec import NetworkEnvelope
-from evodevo.networks.towers.files import frozen_towers, settled_network
+from evodevo.networks.saved import open_task
 from evodevo.objectives.base import Subject, parse_objectives
 from evodevo.search.problem import answered, write_numbers
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import TASKS, OutputSpec, SampleTask
-from evodevo.tasks.inputs import InputSpec
+from evodevo.tasks.base import SampleTask
 from evodevo.tasks.text.token_cache import default_folder
-from evodevo.training import checkpoints
 from evodevo.training.precision import decide
 
 PACED_STEPS = 4
@@ -94,7 +87,7 @@ class _Evaluation:
         self.data = data
         self.report = report
         arm = validate(Arm, data["arm"], what="an arm")
-        self.arm = arm.model_copy(update={"network": settled_network(arm.network)})
+        self.arm = arm.model_copy(update={"network": arm.network.settled()})
         self.settings = validate(NetworkEvaluationSettings, data["settings"], what="evaluation settings")
         self.pool = None if data["blobs"] is None else FolderPool(Path(data["blobs"]))
         device = merge(self.settings.training.model_dump(mode="json"), self.arm.training)
@@ -107,7 +100,7 @@ class _Evaluation:
         folder = self.data["cache_folder"]
         values = task_settings(self.settings, merge(self.arm.task, dict(changes)))
         task = open_task(self.settings.task, values, None if folder is None else Path(folder), key)
-        towers = frozen_towers(self.arm.network, task.inputs)
+        towers = self.arm.network.towers(task.inputs)
         if self.settings.features == "live" or not towers:
             return task
         return precompute(task, towers, self._cache_folder, self.precision.device, self._tell)
@@ -235,14 +228,14 @@ class _Evaluation:
         names = [spec.name for spec in self.task.inputs]
         exchanged = names if self.settings.exchange and len(names) > 1 else []
         for probe in (*self.settings.probes, *(Probe(name=f"other {name}", shuffle=(name,)) for name in exchanged)):
-            if probe.of_routing and not isinstance(network, HModel):
+            if not probe.changes.keys() <= set(network.adjustable):
                 continue
             unknown = [name for name in probe.shuffle if name not in names]
             if unknown:
                 raise UsageError(f"the probe {probe.name!r} shuffles {unknown[0]!r}; inputs are {', '.join(names)}.")
             task = self.open(probe.task) if probe.task else None
             with _changed(network, probe):
-                measured = self._measure(network, task=task, shuffle=probe.shuffle, count_flops=probe.of_routing)
+                measured = self._measure(network, task=task, shuffle=probe.shuffle, count_flops=bool(probe.changes))
             found[probe.name] = measured.to_json()
         return found
 
@@ -256,10 +249,11 @@ class _Evaluation:
         if self.settings.keep_weights:
             digest, parts = bench.save(trained.network, pool)
             blobs |= {"weights": digest, **{f"weights/{number}": part for number, part in enumerate(parts)}}
-        if self.settings.trace_samples and isinstance(trained.network, HModel):
+        if self.settings.trace_samples:
             chosen = places(self.task, "validation", self.settings.trace_samples)
-            trace = record_trace(trained.network, self.task, "validation", chosen, self.precision)
-            blobs["trace"] = pool.put_bytes(trace_to_bytes(trace))
+            trace = trained.network.trace_blob(self.task, "validation", chosen, self.precision)
+            if trace is not None:
+                blobs["trace"] = pool.put_bytes(trace)
         return blobs
 
     def _series(self, bench: Bench, trained: Trained) -> dict[str, list[list[float]]]:
@@ -278,8 +272,7 @@ class _changed:
 
     def __init__(self, network: Network, probe: Probe) -> None:
         self.network = network
-        names = ("iterations", "alpha", "alpha_rate", "inference")
-        self.changes = {name: getattr(probe, name) for name in names if getattr(probe, name) is not None}
+        self.changes = probe.changes
         self.before: dict[str, Any] = {}
 
     def __enter__(self) -> None:
@@ -296,61 +289,3 @@ def _explained(objective: str, validation: Measured) -> str:
     """An objective that gave no number, with the reason where its metric has one."""
     why = validation.why(JUDGED[objective]) if objective in JUDGED else ""
     return f"{objective} ({why})" if why else objective
-
-
-def open_task(name: str, settings: Any, cache_folder: Path | None, key: str | None = None) -> SampleTask:
-    """A task that hands out samples.
-
-    Raises:
-        UsageError: an unknown one, or one of another kind.
-        DataError: its data cannot be used.
-    """
-    task = TASKS.get(name).open(settings, cache_folder, key)
-    if not isinstance(task, SampleTask):
-        raise UsageError(
-            f"the task {name!r} hands out no samples with named inputs; a network cannot be trained on it."
-        )
-    return task
-
-
-def reopen_task(about: Mapping[str, Any], cache_folder: Path | None = None) -> SampleTask:
-    """The task that a network was trained on, by what ``load_network`` tells; of the same data or not at all.
-
-    Raises:
-        DataError: its data are gone, or are others by now.
-    """
-    kind = TASKS.get(about["task"]).settings_class
-    settings = validate(kind, about["task_settings"], what=f"settings of the task {about['task']!r}")
-    return open_task(about["task"], settings, cache_folder, about.get("task_key"))
-
-
-def load_network(pool: checkpoints.BlobStore, digest: str) -> tuple[Network, dict[str, Any]]:
-    """The network of a checkpoint with its weights, on the CPU, in evaluation mode, and what it reads.
-
-    Returns:
-        The network, and its input specification: ``task``, ``task_settings``, ``inputs``, ``outputs``.
-
-    Raises:
-        UnsafeFileError: not exactly such a checkpoint.
-        StoreDamagedError: a blob is not what was written.
-    """
-    kept = checkpoints.load(pool, digest)
-    given = kept.manifest.input
-    try:
-        envelope = validate(NetworkEnvelope, kept.manifest.genome or {}, what="the checkpoint's network")
-        inputs = tuple(InputSpec(**one) for one in given["inputs"])
-        outputs = tuple(OutputSpec(**{**one, "names": tuple(one["names"])}) for one in given["outputs"])
-        newborns = given.get("newborns", {"births": {}, "twins": {}})
-        births = {str(one): float(factor) for one, factor in newborns["births"].items()}
-        twins = {str(child): str(parent) for child, parent in newborns["twins"].items()}
-        if not all(0 <= factor <= 1 for factor in births.values()):
-            raise UsageError("a birth factor lies in [0, 1].")
-    except (UsageError, LookupError, TypeError, AttributeError, ValueError) as error:
-        raise UnsafeFileError(f"not a checkpoint of a network of samples: {error}") from None
-    network = build_network(envelope.network, inputs, outputs, seed=0)
-    kept.restore(network)
-    if isinstance(network, ModuleZoo):
-        network.births, network.twins = births, twins
-    elif isinstance(network, HModel):
-        network.births = {int(place): factor for place, factor in births.items()}
-    return network.eval(), {name: value for name, value in given.items() if name not in ("memory", "newborns")}

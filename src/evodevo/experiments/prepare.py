@@ -10,7 +10,6 @@ from evodevo.errors import DataError
 from evodevo.execution.base import Executor, Job, Progress, Result
 from evodevo.experiments.problem import FEATURES, NetworkProblem
 from evodevo.experiments.trials import Arm
-from evodevo.networks.towers.files import frozen_towers
 
 
 def prepare_features(
@@ -39,7 +38,7 @@ def prepare_features(
         return 0
     kinds: dict[str, Arm] = {}
     for arm in arms:
-        towers = frozen_towers(arm.network, problem.open_task(arm.task).inputs)
+        towers = arm.network.towers(problem.open_task(arm.task).inputs)
         if towers:
             facts = {"towers": {name: one.model_dump(mode="json") for name, one in towers.items()}, "task": arm.task}
             kinds.setdefault(canonical.digest(facts), arm)

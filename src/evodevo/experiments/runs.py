@@ -14,8 +14,6 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import Arm, ArmPlan, ArmSpace
-from evodevo.networks.draw import arm_words
-from evodevo.networks.towers.files import settled_network
 from evodevo.randomness import generator
 from evodevo.runs.answers import Predicts
 from evodevo.runs.archive import SLICES, Individual, Run, Slice, absolute
@@ -73,7 +71,7 @@ class NetworkSlice(Slice):
         return Predictor(individual, cache_folder, device)
 
     def load(self, individual: Individual) -> Any:
-        from evodevo.experiments.evaluate import load_network
+        from evodevo.networks.saved import load_network
 
         return load_network(individual.run.archive.store.blobs, individual.weights())[0]
 
@@ -93,7 +91,7 @@ class ExperimentSlice(NetworkSlice):
     def paths(self, settings: ExperimentSettings) -> dict[str, Any]:
         """Those of towers, too, whose digests are filled in or checked."""
         arms = settings.experiment.arms
-        settled = [arm.model_copy(update={"network": settled_network(arm.network)}) for arm in arms]
+        settled = [arm.model_copy(update={"network": arm.network.settled()}) for arm in arms]
         if all(one.network == arm.network for one, arm in zip(settled, arms, strict=True)):
             return super().paths(settings)
         found = {"experiment": {"arms": [one.model_dump(mode="json") for one in settled]}}
@@ -141,14 +139,18 @@ class ExperimentSlice(NetworkSlice):
 
     def words(self, individual: Individual) -> list[str]:
         arm = individual.genome
-        return [*arm_words(arm), *PROCEDURES.get(arm.procedure).words(individual)]
+        return [*arm.describe(), *PROCEDURES.get(arm.procedure).words(individual)]
 
     def drawing(self, individual: Individual) -> str:
-        """The network as it is kept, drawn by the slice of its kind."""
+        """The network as it is kept, drawn by its kind."""
         network = PROCEDURES.get(individual.genome.procedure).network(individual)
-        if network.kind not in SLICES:
-            return super().drawing(individual)
-        return SLICES.get(network.kind).network_drawing(network, individual)
+        drawn = network.draw(
+            title=individual.id,
+            subtitle=individual.title,
+            group=individual.genome.group,
+            facts=individual.fact,
+        )
+        return super().drawing(individual) if drawn is None else drawn
 
     def report(self, run: Run) -> str:
         from evodevo.experiments.report.page import report

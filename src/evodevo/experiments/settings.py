@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from evodevo.experiments.trials import Arm
-from evodevo.h_model.spec import InferenceStructure
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.settings import Settings, merge, validate
 from evodevo.tasks.base import TASKS
 from evodevo.training.settings import TrainingSettings
@@ -34,9 +34,10 @@ class Probe(Settings):
     task: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def of_routing(self) -> bool:
-        """Whether only an H-Model can be asked."""
-        return any(one is not None for one in (self.iterations, self.alpha, self.alpha_rate, self.inference))
+    def changes(self) -> dict[str, Any]:
+        """What is set on the network (``Network.adjustable``) while it is measured; networks without it are skipped."""
+        names = ("iterations", "alpha", "alpha_rate", "inference")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
 class Selection(Settings):

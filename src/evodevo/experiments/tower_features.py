@@ -19,9 +19,7 @@ from torch import nn
 
 from evodevo import canonical
 from evodevo.errors import unknown_name
-from evodevo.module_zoo.senses.extractors import build_extractor
-from evodevo.module_zoo.spec import ExtractorStructure
-from evodevo.networks.towers.spec import tower_sizes
+from evodevo.networks.towers.spec import ExtractorStructure, tower_sizes
 from evodevo.operators.pretrained.files import check_digest, weights_digest
 from evodevo.operators.pretrained.spec import model_folder
 from evodevo.tasks.base import SampleTask
@@ -89,7 +87,9 @@ class TowerReader:
     def __init__(self, spec: InputSpec, structure: ExtractorStructure, device: torch.device) -> None:
         self.spec = spec
         self.device = device
-        tower: nn.Module = build_extractor(spec, structure, 1, missing=False)
+        from evodevo.networks.towers.model import build_tower  # it loads transformers
+
+        tower: nn.Module = build_tower(spec, structure, missing=False)
         self._tower = tower.to(device).eval()
 
     @torch.no_grad()

@@ -26,9 +26,6 @@ from evodevo.experiments.settings import NetworkEvaluationSettings, task_setting
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer_state import Ended, Memory, Standing, read_memory, result_at, result_of
 from evodevo.experiments.trials import Arm
-from evodevo.growth.training.surgery import Origins, carry_state
-from evodevo.h_model.model import HModel
-from evodevo.h_model.trace.file import record_trace, trace_to_bytes
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
@@ -39,6 +36,7 @@ from evodevo.training import checkpoints
 from evodevo.training.loop import LossFunction, Progress, Snapshot, TrainingResult, model_loss, train
 from evodevo.training.precision import Batch, Precision
 from evodevo.training.settings import TrainingSettings
+from evodevo.training.surgery import Origins, carry_state
 
 CURVE = ("validation_loss", "validation_error", "flops", "seconds")
 """Series over steps, one point each at every measurement while training. Beside them: ``validation_<metric>``, of the
@@ -347,7 +345,7 @@ class Bench:
             genome=NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
             input_specification={
                 **specification(self.task, self.settings, self.arm),
-                **newborns_of(network),
+                **network.state_extras(),
                 **({} if snapshot is None else {"memory": self._remembered(border)}),
             },
         )
@@ -430,10 +428,11 @@ class Bench:
             self._selections[str(len(self._ended))] = self._best.standing
         for name, value in {**more, **dict(zip(CURVE, values, strict=True))}.items():
             self._series.setdefault(name, []).append((float(whole), value))
-        if self.settings.trace_course and isinstance(network, HModel):
+        if self.settings.trace_course:
             chosen = self._curve_places[: self.settings.trace_samples]
-            trace = record_trace(network, self.task, "validation", chosen, self.precision)
-            self.course[f"course/{whole}"] = trace_to_bytes(trace)
+            trace = network.trace_blob(self.task, "validation", chosen, self.precision)
+            if trace is not None:
+                self.course[f"course/{whole}"] = trace
         self._paused += time.monotonic() - begin
 
     def _points(self) -> int:
@@ -523,15 +522,7 @@ def train_once(bench: Bench, options: Mapping[str, Any]) -> Trained:
 
 def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:
     """What is really there: a procedure may have changed the structure that was planned."""
-    if isinstance(network, HModel):
-        return planned.model_copy(update={"structure": network.settled()})
-    return planned.model_copy(update={"structure": getattr(network, "structure", planned.structure)})
-
-
-def newborns_of(network: Network) -> dict[str, Any]:
-    """Who is half born, where somebody is: without it a network that is loaded would answer as if all were grown up."""
-    births = {str(one): float(factor) for one, factor in getattr(network, "births", {}).items()}
-    return {"newborns": {"births": births, "twins": dict(getattr(network, "twins", {}))}} if births else {}
+    return planned.model_copy(update={"structure": network.settled()})
 
 
 def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:

@@ -77,6 +77,11 @@ class Arm(Settings):
         """Name and cell: what is compared, whatever the learning rate and the seed."""
         return ", ".join([self.name, *(f"{name} {show_value(value)}" for name, value in self.cell.items())])
 
+    def describe(self) -> list[str]:
+        """The training in sentences."""
+        how = f"Trained by {self.procedure!r} at learning rate {self.learning_rate:g}, seed {self.seed}."
+        return [f"{self.group} ({self.role.replace('_', '-')}).", *self.network.describe(), how]
+
 
 def show_value(value: str | float) -> str:
     """A cell's value as people write it."""

@@ -21,12 +21,12 @@ from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.base import Unroll
 from evodevo.growth.training.lessons import Distilled
 from evodevo.growth.training.module_distillation import distil_module
-from evodevo.growth.training.surgery import Origins
 from evodevo.h_model.model import HModel
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.networks.base import Batch, Network
 from evodevo.training.precision import Batch as TrainingBatch
 from evodevo.training.precision import Precision
+from evodevo.training.surgery import Origins
 
 Grown = ModuleZoo | GrownHModel
 

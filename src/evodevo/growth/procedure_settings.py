@@ -10,9 +10,10 @@ from evodevo.experiments.trials import Arm
 from evodevo.growth.h_model.pool import HModelPool, PoolStructure, pool_of
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
+from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures.search_settings import zoo_of
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
 from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
 from evodevo.training.settings import TrainingSettings

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from evodevo.errors import DataError, EvodevoError, StoreDamagedError, UsageError
 from evodevo.growth.h_model.pool import OPAQUE, pool_of
 from evodevo.growth.log import Log, read_log
+from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ZooModule
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkEnvelope
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from evodevo.growth.h_model.pool import HModelPool, PoolStructure
 from evodevo.growth.latency import LatencyTable, latency
 from evodevo.growth.spec import CapSettings
 from evodevo.module_zoo.cost import zoo_cost
-from evodevo.module_zoo.senses.cost import NamedInput
-from evodevo.networks.canvas import OutputSizes
+from evodevo.networks.canvas import NamedInput, OutputSizes
 
 NUMBER_BYTES = 4
 KEPT_PER_PARAMETER = 4

@@ -23,12 +23,13 @@ from evodevo.h_model.router import Router, start_biases
 from evodevo.h_model.router_group import RouterGroup
 from evodevo.h_model.runners.choice import build_runner
 from evodevo.h_model.runners.loop import Crew, Runner
-from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.iteration_embedding import IterationEmbedding
 from evodevo.networks.routing import losses
 from evodevo.networks.routing.gates import iteration_alpha, open_gates
 from evodevo.networks.routing.pools import Pooling, masked_mean
 from evodevo.networks.routing.skipping import harden, straight_through
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.base import full_precision
 from evodevo.operators.layers.base import RouterHead
 from evodevo.operators.layers.build import build_layer

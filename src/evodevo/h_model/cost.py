@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evodevo.errors import UsageError
-from evodevo.h_model.spec import CAUSAL_POOLS, HModelStructure
+from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
+from evodevo.networks.cost import WEIGHT_BYTES, check_pass
 from evodevo.networks.ends_cost import Ends
+from evodevo.networks.routing.spec import CAUSAL_POOLS
 from evodevo.operators.cost import Cost, Mode, Work, total_work
 from evodevo.operators.layers.base import RouterHead
 from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
-
-WEIGHT_BYTES = 4
 
 
 def h_model_cost(
@@ -73,14 +73,6 @@ def h_model_cost(
         executed_flops=passes * batch * executed.total,
         bytes_read=WEIGHT_BYTES * (once + again) + cache,
     )
-
-
-def check_pass(batch: int, mode: Mode) -> None:
-    """Raise ``UsageError`` for a batch or a mode that networks of separate samples do not have."""
-    if not 1 <= batch <= 1 << 20:
-        raise UsageError(f"batch is {batch}; it must be 1 to {1 << 20}.")
-    if mode == "decode":
-        raise UsageError("the cost of one decoded token is known for backbones only; ask for prefill or train.")
 
 
 def h_model_parameters(

@@ -6,29 +6,24 @@ Source: docs/spec/h_model.md#halting.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from evodevo.h_model.core import Flow, Moment
-
-if TYPE_CHECKING:
-    from evodevo.h_model.model import HModel, Thought
+from evodevo.h_model.parts import HModelParts, Thought
 
 Places = Mapping[str, tuple[int, int]]
 
 
 def think_until_sure(
-    model: HModel, values: Tensor, masks: Tensor | None, places: Places, record: list[Moment] | None = None
+    model: HModelParts, values: Tensor, masks: Tensor | None, places: Places, record: list[Moment] | None = None
 ) -> Thought:
     """Iterate; whoever is sure leaves the batch with what it has, divided by its own number of steps.
 
     A causal model decides at each position, from that position alone; a sample leaves when all its positions are sure.
     """
-    from evodevo.h_model.model import Thought
-
     core, total = model.core, model.iterations
     flow = core.begin(values, masks, total, record=record)
     judge = _Judge(model, places)
@@ -79,7 +74,7 @@ class _Kept:
 class _Judge:
     """Says after each iteration what counts as the state of each sample, and whether it is sure."""
 
-    def __init__(self, model: HModel, places: Places) -> None:
+    def __init__(self, model: HModelParts, places: Places) -> None:
         self.model = model
         self.places = places
         self.rule = model.structure.halting.rule

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -20,17 +20,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.growth.training.surgery import Origin
+from evodevo.h_model.core import HCore
+from evodevo.h_model.parts import HModelParts
 from evodevo.h_model.router import Router
-from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.base import Batch
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.build import build_layer
 from evodevo.settings import validate
-
-if TYPE_CHECKING:
-    from evodevo.h_model.core import HCore
-    from evodevo.h_model.model import HModel
+from evodevo.training.surgery import Origin
 
 SHUT = 4.0
 """Routers address a new layer with sigmoid(-4) = 0.018 once it is enabled."""
@@ -51,7 +50,7 @@ class Change:
 
 
 def add_node(
-    model: HModel, layer: Layer, *, at: int | Literal["edge"] = "edge", enabled: bool = False, seed: int = 0
+    model: HModelParts, layer: Layer, *, at: int | Literal["edge"] = "edge", enabled: bool = False, seed: int = 0
 ) -> Change:
     """Add a hidden layer, in place. Its parameters are a function of the seed alone.
 
@@ -104,7 +103,7 @@ def add_node(
     return Change(place, grown.origins(before, model))
 
 
-def remove_node(model: HModel, place: int) -> Change:
+def remove_node(model: HModelParts, place: int) -> Change:
     """Take a hidden layer out, in place. Distil afterwards (``training.distillation``) where answers matter.
 
     Raises:
@@ -137,13 +136,13 @@ def remove_node(model: HModel, place: int) -> Change:
     return Change(place, grown.origins(before, model))
 
 
-def enable(model: HModel, place: int) -> None:
+def enable(model: HModelParts, place: int) -> None:
     """Let a layer be heard."""
     _check_place(model.core, place)
     _set_disabled(model, set(model.structure.disabled) - {place})
 
 
-def disable(model: HModel, place: int) -> None:
+def disable(model: HModelParts, place: int) -> None:
     """Silence a layer; its parameters stay.
 
     Raises:
@@ -154,7 +153,7 @@ def disable(model: HModel, place: int) -> None:
 
 
 def freeze_old(
-    model: HModel, new: Iterable[int], *, routers: bool = True, outputs: Sequence[str] = ()
+    model: HModelParts, new: Iterable[int], *, routers: bool = True, outputs: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Let only these layers learn, their routers, and what is named here; everything else is frozen.
 
@@ -208,7 +207,7 @@ class Usage:
         return int(self.spoken.argmin())
 
 
-def usage(model: HModel, batches: Iterable[Batch]) -> Usage:
+def usage(model: HModelParts, batches: Iterable[Batch]) -> Usage:
     """Watch a model in evaluation mode.
 
     Raises:
@@ -315,7 +314,7 @@ def _fitting(inference: InferenceStructure, hidden: int, outputs: int) -> Infere
     return inference.model_copy(update={"m": min(inference.m, hidden), "k": k})
 
 
-def _set_disabled(model: HModel, places: set[int]) -> None:
+def _set_disabled(model: HModelParts, places: set[int]) -> None:
     changed = _checked(model.structure, disabled=tuple(sorted(places)))
     model.structure = model.core.structure = changed
     _refresh(model.core)

@@ -22,7 +22,7 @@ from evodevo.h_model.model import HModel
 from evodevo.networks.base import Network
 from evodevo.networks.inputs import InputLayer
 from evodevo.networks.outputs import OutputLayer
-from evodevo.networks.stack import LayerStack
+from evodevo.networks.stacks.stack_model import LayerStack
 from evodevo.operators.base import Operator
 
 States = list[dict[str, Any]]

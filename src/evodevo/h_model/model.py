@@ -6,194 +6,32 @@ Depth is time: the hidden layers are run T times, and between two iterations eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from evodevo.errors import UsageError
-from evodevo.h_model import halting
-from evodevo.h_model.core import Flow, HCore, Moment
-from evodevo.h_model.runners.choice import RunnerName, build_runner
-from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.h_model import extension, halting
+from evodevo.h_model.core import Flow, Moment
+from evodevo.h_model.early_exit import think_until_sure
+from evodevo.h_model.extension import Change
+from evodevo.h_model.parts import HModelParts, Thought
+from evodevo.h_model.trace.file import trace_to_bytes
+from evodevo.h_model.trace.record import record_trace, trace_of
 from evodevo.h_model.trace.spec import RoutingTrace
-from evodevo.networks.base import Batch, Network, Representation
-from evodevo.networks.inputs import Inputs
-from evodevo.networks.outputs import Outputs, answer_losses
+from evodevo.networks.base import Batch, Diagnosis, Network, Representation
+from evodevo.networks.outputs import answer_losses
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.layers.base import Layer
-from evodevo.tasks.base import NO_TARGET, OutputSpec
-from evodevo.tasks.inputs import InputSpec
-
-if TYPE_CHECKING:
-    from evodevo.h_model.extension import Change
-
-LARGEST_T = 4096
+from evodevo.tasks.base import NO_TARGET, SampleTask, Split
+from evodevo.training.precision import Precision
 
 
-@dataclass
-class Thought:
-    """What stands after some iteration.
-
-    Attributes:
-        y: (B, O, S, d), divided by its own number of steps.
-        masks: (B, O, S), or None.
-        flow: of the pass.
-    """
-
-    y: Tensor
-    masks: Tensor | None
-    flow: Flow
-
-
-class HModel(Network):
-    """An H-Model over the inputs and outputs of a task.
-
-    Args:
-        structure: layers, routing, iterations; everything but inputs and outputs.
-        inputs, outputs: of the task.
-
-    Attributes:
-        iterations: T of every pass; settable, beyond the trained number too.
-        halting_counts: (B,) iterations of each sample in the last pass in evaluation mode.
-        newborn_rates: place of a hidden layer -> factor of its learning rate, while it is new; 1 where none stands.
-
-    Raises:
-        UsageError: a causal model whose outputs are not tokens of its input, or no input or output.
-    """
-
-    def __init__(
-        self, structure: HModelStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]
-    ) -> None:
-        super().__init__(inputs, outputs)
-        if structure.causal and any(spec.modality != "tokens" for spec in inputs):
-            raise UsageError("a causal H-Model reads tokens; images and vectors have no order of time.")
-        if not structure.causal and any(spec.kind == "tokens" for spec in outputs):
-            raise UsageError(
-                "predicting the next token needs a causal model: set causal = true, or it would read its answer."
-            )
-        self.structure = structure
-        self._iterations = structure.iterations
-        self._runner: RunnerName = "auto"
-        self.newborn_rates: dict[int, float] = {}
-        self.inputs = Inputs(
-            inputs,
-            structure.width,
-            structure.input_blocks,
-            canvas=structure.canvas,
-            slots=structure.slots,
-            causal=structure.causal,
-            missing=structure.missing,
-        )
-        self.core = HCore(structure, len(inputs), len(outputs))
-        self.outputs = Outputs(outputs, structure.width, structure.output_blocks, causal=structure.causal)
-        self.unit = (
-            halting.HaltingUnit(structure.width, per_position=structure.causal)
-            if structure.halting.rule in ("output_mass", "act", "ponder")
-            else None
-        )
-        self.halting_counts = torch.zeros(0, dtype=torch.long)
-
-    # What may be set
-
-    @property
-    def iterations(self) -> int:
-        """T."""
-        return self._iterations
-
-    @iterations.setter
-    def iterations(self, value: int) -> None:
-        if not 0 <= value <= LARGEST_T:
-            raise UsageError(f"T is {value}; it must be 0 to {LARGEST_T}.")
-        self._iterations = value
-
-    @property
-    def inference(self) -> InferenceStructure:
-        """Which connections count in evaluation mode."""
-        return self.core.inference
-
-    @inference.setter
-    def inference(self, value: InferenceStructure) -> None:
-        hidden = self.core.hidden_count
-        if value.mode == "target_topm" and value.m > hidden:
-            raise UsageError(f"m is {value.m}; the model has {hidden} hidden layers.")
-        if value.mode == "source_topk" and value.k > hidden + len(self.output_specs):
-            raise UsageError(f"k is {value.k}; a layer has {hidden + len(self.output_specs)} targets.")
-        self.core.inference = value
-
-    @property
-    def alpha(self) -> float:
-        """The temperature of the routers at t = 0; set it to override the structure's, also at inference."""
-        return self.core.alpha_at(0)
-
-    @alpha.setter
-    def alpha(self, value: float) -> None:
-        if not 0 < value < float("inf"):
-            raise UsageError(f"alpha is {value}; it must be above 0.")
-        self.core.alpha = value
-
-    @property
-    def alpha_rate(self) -> float:
-        """The factor of alpha per iteration."""
-        return self.core.alpha_rate
-
-    @alpha_rate.setter
-    def alpha_rate(self, value: float) -> None:
-        if not 0 < value < float("inf"):
-            raise UsageError(f"the alpha rate is {value}; it must be above 0.")
-        self.core.alpha_rate = value
-
-    def settled(self) -> HModelStructure:
-        """The structure with what has been set since: alpha, its rate, the inference mode.
-
-        T stays: embeddings of iterations were made for the structure's.
-        """
-        changes: dict[str, Any] = {"alpha_rate": self.alpha_rate, "inference": self.inference}
-        if self.core.alpha is not None:
-            changes["alpha"] = self.core.alpha
-        return self.structure.model_copy(update=changes)
-
-    @property
-    def sharpening(self) -> bool:
-        """Whether ``inference`` holds while training too; ``training.sharpening`` switches it on and off."""
-        return self.core.sharpening
-
-    @sharpening.setter
-    def sharpening(self, value: bool) -> None:
-        self.core.sharpening = value
-
-    @property
-    def runner(self) -> RunnerName:
-        """How hidden layers are run: ``auto``, ``probe``, ``loop``, ``grouped``; see ``runner_choice.build_runner``."""
-        return self._runner
-
-    @runner.setter
-    def runner(self, value: RunnerName) -> None:
-        self.core.runner = build_runner(value)
-        self._runner = value
-
-    def set_progress(self, share: float) -> None:
-        """See ``Network``; alpha is annealed along it."""
-        self.core.set_progress(share)
-
-    @property
-    def progress(self) -> float:
-        """Share of the budget that the step which is made now uses up; of the last one between two."""
-        return self.core.progress
-
-    def learning_rates(self) -> dict[str, float]:
-        """See ``Network``: newborn layers learn at rates of their own."""
-        return {f"core.layers.{place}.": factor for place, factor in self.newborn_rates.items()}
-
-    @property
-    def births(self) -> dict[int, float | Tensor]:
-        """Place of a newborn hidden layer -> its birth factor; see ``HCore``."""
-        return self.core.births
-
-    @births.setter
-    def births(self, factors: dict[int, float | Tensor]) -> None:
-        self.core.births = factors
+class HModel(HModelParts):
+    """An H-Model over the inputs and outputs of a task; arguments, attributes and errors as in ``HModelParts``."""
 
     # Passes
 
@@ -307,8 +145,6 @@ class HModel(Network):
                 last = flow
             self.halting_counts = torch.full((values.shape[0],), last.t)
             return self._thought(last)
-        from evodevo.h_model.early_exit import think_until_sure
-
         return think_until_sure(self, values, masks, places, record)
 
     def _thought(self, flow: Flow) -> Thought:
@@ -338,32 +174,43 @@ class HModel(Network):
         self, layer: Layer, *, at: int | Literal["edge"] = "edge", enabled: bool = False, seed: int = 0
     ) -> Change:
         """Add a hidden layer that changes no answer until it is enabled; see ``h_extension.add_node``."""
-        from evodevo.h_model.extension import add_node
-
-        return add_node(self, layer, at=at, enabled=enabled, seed=seed)
+        return extension.add_node(self, layer, at=at, enabled=enabled, seed=seed)
 
     def enable(self, place: int) -> None:
         """Let a disabled hidden layer be heard."""
-        from evodevo.h_model.extension import enable
-
-        enable(self, place)
+        extension.enable(self, place)
 
     def remove_node(self, place: int) -> Change:
         """Take a hidden layer out; see ``h_extension.remove_node`` and ``h_extension.usage``."""
-        from evodevo.h_model.extension import remove_node
-
-        return remove_node(self, place)
+        return extension.remove_node(self, place)
 
     # Looking inside
 
+    @torch.no_grad()
     def trace(self, batch: Batch) -> RoutingTrace:
-        """What happens in a pass in evaluation mode: every connection of every iteration (3.5-12).
+        """See ``HModelParts``; ``facts`` and ``samples`` are empty: whoever has the task adds them.
 
-        ``facts`` and ``samples`` are empty; who knows them adds them.
+        The model comes back in the mode in which it was.
         """
-        from evodevo.h_model.trace.record import trace
+        was_training = self.training
+        self.eval()
+        messages = self.inputs(batch)
+        moments: list[Moment] = []
+        final = self._final(messages.values, messages.masks, messages.places, moments)
+        self.train(was_training)
+        return trace_of(self, moments, messages.masks, final.flow.total)
 
-        return trace(self, batch)
+    def trace_blob(self, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision) -> bytes:
+        """See ``Network``: every connection of every iteration, see ``trace.file``."""
+        return trace_to_bytes(record_trace(self, task, split, places, precision))
+
+    def diagnose(self, before: Network, task: SampleTask, precision: Precision, *, fact: str | None) -> Diagnosis:
+        """See ``Network``: how deep and how sparse samples are routed, and what their routes tell."""
+        from evodevo.h_model.trace.diagnose import routing_numbers  # it loads scikit-learn
+
+        if not isinstance(before, HModel):
+            return Diagnosis()
+        return Diagnosis(routing_numbers(self, before, task, precision, fact))
 
 
 def _plus(loss: Tensor, extra: Mapping[str, Tensor]) -> Tensor:

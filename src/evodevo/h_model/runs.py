@@ -8,10 +8,10 @@ from typing import Any
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.runs import NetworkSlice
 from evodevo.experiments.trials import Arm
+from evodevo.h_model.draw import h_model_drawing
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.search import HModelSearchSettings
 from evodevo.h_model.space import HModelSpace
-from evodevo.networks.draw import h_model_drawing, network_words
-from evodevo.networks.spec import HModelNetwork
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.sampling import SamplingSettings
 
@@ -43,8 +43,8 @@ class HModelSlice(NetworkSlice):
         import torch
 
         from evodevo.backbone.generation import generate
-        from evodevo.experiments.evaluate import load_network, reopen_task
         from evodevo.h_model.generation import Writer
+        from evodevo.networks.saved import load_network, reopen_task
 
         network, about = load_network(individual.run.archive.store.blobs, individual.weights())
         writer, name = Writer(network), network.input_specs[0].name
@@ -55,15 +55,12 @@ class HModelSlice(NetworkSlice):
     def words(self, individual: Individual) -> list[str]:
         space = individual.run.space
         assert isinstance(space, HModelSpace), "the slice's own"
-        return network_words(HModelNetwork(structure=space.structure(individual.genome)))
+        return HModelNetwork(structure=space.structure(individual.genome)).describe()
 
     def drawing(self, individual: Individual) -> str:
         space = individual.run.space
         assert isinstance(space, HModelSpace), "the slice's own"
         return h_model_drawing(space.structure(individual.genome), title=individual.id, subtitle=individual.text)
-
-    def network_drawing(self, network: HModelNetwork, individual: Individual) -> str:
-        return h_model_drawing(network.structure, title=individual.id, subtitle=individual.genome.group)
 
     def report(self, run: Run) -> str:
         from evodevo.runs.report.gather import evolution

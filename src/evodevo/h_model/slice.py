@@ -26,7 +26,7 @@ declare(
 declare(
     "evodevo.networks",
     {
-        "h_model": "evodevo.h_model.model:HModel",
+        "h_model": "evodevo.h_model.network:HModelNetwork",
     },
 )
 declare(

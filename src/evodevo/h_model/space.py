@@ -27,8 +27,9 @@ from evodevo.h_model.genome import (
     print_genome,
 )
 from evodevo.h_model.space_settings import HModelSpaceSettings, checked_range, choices, named_layers, thousandths
-from evodevo.h_model.spec import PRESETS, HModelStructure, InferenceStructure
+from evodevo.h_model.spec import PRESETS, HModelStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.cost import Cost, Mode
 from evodevo.search.space import SPACES, Space
 

@@ -10,12 +10,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from evodevo.networks.routing.spec import CAUSAL_POOLS, InferenceStructure, Pool
 from evodevo.operators.layers.base import Layer, RouterHead
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import Settings
 
-Pool = Literal["attention", "mean", "max", "last", "token", "prefix_mean"]
-CAUSAL_POOLS = ("token", "prefix_mean")
 MAX_NESTING = 3
 """Of H-Models in H-Models."""
 
@@ -66,25 +65,6 @@ class HaltingStructure(Settings):
     threshold: float = Field(default=0.95, gt=0, lt=1)
     weight: float = Field(default=0.01, ge=0)
     prior: float = Field(default=0.3, gt=0, lt=1)
-
-
-class InferenceStructure(Settings):
-    """Which connections count when the model answers (docs/spec/h_model.md#skipping).
-
-    Attributes:
-        mode: ``dense``; ``source_topk`` (the paper's: each source keeps its k strongest connections); ``target_topm``
-            (the m hidden targets with the largest inflow are kept); ``threshold`` (c below it is 0); ``budget`` (the
-            targets with the largest inflow until the FLOPs are spent).
-        k, m, threshold, flops: of the modes; ``flops`` per sample and forward, hidden layers only.
-        outputs_count: connections to outputs count in k too (as printed; else outputs are always served).
-    """
-
-    mode: Literal["dense", "source_topk", "target_topm", "threshold", "budget"] = "dense"
-    k: int = Field(default=2, ge=1, le=4096)
-    m: int = Field(default=2, ge=1, le=4096)
-    threshold: float = Field(default=0.1, ge=0, le=1)
-    flops: float = Field(default=0.0, ge=0)
-    outputs_count: bool = False
 
 
 class RegularisationStructure(Settings):

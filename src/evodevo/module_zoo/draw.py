@@ -14,7 +14,8 @@ from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import words as genotype_words
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual

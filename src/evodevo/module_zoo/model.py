@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError, unknown_name
+from evodevo.experiments.measure import places
 from evodevo.module_zoo.cost import zoo_reads
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.pool import ModulePool
@@ -25,22 +26,27 @@ from evodevo.module_zoo.router import losses as module_losses
 from evodevo.module_zoo.router.graph_attention import Decision
 from evodevo.module_zoo.router.others import GenotypeKeys, Predictor, build_router, chosen
 from evodevo.module_zoo.router.relations import Relations
+from evodevo.module_zoo.router.report import zoo_routing
 from evodevo.module_zoo.senses.alignment import Alignment, numbered
 from evodevo.module_zoo.senses.fusion import Fused, Fusion
 from evodevo.module_zoo.senses.model import Sense, Senses
 from evodevo.module_zoo.senses.spec import read_inputs
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.module_zoo.statistics import ZooStatistics
-from evodevo.networks.base import Batch, Network, Representation
+from evodevo.networks.base import Batch, Diagnosis, Explained, Network, Representation
+from evodevo.networks.newborns import newborns, read_newborns
 from evodevo.networks.outputs import OutputLayer
 from evodevo.networks.routing.losses import z_loss
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.randomness import integer_seed
-from evodevo.tasks.base import MATCHED, OutputSpec
+from evodevo.tasks.base import MATCHED, OutputSpec, SampleTask
 from evodevo.tasks.inputs import InputSpec
+from evodevo.training.precision import Precision
 
 MATCH, MATCHES = "match", "yes"
 """The output that says whether image and text belong together, and its class where they do."""
+ROUTED = 1000
+"""Samples of which it is told whom the router listened to."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,12 @@ class ModuleZoo(Network):
     Raises:
         UsageError: no module, or an output of tokens.
     """
+
+    structure: ZooStructure
+    untraced = (
+        "{name} is a zoo of modules, whose modules do not hear each other. See whom its router listens to: "
+        "evodevo show {name} --svg zoo.svg"
+    )
 
     def __init__(self, structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
         super().__init__(inputs, outputs)
@@ -266,6 +278,31 @@ class ModuleZoo(Network):
         if self._active is not None:
             self._active -= {name}
         self._used = None  # of a step in which it took part
+
+    def state_extras(self) -> dict[str, Any]:
+        """See ``Network``: modules that are half born."""
+        return newborns(self.births, self.twins)
+
+    def take_state_extras(self, extras: Mapping[str, Any]) -> None:
+        """See ``Network``."""
+        self.births, self.twins = read_newborns(extras)
+
+    # Looking inside
+
+    def explain(self, batch: Batch) -> Explained:
+        """See ``Network``: how much each module counted, and which were run."""
+        passage = self.passage(batch)
+        return Explained(passage.answers, passage.ids, passage.decision.weights, passage.executed)
+
+    def diagnose(self, before: Network, task: SampleTask, precision: Precision, *, fact: str | None) -> Diagnosis:
+        """See ``Network``: whom the router listens to."""
+        routing = zoo_routing(self, task, "validation", places(task, "validation", ROUTED), precision)
+        numbers = {
+            "effective modules": routing["effective"],
+            "modules heard": routing["support"],
+            "modules run": routing["run"],
+        }
+        return Diagnosis(numbers, {"routing": routing})
 
     # Passes
 

@@ -17,7 +17,8 @@ from evodevo.module_zoo.modules.zoo import (
     table_3_zoo,
     with_lineage,
 )
-from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.randomness import generator
 from evodevo.settings import merge, validate
 

@@ -9,9 +9,9 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.runs import NetworkSlice
 from evodevo.experiments.trials import Arm
 from evodevo.module_zoo.draw import drawing_of, zoo_words
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
 from evodevo.module_zoo.space import ModuleZooSpace
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.networks.towers.files import settled
 from evodevo.runs.archive import Individual, Run
 
@@ -52,9 +52,6 @@ class ModuleZooSlice(NetworkSlice):
         space = individual.run.space
         assert isinstance(space, ModuleZooSpace), "the slice's own"
         return drawing_of(space.structure(individual.genome), individual, individual.title)
-
-    def network_drawing(self, network: ModuleZooNetwork, individual: Individual) -> str:
-        return drawing_of(network.structure, individual, individual.title)
 
     def report(self, run: Run) -> str:
         from evodevo.runs.report.gather import evolution

@@ -17,25 +17,9 @@ declare(
 declare(
     "evodevo.networks",
     {
-        "module_zoo": "evodevo.module_zoo.model:ModuleZoo",
-        "module_ensemble": "evodevo.module_zoo.baselines.ensemble:ModuleEnsemble",
-        "baseline": "evodevo.module_zoo.baselines.build:build_baseline",
-    },
-)
-declare(
-    "evodevo.network_costs",
-    {
-        "module_zoo": "evodevo.module_zoo.cost:zoo_cost",
-        "module_ensemble": "evodevo.module_zoo.cost:ensemble_cost",
-        "baseline": "evodevo.module_zoo.baselines.cost:baseline_cost",
-    },
-)
-declare(
-    "evodevo.network_words",
-    {
-        "module_zoo": "evodevo.module_zoo.draw:zoo_words",
-        "module_ensemble": "evodevo.module_zoo.draw:ensemble_words",
-        "baseline": "evodevo.module_zoo.draw:baseline_words",
+        "module_zoo": "evodevo.module_zoo.network:ModuleZooNetwork",
+        "module_ensemble": "evodevo.module_zoo.baselines.ensemble:ModuleEnsembleNetwork",
+        "baseline": "evodevo.module_zoo.baselines.network:BaselineNetwork",
     },
 )
 declare(

@@ -21,11 +21,10 @@ from evodevo.module_zoo.modules import zoo as zoo_archetypes
 from evodevo.module_zoo.modules.graph import check_graph
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype
 from evodevo.module_zoo.pools import matched, named
-from evodevo.module_zoo.senses.cost import NamedInput
 from evodevo.module_zoo.settings import ModuleZooSpaceSettings
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.module_zoo.text import parse_genome, print_genome, show_gene, show_module
-from evodevo.networks.canvas import OutputSizes
+from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.operators.cost import Cost, Mode
 from evodevo.search.space import SPACES, Space
 from evodevo.settings import validate

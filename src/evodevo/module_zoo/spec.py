@@ -13,47 +13,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.settings import Settings
 
 Gate = Literal["softmax", "sparsemax", "entmax15", "entmax", "relu", "gumbel"]
-
-
-class ExtractorStructure(Settings):
-    """How one input becomes tokens (eqs. 1, 28, 33).
-
-    Attributes:
-        kind: ``built_in`` (embedding or patches, learned positions, a small transformer); ``hugging_face`` (a text or
-            vision tower at ``path``, a folder or a name in the local cache). Inputs of features (B, L, size) are read
-            as they are, whatever the kind.
-        blocks: transformer blocks of the built-in one.
-        path: of the tower.
-        digest: SHA-256 of its safetensors file; checked where given, filled in by the run that first reads it.
-        train: parameters of the tower that learn: ``none``, the ``last`` layers, ``all``. Built-in ones always do.
-        last: how many.
-        learning_rate: of the tower, as a factor of the network's.
-        normalise: false reads pixels as they are stored, from 0 to 255 (Table 3, block B).
-        positions: false takes the position embeddings away (Table 3, block B).
-        patches: ``frozen`` leaves the built-in patch embedding at its random start (Table 3, block B).
-        self_attention: false makes the built-in blocks token-wise (Table 3, block C).
-    """
-
-    kind: Literal["built_in", "hugging_face"] = "built_in"
-    blocks: int = Field(default=2, ge=0, le=24)
-    path: str | None = Field(default=None, max_length=4096)
-    digest: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
-    train: Literal["none", "last", "all"] = "none"
-    last: int = Field(default=1, ge=1, le=128)
-    learning_rate: float = Field(default=1.0, gt=0, le=10)
-    normalise: bool = True
-    positions: bool = True
-    patches: Literal["trained", "frozen"] = "trained"
-    self_attention: bool = True
-
-    @model_validator(mode="after")
-    def _a_tower_has_a_path(self) -> Self:
-        if self.kind == "hugging_face" and self.path is None:
-            raise ValueError("an extractor of kind hugging_face needs the path of a model")
-        return self
 
 
 class StatisticsStructure(Settings):

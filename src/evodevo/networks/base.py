@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.networks.outputs import answer_loss
-from evodevo.tasks.base import OutputSpec
+from evodevo.tasks.base import OutputSpec, SampleTask, Split
 from evodevo.tasks.inputs import InputSpec
+from evodevo.training.precision import Precision
 
 Batch = Mapping[str, Tensor]
 
@@ -31,15 +35,52 @@ class Representation:
     pooled: Tensor
 
 
+@dataclass(frozen=True)
+class Explained:
+    """Answers, and which parts of the network they come from, where it chooses among parts. B samples, N parts.
+
+    Attributes:
+        answers: output -> logits, as ``Network.forward`` gives them.
+        parts: names, in the order of N; none where the network makes no such choice.
+        weights: (B, N), how much each part counted; None without parts.
+        executed: (B, N), true where a part was run; None without parts.
+    """
+
+    answers: Mapping[str, Tensor]
+    parts: tuple[str, ...] = ()
+    weights: Tensor | None = None
+    executed: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was seen inside a trained network.
+
+    Attributes:
+        numbers: name -> value, for tables; values that are not finite are left out of them.
+        facts: name -> JSON, kept with the evaluation.
+    """
+
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Network(nn.Module, ABC):
     """A network over the inputs and outputs of a task; batches are mappings as ``tasks.inputs.Batch``, on its device.
 
     Attributes:
         input_specs, output_specs: of the task.
         terms: name -> what it added to the last loss, weight included, without gradient ("task", "load", …); for logs.
+        structure: settings of the network, of the class that its row's ``structure`` has; kept up to date by whoever
+            changes the network.
+        adjustable: attributes that a probe may set for one measurement of the trained network.
+        untraced: why ``trace_blob`` gives nothing, with {name} and {title} of the individual.
     """
 
     terms: dict[str, Tensor]
+    structure: Any
+    adjustable: ClassVar[tuple[str, ...]] = ()
+    untraced: ClassVar[str] = "{name} ({title}) is no H-Model: its layers have a fixed order."
 
     def __init__(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
         super().__init__()
@@ -85,3 +126,41 @@ class Network(nn.Module, ABC):
 
     def set_progress(self, share: float) -> None:
         """Told by the training loop before each step: the share of the budget that is used up."""
+
+    # What is known of a trained network beside its weights
+
+    def settled(self) -> Any:
+        """The structure with what has been set since the network was built."""
+        return self.structure
+
+    def state_extras(self) -> dict[str, Any]:
+        """JSON that a checkpoint keeps beside weights and structure, because answers depend on it."""
+        return {}
+
+    def take_state_extras(self, extras: Mapping[str, Any]) -> None:
+        """Restore what ``state_extras`` gave; other keys are no business of the network.
+
+        Raises:
+            UsageError, LookupError, TypeError, AttributeError, ValueError: values that no network gives.
+        """
+
+    def explain(self, batch: Batch) -> Explained:
+        """The answers, and the parts that they come from."""
+        return Explained(self(batch))
+
+    def diagnose(self, before: Network, task: SampleTask, precision: Precision, *, fact: str | None) -> Diagnosis:
+        """What can be seen inside the trained network on validation samples.
+
+        Args:
+            before: the same network before its training.
+            task: that it was trained on.
+            precision: device and number format.
+            fact: a group of samples that a probe is to tell from what happens inside.
+        """
+        return Diagnosis()
+
+    def trace_blob(
+        self, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
+    ) -> bytes | None:
+        """What happens inside on these samples, as a blob; None where a network has nothing to trace."""
+        return None

@@ -29,6 +29,13 @@ class InputSizes(Protocol):
     def size(self) -> int: ...
 
 
+class NamedInput(InputSizes, Protocol):
+    """Likewise, where inputs of one network are read in different ways."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class OutputSizes(Protocol):
     """What of ``tasks.base.OutputSpec`` a cost depends on."""
 

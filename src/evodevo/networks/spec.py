@@ -1,102 +1,131 @@
-"""Any network of separate samples as plain data: an H-Model, a zoo of modules, or one of their opponents."""
+"""Any network of separate samples as plain data: one row of the table for each kind.
+
+To add a kind, write one file without torch in it: the settings of its structure, and a row ::
+
+    class MyNetwork(NetworkSpec):
+        kind: Literal["mine"] = "mine"
+        structure: MyStructure = MyStructure()
+
+        def cost(self, *, inputs=(), outputs=(), length=None, batch=1, mode="prefill"): ...
+        def describe(self): ...
+        def build(self, inputs, outputs): ...  # imports the model, which is a ``networks.base.Network``
+
+and add ``"mine": "package.module:MyNetwork"`` to ``NETWORKS``, or to the entry points ``evodevo.networks`` of a
+package. Settings, costs, drawings, training, growth and checkpoints find the row by its kind.
+``testing.network_suite`` has the laws that a network must keep.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Self, Union
 
-from pydantic import Field
+from pydantic import Field, TypeAdapter
+from pydantic_core import core_schema
 
-from evodevo.h_model.spec import HModelStructure
-from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.spec import ZooStructure
-from evodevo.operators.layers.base import Layer
-from evodevo.operators.layers.transformer import TransformerLayer
+from evodevo.networks.canvas import NamedInput, OutputSizes
+from evodevo.operators.cost import Cost, Mode
+from evodevo.registry import Registry, table
 from evodevo.settings import Settings
 
+if TYPE_CHECKING:
+    from evodevo.networks.base import Network
+    from evodevo.networks.towers.spec import ExtractorStructure
+    from evodevo.tasks.base import OutputSpec
+    from evodevo.tasks.inputs import InputSpec
 
-class StackStructure(Settings):
-    """Layers one after the other, the same inputs and outputs as an H-Model's around them.
-
-    A transformer of n layers; with ``repeats`` above 1 the layers are tied over time (Universal Transformer, Dehghani
-    et al. 2019), with ``iteration_embedding`` telling which repeat it is.
-
-    Attributes:
-        width: channels d.
-        layers: in order; none is allowed.
-        repeats: how often the whole stack is run.
-        residual: false takes the blocks' own residual connections away.
-        others: as in ``HModelStructure``.
-    """
-
-    width: int = Field(default=64, ge=4, le=65536)
-    layers: tuple[Layer, ...] = Field(default=(TransformerLayer(),) * 4, max_length=1024)
-    repeats: int = Field(default=1, ge=1, le=256)
-    causal: bool = False
-    residual: bool = True
-    iteration_embedding: bool = False
-    input_blocks: int = Field(default=1, ge=0, le=16)
-    output_blocks: int = Field(default=1, ge=0, le=16)
-    canvas: Literal["segments", "latents", "pad"] = "segments"
-    slots: int = Field(default=16, ge=1, le=4096)
-    missing: bool = False
+NETWORKS: Registry[type[NetworkSpec]] = table("network", "evodevo.networks")
+NETWORKS.add("stack", "evodevo.networks.stacks.stack:StackNetwork")
+NETWORKS.add("ensemble", "evodevo.networks.stacks.ensemble:EnsembleNetwork")
 
 
-class HModelNetwork(Settings):
-    """An H-Model."""
-
-    kind: Literal["h_model"] = "h_model"
-    structure: HModelStructure = HModelStructure()
-
-
-class StackNetwork(Settings):
-    """A stack."""
-
-    kind: Literal["stack"] = "stack"
-    structure: StackStructure = StackStructure()
-
-
-class EnsembleStructure(Settings):
-    """Stacks that answer together: each reads the inputs for itself, and their logits are averaged.
+class NetworkSpec(Settings):
+    """One kind of network; as the type of a field, any row of ``NETWORKS``.
 
     Attributes:
-        members: of any widths.
+        kind: name of the row.
+        structure: everything but inputs and outputs, which follow from the task.
     """
 
-    members: tuple[StackStructure, ...] = Field(default=(StackStructure(),) * 2, min_length=1, max_length=64)
+    kind: str
+    structure: Any
 
+    @abstractmethod
+    def cost(
+        self,
+        *,
+        inputs: Sequence[NamedInput] = (),
+        outputs: Sequence[OutputSizes] = (),
+        length: int | None = None,
+        batch: int = 1,
+        mode: Mode = "prefill",
+    ) -> Cost:
+        """Cost of one pass over samples that fill all their positions.
 
-class EnsembleNetwork(Settings):
-    """An ensemble."""
+        Args:
+            inputs, outputs: of the task; left out, the cost is that of what lies between them.
+            length: positions, where there are no inputs.
+            batch: samples.
+            mode: ``prefill``, or ``train`` (three times the FLOPs); a whole pass in both.
 
-    kind: Literal["ensemble"] = "ensemble"
-    structure: EnsembleStructure = EnsembleStructure()
+        Raises:
+            UsageError: neither inputs nor length, or both; a batch out of range; mode ``decode``.
+        """
 
+    @abstractmethod
+    def describe(self) -> list[str]:
+        """The network in sentences."""
 
-class ModuleZooNetwork(Settings):
-    """A zoo of modules."""
+    @abstractmethod
+    def build(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> Network:
+        """The model, with parameters from the global random stream; see ``networks.build.build_network``.
 
-    kind: Literal["module_zoo"] = "module_zoo"
-    structure: ZooStructure = ZooStructure()
+        Raises:
+            UsageError: the structure cannot serve this task.
+        """
 
+    def draw(
+        self, *, title: str, subtitle: str = "", group: str = "", facts: Mapping[str, Any] | None = None
+    ) -> str | None:
+        """The network as SVG; None where this kind has no drawing.
 
-class ModuleEnsembleNetwork(Settings):
-    """The mean of the logits of networks, one for each module of a zoo, each trained as if it were alone."""
+        Args:
+            title: above the drawing.
+            subtitle: what was trained, with learning rate and seed.
+            group: what was trained, without them.
+            facts: of its evaluation, such as ``routing``; none where it was not trained.
+        """
+        return None
 
-    kind: Literal["module_ensemble"] = "module_ensemble"
-    structure: ZooStructure = ZooStructure()
+    def towers(self, inputs: Sequence[InputSpec]) -> dict[str, ExtractorStructure]:
+        """Input -> the pretrained tower that reads it and never learns."""
+        return {}
 
+    def settled(self) -> Self:
+        """The network with paths that are found from any folder, and with digests of the files behind them.
 
-class BaselineNetwork(Settings):
-    """An opponent of a zoo."""
+        Raises:
+            StoreDamagedError: a file has another digest than is stated.
+            NotFoundError, UnsafeFileError: a file is gone, or is a pickle.
+        """
+        return self
 
-    kind: Literal["baseline"] = "baseline"
-    structure: BaselineStructure = BaselineStructure()
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        if cls.__base__ is not Settings:
+            return handler(source)  # type: ignore[no-any-return]
+        return core_schema.with_info_plain_validator_function(cls._by_kind)
 
-
-NetworkSpec = Annotated[
-    HModelNetwork | StackNetwork | EnsembleNetwork | ModuleZooNetwork | ModuleEnsembleNetwork | BaselineNetwork,
-    Field(discriminator="kind"),
-]
+    @staticmethod
+    def _by_kind(value: Any, info: core_schema.ValidationInfo) -> NetworkSpec:
+        """The row of a value's ``kind``, checked as a union of all rows would be, JSON as JSON and Python as Python."""
+        adapter = _union(tuple(NETWORKS.get(name) for name in NETWORKS))
+        if info.mode == "json":
+            return adapter.validate_json(json.dumps(value))
+        return adapter.validate_python(value)
 
 
 class NetworkEnvelope(Settings):
@@ -105,32 +134,6 @@ class NetworkEnvelope(Settings):
     network: NetworkSpec
 
 
-def parameter_matched(structure: HModelStructure) -> StackStructure:
-    """The transformer Tr(I + H + O): each layer of the H-Model once (docs/spec/h_model.md#fair-comparison)."""
-    return _stack(structure, structure.hidden)
-
-
-def compute_matched(structure: HModelStructure) -> StackStructure:
-    """The transformer Tr(I + H T + O): as many layers as the H-Model runs in one pass."""
-    return _stack(structure, structure.hidden * structure.iterations)
-
-
-def universal(structure: HModelStructure) -> StackStructure:
-    """The weight-tied stack: the H-Model's layers in order, T times."""
-    if structure.iterations == 0:
-        return _stack(structure, ())
-    tied = {"repeats": structure.iterations, "iteration_embedding": True}
-    return _stack(structure, structure.hidden).model_copy(update=tied)
-
-
-def _stack(structure: HModelStructure, layers: tuple[Layer, ...]) -> StackStructure:
-    return StackStructure(
-        width=structure.width,
-        layers=layers,
-        causal=structure.causal,
-        input_blocks=structure.input_blocks,
-        output_blocks=structure.output_blocks,
-        canvas=structure.canvas,
-        slots=structure.slots,
-        missing=structure.missing,
-    )
+@lru_cache(maxsize=4)
+def _union(rows: tuple[type[NetworkSpec], ...]) -> TypeAdapter[NetworkSpec]:
+    return TypeAdapter(Annotated[Union[rows], Field(discriminator="kind")])  # type: ignore[arg-type]  # noqa: UP007

@@ -512,15 +512,6 @@ class Slice(ABC):
         """The architecture as SVG."""
         raise UsageError(f"architectures of the slice {self.name!r} cannot be drawn; show {individual.id} says it all.")
 
-    def network_drawing(self, network: Any, individual: Individual) -> str:
-        """A network of this slice's kind as SVG.
-
-        Args:
-            network: its specification.
-            individual: the training that it is of, which may be of another slice.
-        """
-        raise UsageError(f"networks of the slice {self.name!r} cannot be drawn; show {individual.id} says it all.")
-
     def plan(self, individual: Individual) -> Any:
         """The genome with its connections resolved.
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import NotFoundError
+from evodevo.networks.probabilities import softmax
 from evodevo.runs.answers import Answered, Prediction, continues_texts
 from evodevo.tasks.base import OutputSpec, SampleTask
 from evodevo.tasks.inputs import Batch
-from evodevo.training.metrics import sigmoid, softmax
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Archive, Individual
@@ -36,7 +36,7 @@ class Predictor:
     """
 
     def __init__(self, individual: Individual, cache_folder: Path | None = None, device: str = "cpu") -> None:
-        from evodevo.experiments.evaluate import load_network
+        from evodevo.networks.saved import load_network
         from evodevo.training.precision import decide
 
         network, self._about = load_network(individual.run.archive.store.blobs, individual.weights())
@@ -51,7 +51,7 @@ class Predictor:
     @cached_property
     def task(self) -> SampleTask:
         """What it was trained on. Raises DataError where the data are gone: they know the words and the sizes."""
-        from evodevo.experiments.evaluate import reopen_task
+        from evodevo.networks.saved import reopen_task
 
         return reopen_task(self._about, self._cache_folder)
 
@@ -80,18 +80,13 @@ class Predictor:
     def _predict(self, batch: Batch) -> list[Prediction]:
         import torch
 
-        from evodevo.module_zoo.model import ModuleZoo
-
         placed: Any = self._precision.place(batch)
         weights = executed = np.zeros((0, 0))
-        ids: tuple[str, ...] = ()
         with torch.no_grad():
-            if isinstance(self._network, ModuleZoo):
-                passage = self._network.passage(placed)
-                logits, ids = passage.answers, passage.ids
-                weights, executed = (one.double().cpu().numpy() for one in (passage.decision.weights, passage.executed))
-            else:
-                logits = self._network(placed)
+            explained = self._network.explain(placed)
+        logits, ids = explained.answers, explained.parts
+        if explained.weights is not None and explained.executed is not None:
+            weights, executed = (one.double().cpu().numpy() for one in (explained.weights, explained.executed))
         each = {spec.name: _probabilities(spec, logits[spec.name].double().cpu().numpy()) for spec in self._outputs}
         inputs = [spec.name for spec in self.task.inputs]
         return [
@@ -138,4 +133,6 @@ def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> Answered:
 
 def _probabilities(spec: OutputSpec, logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """(B, size)."""
+    from evodevo.networks.probabilities import sigmoid
+
     return softmax(logits) if spec.kind == "class" else sigmoid(logits)

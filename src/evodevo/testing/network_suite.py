@@ -20,7 +20,6 @@ from torch import Tensor
 from evodevo.experiments.flop_counter import counting
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
-from evodevo.networks.cost import network_cost
 from evodevo.networks.spec import NetworkSpec
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
@@ -227,7 +226,7 @@ class NetworkTests:
         assert all(p.grad is None or p.grad.isfinite().all() for p in network.parameters())
 
     def test_stated_parameters_are_built(self, case: NetworkCase) -> None:
-        cost = network_cost(case.spec, inputs=case.inputs, outputs=case.outputs)
+        cost = case.spec.cost(inputs=case.inputs, outputs=case.outputs)
         built = sum(parameter.numel() for parameter in case.network().parameters())
         assert cost.parameters + cost.embedding_parameters == built
 
@@ -239,9 +238,9 @@ class NetworkTests:
                 batch[spec.name] = torch.zeros(2, spec.length, dtype=torch.long)
         with torch.no_grad(), counting(network) as counter:
             network(batch)
-        stated = network_cost(case.spec, inputs=case.inputs, outputs=case.outputs, batch=2)
+        stated = case.spec.cost(inputs=case.inputs, outputs=case.outputs, batch=2)
         if case.counted == "exactly":
             assert stated.executed_flops == counter.flops
         elif case.counted == "most":
             assert stated.executed_flops >= counter.flops
-        assert network_cost(case.spec, inputs=case.inputs, outputs=case.outputs, batch=4).flops == 2 * stated.flops
+        assert case.spec.cost(inputs=case.inputs, outputs=case.outputs, batch=4).flops == 2 * stated.flops

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import HModelNetwork
 from evodevo.settings import merge, validate
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec

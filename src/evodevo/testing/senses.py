@@ -29,7 +29,8 @@ from evodevo.module_zoo.senses.cost import (
 from evodevo.module_zoo.senses.fusion import Fused, Fusion
 from evodevo.module_zoo.senses.model import Sense, Senses
 from evodevo.module_zoo.senses.spec import fused_length
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, StatisticsStructure, ZooStructure
+from evodevo.module_zoo.spec import FusionStructure, StatisticsStructure, ZooStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import small_batch
 

@@ -8,8 +8,10 @@ from typing import Any
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Arm
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.spec import HModelStructure
-from evodevo.networks.spec import HModelNetwork, StackNetwork, parameter_matched
+from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import merge, validate
 

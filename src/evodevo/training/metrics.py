@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.networks.probabilities import log_softmax, sigmoid
 from evodevo.tasks.base import NO_TARGET
 from evodevo.training.calibration import Reliability, reliability
 
@@ -117,21 +118,10 @@ def best_threshold(probabilities: Numbers, positive: Marks) -> float:
     return float(candidates[np.argmin(np.abs(candidates - HALF))])
 
 
-def softmax(logits: Numbers) -> Numbers:
-    """(B, C) -> probabilities."""
-    return np.exp(_log_softmax(logits))
-
-
-def sigmoid(logits: Numbers) -> Numbers:
-    """Probabilities of labels, without overflow."""
-    small = np.exp(-np.abs(logits))
-    return np.where(logits >= 0, 1.0, small) / (1.0 + small)
-
-
 def _judge_class(logits: Numbers, wanted: NDArray[np.int64], thresholds: Sequence[float]) -> Judgement:
     """(B, C) and (B,), all known and finite."""
     rows, classes = np.arange(len(wanted)), logits.shape[1]
-    logs = _log_softmax(logits)
+    logs = log_softmax(logits)
     probabilities, chosen = np.exp(logs), logits.argmax(1)
     curve = reliability(probabilities[rows, chosen], chosen == wanted)
     each = wanted[:, None] == np.arange(classes)
@@ -268,9 +258,3 @@ def _undefined(kind: Kind, reason: str) -> Judgement:
     own = ("accuracy",) if kind == "class" else ("exact", "label_accuracy", "f1_micro")
     names = ("auc", *own, "f1_macro", "precision_macro", "recall_macro", "log_loss", "calibration_error")
     return Judgement(dict.fromkeys(names, math.nan), dict.fromkeys(names, reason))
-
-
-def _log_softmax(logits: Numbers) -> Numbers:
-    shifted: Numbers = logits - logits.max(1, keepdims=True)
-    logs: Numbers = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
-    return logs

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options
 from evodevo.experiments.trials import ArmPlan, expand
@@ -38,8 +38,9 @@ from evodevo.module_zoo.cost import zoo_parameters
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
 from evodevo.module_zoo.named import zoo_structure
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.networks.saved import load_network
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool

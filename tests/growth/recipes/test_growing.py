@@ -14,8 +14,8 @@ from evodevo.growth.recipes.growing import FIXED, growing_arms, is_learned, stra
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.runs.recipe import Recipe
 from evodevo.runs.resolve import resolve
 from evodevo.settings import validate

@@ -12,7 +12,7 @@ from evodevo.experiments.settings import training_settings
 from evodevo.growth.h_model.pool import pool_of
 from evodevo.growth.recipes.growing import FIXED
 from evodevo.growth.recipes.h_model import STARTS
-from evodevo.networks.spec import HModelNetwork
+from evodevo.h_model.network import HModelNetwork
 from evodevo.runs.resolve import resolve
 
 NAME = "h_model.growing"

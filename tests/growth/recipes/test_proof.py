@@ -15,10 +15,10 @@ from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.recipes.proof import CONTROL
 from evodevo.growth.recipes.proof_data import TRIALS, trial_of
 from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.modules.families import PAPER
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.cost import network_cost
-from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
 from evodevo.runs.resolve import resolve
 from evodevo.settings import validate
 
@@ -129,8 +129,8 @@ def test_the_data_are_read_into_four_splits_as_expected(name: str, tmp_path: Pat
     assert kinds[0] == kinds[1]
     assert trial.outputs[0].size == problem.task.outputs[0].size
     zoo = settings.experiment.arms[0].network
-    wanted = network_cost(zoo, inputs=trial.inputs, outputs=trial.outputs).parameters
+    wanted = zoo.cost(inputs=trial.inputs, outputs=trial.outputs).parameters
     for plan in settings.experiment.arms:
         if isinstance(plan.network, BaselineNetwork):
-            found = network_cost(plan.network, inputs=trial.inputs, outputs=trial.outputs).parameters
+            found = plan.network.cost(inputs=trial.inputs, outputs=trial.outputs).parameters
             assert abs(found - wanted) <= 0.2 * wanted, plan.name

@@ -31,11 +31,13 @@ from evodevo.growth.spec import Operation
 from evodevo.growth.strategists.base import Strategist, create
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Decision
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.recipe import RECIPES, Recipe

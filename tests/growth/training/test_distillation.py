@@ -14,7 +14,8 @@ from evodevo.errors import UsageError
 from evodevo.growth.training.distillation import DistillationLoss, DistillationSettings, distil, divergence
 from evodevo.h_model.extension import usage
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import StackNetwork, StackStructure
+from evodevo.networks.stacks.spec import StackStructure
+from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.testing.networks import CLASS, LABELS, NEXT, TEXT, small_batch, small_model
 from evodevo.training.settings import OptimizerSettings
 

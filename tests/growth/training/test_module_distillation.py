@@ -15,9 +15,9 @@ from evodevo.errors import UsageError
 from evodevo.growth.training.module_distillation import distance, distil_module, taught, without
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.randomness import generator
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, FACTS

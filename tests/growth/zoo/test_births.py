@@ -16,9 +16,9 @@ from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import PAPER, archetype, sample, start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import Gate, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import merge, validate
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 

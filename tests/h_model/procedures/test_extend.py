@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.h_model.model import HModel
 from evodevo.h_model.procedures.extend_procedure import ExtendSettings, forgetting
+from evodevo.networks.saved import load_network
 from evodevo.runs.recipe import RECIPES
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate

@@ -12,25 +12,23 @@ import pytest
 import torch
 
 from evodevo.errors import EvodevoError, NotFoundError, UsageError
-from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Arm
 from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures.donors import pretrain_donor
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
-from evodevo.networks.ensemble import Ensemble
-from evodevo.networks.spec import (
-    EnsembleNetwork,
-    EnsembleStructure,
-    HModelNetwork,
-    NetworkSpec,
-    StackNetwork,
-    StackStructure,
-)
-from evodevo.networks.stack import LayerStack
+from evodevo.networks.saved import load_network
+from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.stacks.ensemble import EnsembleNetwork
+from evodevo.networks.stacks.ensemble_model import Ensemble
+from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
+from evodevo.networks.stacks.stack import StackNetwork
+from evodevo.networks.stacks.stack_model import LayerStack
 from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.operators.pretrained.embeddings import embedding_tables

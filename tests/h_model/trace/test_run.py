@@ -14,7 +14,7 @@ import torch
 
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
-from evodevo.h_model.trace.file import record_trace
+from evodevo.h_model.trace.record import record_trace
 from evodevo.h_model.trace.run import Traced, Tracer
 from evodevo.h_model.trace.spec import join
 from evodevo.runs.archive import Archive

@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.module_zoo.baselines.ensemble import ModuleEnsemble
+from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
+from evodevo.module_zoo.baselines.ensemble_model import ModuleEnsemble
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import archetype
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleEnsembleNetwork
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, TEXT, small_batch
 
 OUTPUTS = (CLASS, LABELS)

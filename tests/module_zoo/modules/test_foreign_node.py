@@ -31,10 +31,10 @@ from evodevo.module_zoo.modules.repair import repair_graph
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_vector
 from evodevo.module_zoo.modules.zoo import archetype, mutate, random_zoo, start_zoo, with_lineage, words
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.settings import ModuleZooSpaceSettings
 from evodevo.module_zoo.space import ModuleZooSpace
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.operators.base import Operator
 from evodevo.operators.cost import Work
 from evodevo.randomness import generator

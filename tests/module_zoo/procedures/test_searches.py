@@ -10,16 +10,18 @@ import pytest
 import torch
 
 from evodevo.errors import UsageError
-from evodevo.experiments.evaluate import evaluate_network, load_network
+from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.trainer import Bench
 from evodevo.experiments.trials import Arm
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures.darts import collapse
 from evodevo.module_zoo.procedures.searching import Search
-from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.saved import load_network
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.held_back import HeldBackTask

@@ -7,12 +7,15 @@ from typing import get_args
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import FusionStyle, MixtureStyle
 from evodevo.module_zoo.modules.zoo import start_zoo, table_3_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.opponents import ANSWER, IMAGE, QUICK, STYLES, TEXT, matched, opponents
-from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
-from evodevo.networks.cost import network_cost
-from evodevo.networks.spec import BaselineNetwork, ModuleEnsembleNetwork, ModuleZooNetwork, NetworkSpec
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
+from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.inputs import InputSpec
 
 STRUCTURE = ZooStructure(
@@ -22,7 +25,7 @@ TASKS = {"image and text": (IMAGE, TEXT), "text": (TEXT,), "vector": (InputSpec(
 
 
 def parameters(network: NetworkSpec, inputs: tuple[InputSpec, ...]) -> int:
-    cost = network_cost(network, inputs=inputs, outputs=(ANSWER,))
+    cost = network.cost(inputs=inputs, outputs=(ANSWER,))
     return cost.parameters + cost.embedding_parameters
 
 

@@ -11,10 +11,11 @@ from evodevo.experiments.diagnostics import look_inside
 from evodevo.experiments.measure import places
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.router.report import MOST_VALUES, routing_table, zoo_routing
-from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.reasoning.pointer import PointerSettings, PointerTask
 from evodevo.testing.small_networks import SETTINGS, settings
 from evodevo.training.precision import decide

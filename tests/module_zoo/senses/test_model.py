@@ -12,8 +12,9 @@ from evodevo.experiments.flop_counter import counting
 from evodevo.module_zoo.senses.cost import senses_parameters, senses_work
 from evodevo.module_zoo.senses.model import Sense, Senses
 from evodevo.module_zoo.senses.spec import Read, sides
-from evodevo.module_zoo.spec import ExtractorStructure, StatisticsStructure, ZooStructure
+from evodevo.module_zoo.spec import StatisticsStructure, ZooStructure
 from evodevo.networks.inputs import InputLayer
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.networks import small_batch
 from evodevo.testing.senses import SensesCase, SensesTests

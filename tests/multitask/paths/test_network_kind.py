@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from evodevo import canonical
+from evodevo.backbone.build import build_backbone
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace, unconnected
 from evodevo.errors import DataError, UsageError
-from evodevo.experiments.evaluate import load_network
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.evaluate_settings import PathRequest
@@ -28,7 +28,7 @@ from evodevo.multitask.paths.network.model import NetworkPath
 from evodevo.multitask.paths.network.spec import HEAD, NORM, NetworkStructure
 from evodevo.multitask.paths.weights import count_parameters, load_state
 from evodevo.multitask.training.values import DataValues
-from evodevo.networks.build import build_backbone
+from evodevo.networks.saved import load_network
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool

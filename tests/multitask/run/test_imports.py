@@ -16,12 +16,13 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import ArmPlan
 from evodevo.module_zoo.modules.zoo import start_zoo
-from evodevo.module_zoo.spec import ExtractorStructure, ZooRouterStructure, ZooStructure
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.multitask.paths.network.evaluate import freeze_network_path
 from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.run.imports import import_individual
 from evodevo.multitask.system import System
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import begin
 from evodevo.runs.recipe import ExecutionSettings

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import xml.etree.ElementTree as ElementTree
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.h_model.diagrams.structure import LayerMark, fold_layers, h_model_diagram
-from evodevo.h_model.draw import describe_structure, draw_structure, inference_words
-from evodevo.h_model.nested_layer import NestedLayer
-from evodevo.h_model.spec import HModelStructure, InferenceStructure, preset
+from evodevo.h_model.draw import h_model_drawing
+from evodevo.h_model.spec import HModelStructure, preset
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.lstm import LSTMLayer
 from evodevo.operators.layers.mlp import MLPLayer
-from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,36 +75,17 @@ def test_a_structure_says_what_it_is() -> None:
         window=2,
         inference=InferenceStructure(mode="target_topm", m=2),
     )
-    svg = draw_structure(structure, "mine", inputs=("question",), outputs=("answer", "proof"))
+    svg = h_model_drawing(structure, title="mine", subtitle="of the test")
     texts = " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
-    for words in ("mine", "T = 3", "question", "answer, proof", "5 hidden layers, in order", "×2", "alpha 0.3"):
+    for words in ("mine", "of the test", "T = 3", "5 hidden layers, in order", "×2", "alpha 0.3", "width 32"):
         assert words in texts, words
-    assert "window of 2" in texts
-    assert "2 of 5 layers run" in texts
-    assert "width 32" in texts
+    assert "answers target_topm, m = 2" in texts
     assert {"attention", "recurrence", "memoryless"} <= set(texts.split())
-    titles = " ".join(title.text or "" for title in ElementTree.fromstring(svg).iter(f"{SVG}title"))
-    assert re.search(r"Rec-1\nrecurrence\n[\d,]+ parameters", titles)
 
 
 def test_large_models_are_folded() -> None:
-    root = ElementTree.fromstring(draw_structure(preset("full")))
+    root = ElementTree.fromstring(h_model_drawing(preset("full"), title="", subtitle=""))
     assert [group.get("data-count") for group in layers_of(root)] == ["10"]
-
-
-def test_layers_of_other_origins_have_names() -> None:
-    donor = PretrainedLayer(path="/models/tiny-bert", index=3)
-    inner = NestedLayer(structure=HModelStructure(hidden=(MLPLayer(),), iterations=2))
-    svg = draw_structure(HModelStructure(hidden=(donor, inner)))
-    texts = " ".join(text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
-    assert "layer 3 of tiny-bert" in texts
-    assert "1 layers, T = 2" in texts
-
-
-def test_every_inference_mode_has_words() -> None:
-    modes = ("dense", "source_topk", "target_topm", "threshold", "budget")
-    assert len({inference_words(InferenceStructure(mode=mode), 4) for mode in modes}) == len(modes)
-    assert describe_structure(HModelStructure(causal=True, disabled=(1,)))[-2:] == ["causal", "1 switched off"]
 
 
 def test_no_layers() -> None:

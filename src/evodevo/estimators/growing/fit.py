@@ -22,8 +22,8 @@ from evodevo.growth.procedure import train_grow
 from evodevo.growth.procedure_settings import check_events
 from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget

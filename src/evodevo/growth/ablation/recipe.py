@@ -20,11 +20,11 @@ from evodevo.growth.ablation.row import BASES, BLOCKS, AblationRow, Base
 from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.modules.zoo import random_zoo
 from evodevo.module_zoo.named import zoo_structure
-from evodevo.module_zoo.senses.cost import NamedInput
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.senses.spec import origin
-from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
-from evodevo.networks.canvas import InputSizes
-from evodevo.networks.spec import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.canvas import InputSizes, NamedInput
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.randomness import generator
 from evodevo.settings import merge, validate
 

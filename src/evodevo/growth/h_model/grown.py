@@ -18,12 +18,12 @@ from torch import Tensor
 from evodevo.errors import UsageError, unknown_name
 from evodevo.growth.h_model.pool import OPAQUE, HModelPool, pool_of
 from evodevo.growth.h_model.routes import address_alike
-from evodevo.growth.training.surgery import Origins
 from evodevo.h_model.model import HModel
 from evodevo.module_zoo.modules.build import build_module, part_name
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.randomness import integer_seed
+from evodevo.training.surgery import Origins
 
 
 class GrownHModel:

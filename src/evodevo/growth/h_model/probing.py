@@ -28,11 +28,11 @@ from evodevo.growth.tallies import Tally
 from evodevo.h_model.core import Moment
 from evodevo.h_model.model import HModel
 from evodevo.h_model.runners.loop import Crew, Runner, States
-from evodevo.h_model.spec import InferenceStructure
 from evodevo.module_zoo.modules.vector import genotype_distance
 from evodevo.networks.base import Batch
 from evodevo.networks.routing.gates import widened
 from evodevo.networks.routing.pools import masked_mean
+from evodevo.networks.routing.spec import InferenceStructure
 
 
 @torch.no_grad()

@@ -10,9 +10,9 @@ from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.recipes.growing import growing
 from evodevo.module_zoo.named import zoo_structure
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.opponents import opponents
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.runs.recipe import Baselines, Recipe, Size
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 

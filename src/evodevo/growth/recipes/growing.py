@@ -14,7 +14,8 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Arm, ArmPlan, Role
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork
+from evodevo.h_model.network import HModelNetwork
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.settings import merge
 
 GROW = "grow"

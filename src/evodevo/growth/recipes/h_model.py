@@ -15,11 +15,11 @@ from typing import Any
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import ArmPlan
 from evodevo.growth.recipes.growing import FIXED, growing_arms
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.named import named_zoo
-from evodevo.networks.spec import HModelNetwork
 from evodevo.runs.recipe import STRATEGIST, Baselines, Recipe, Size
 
 WIDTH = 32

@@ -18,11 +18,12 @@ from evodevo.experiments.trials import ArmPlan, Cell
 from evodevo.growth.recipes.classifier import SHORT, ZOO
 from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, arm_name
 from evodevo.growth.recipes.proof_data import GENERATED, Trial, trial_of
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import MixtureStyle
 from evodevo.module_zoo.named import zoo_structure
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.opponents import STYLES, matched
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.spec import BaselineNetwork, ModuleZooNetwork
 from evodevo.runs.recipe import Baselines, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.h_model.pool import pool_of
 from evodevo.growth.report.data import GIVES_PLACE, MEASURES, Growth, Happening, Life, Sight, modules_after
+from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
-from evodevo.networks.spec import HModelNetwork, ModuleZooNetwork, NetworkSpec
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.networks.spec import NetworkSpec
 from evodevo.settings import validate
 
 if TYPE_CHECKING:

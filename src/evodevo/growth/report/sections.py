@@ -19,8 +19,8 @@ from evodevo.growth.report.tables import (
     missing_rivals,
 )
 from evodevo.growth.report.words import HISTORY, edit_words, growth_words, history
-from evodevo.networks.draw import h_model_drawing
-from evodevo.networks.spec import HModelNetwork
+from evodevo.h_model.draw import h_model_drawing
+from evodevo.h_model.network import HModelNetwork
 from evodevo.report.html import cut, details, element, paragraph, section
 from evodevo.report.word_tables import Picture, Words, pictures, words_table
 from evodevo.runs.archive import Individual, Run

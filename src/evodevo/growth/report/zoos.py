@@ -10,8 +10,8 @@ from evodevo.experiments.comparison import Table
 from evodevo.experiments.report.parts import PagePart
 from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.module_zoo.draw import drawing_of, module_drawing, routing_drawings
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.report.html import cut, element, section
 from evodevo.report.word_tables import Picture, Words, pictures, words_table
 from evodevo.runs.archive import Individual, Run

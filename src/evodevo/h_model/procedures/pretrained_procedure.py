@@ -21,12 +21,14 @@ from evodevo.errors import UsageError
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Bench
 from evodevo.h_model.model import HModel
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures.donors import RECORD, DonorIsMadeError, pretrain_donor
 from evodevo.h_model.procedures.pretrained_settings import DonorSettings, PretrainedOptions, donor_sizes, with_layers
 from evodevo.networks.base import Network
 from evodevo.networks.inputs import InputLayer
-from evodevo.networks.spec import HModelNetwork, NetworkSpec, StackNetwork
-from evodevo.networks.stack import LayerStack
+from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.stacks.stack import StackNetwork
+from evodevo.networks.stacks.stack_model import LayerStack
 from evodevo.operators.layers.base import Layer
 from evodevo.operators.pretrained.embeddings import embedding_tables
 from evodevo.operators.pretrained.files import weights_digest

@@ -9,14 +9,11 @@ from pydantic import Field, model_validator
 from evodevo.errors import UsageError
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
 from evodevo.experiments.trials import Arm
-from evodevo.networks.spec import (
-    EnsembleNetwork,
-    EnsembleStructure,
-    HModelNetwork,
-    NetworkSpec,
-    StackNetwork,
-    StackStructure,
-)
+from evodevo.h_model.network import HModelNetwork
+from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.stacks.ensemble import EnsembleNetwork
+from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
+from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.pretrained.spec import PretrainedSizes, read_sizes

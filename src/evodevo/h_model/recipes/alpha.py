@@ -8,7 +8,8 @@ from __future__ import annotations
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import Probe
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents
-from evodevo.h_model.spec import HModelStructure, InferenceStructure
+from evodevo.h_model.spec import HModelStructure
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 

@@ -10,15 +10,11 @@ from typing import Any
 
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import ArmPlan, Cell
+from evodevo.h_model.network import HModelNetwork
+from evodevo.h_model.opponents import compute_matched, parameter_matched, universal
 from evodevo.h_model.spec import HModelStructure, RouterStructure
-from evodevo.networks.spec import (
-    HModelNetwork,
-    StackNetwork,
-    StackStructure,
-    compute_matched,
-    parameter_matched,
-    universal,
-)
+from evodevo.networks.stacks.spec import StackStructure
+from evodevo.networks.stacks.stack import StackNetwork
 from evodevo.runs.recipe import Size
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 

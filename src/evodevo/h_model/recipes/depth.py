@@ -8,9 +8,10 @@ from __future__ import annotations
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import Probe
 from evodevo.experiments.trials import ArmPlan
+from evodevo.h_model.opponents import compute_matched
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
-from evodevo.networks.spec import StackStructure, compute_matched
+from evodevo.networks.stacks.spec import StackStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 

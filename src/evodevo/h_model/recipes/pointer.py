@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings, PaperTable
 from evodevo.experiments.settings import Probe
+from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
-from evodevo.h_model.spec import HModelStructure, InferenceStructure, paper
-from evodevo.networks.spec import parameter_matched
+from evodevo.h_model.spec import HModelStructure, paper
+from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 

@@ -10,17 +10,12 @@ from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import ArmPlan
+from evodevo.h_model.opponents import compute_matched, parameter_matched, universal
 from evodevo.h_model.recipes import paper_tables
 from evodevo.h_model.recipes.arms import constant, evaluation, h_model, independent, learning_rates, stack
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
-from evodevo.networks.spec import (
-    EnsembleNetwork,
-    EnsembleStructure,
-    StackStructure,
-    compute_matched,
-    parameter_matched,
-    universal,
-)
+from evodevo.networks.stacks.ensemble import EnsembleNetwork
+from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size
 

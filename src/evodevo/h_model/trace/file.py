@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,12 +11,8 @@ from safetensors.numpy import save as save_arrays
 
 from evodevo import canonical
 from evodevo.errors import UnsafeFileError, UsageError
-from evodevo.h_model.model import HModel
-from evodevo.h_model.router import Router
 from evodevo.h_model.trace.spec import RoutingTrace
-from evodevo.tasks.base import NO_TARGET, SampleTask, Split
 from evodevo.training.checkpoints import read_tensors
-from evodevo.training.precision import Precision
 
 FORMAT = "evodevo.trace/1"
 _ARRAYS = {
@@ -30,44 +24,6 @@ _ARRAYS = {
     "steps": (np.int64, 1),
 }
 _MAX_WORDS = 16 << 20
-
-
-def record_trace(
-    model: HModel, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
-) -> RoutingTrace:
-    """The routing of these samples, with their facts: groups, targets of one class, and texts."""
-    batch = task.fetch(split, places)
-    placed = precision.place(batch)
-    assert isinstance(placed, dict), "the batch is a mapping"
-    with precision.autocast():
-        trace = model.trace(placed)
-    facts = dict(task.groups(split, places))
-    names = {name: tuple(task.group_names[name]) for name in facts}
-    for spec in task.outputs:
-        if spec.kind == "class" and spec.name not in facts:
-            target = np.asarray(batch[f"{spec.name}/target"], dtype=np.int64)
-            facts[spec.name] = np.where(target == NO_TARGET, -1, target)
-            names[spec.name] = spec.names or tuple(str(number) for number in range(spec.size))
-    samples = tuple(task.show(split, int(place)) for place in places)
-    return replace(trace, facts=facts, names=names, samples=samples)
-
-
-@torch.no_grad()
-def with_random_routers(model: HModel, seed: int) -> HModel:
-    """A copy whose routing heads are initialised as any linear map is, with the biases that they have.
-
-    The untrained control of a probe: new heads start with weights of zero, so that their routes do not depend on the
-    input, and a gain over them would flatter.
-    """
-    copied = copy.deepcopy(model)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        for router in (*copied.core.routers, *copied.core.input_routers):
-            outer = cast(Router, router).outer
-            if outer is not None:
-                drawn = torch.nn.Linear(outer.in_features, outer.out_features)
-                outer.weight.copy_(drawn.weight)
-    return copied
 
 
 def trace_to_bytes(trace: RoutingTrace) -> bytes:

@@ -2,32 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from evodevo.h_model.core import Moment
+from evodevo.h_model.parts import HModelParts
 from evodevo.h_model.trace.spec import RoutingTrace
-
-if TYPE_CHECKING:
-    from evodevo.h_model.model import HModel
-    from evodevo.networks.base import Batch
+from evodevo.tasks.base import NO_TARGET, SampleTask, Split
+from evodevo.training.precision import Precision
 
 
-@torch.no_grad()
-def trace(model: HModel, batch: Batch) -> RoutingTrace:
-    """See ``HModel.trace``; the model keeps its mode."""
-    was_training = model.training
-    model.eval()
-    messages = model.inputs(batch)
-    moments: list[Moment] = []
-    final = model._final(messages.values, messages.masks, messages.places, moments)
-    model.train(was_training)
-    masks, core = messages.masks, model.core
-    count, hidden, outputs = messages.values.shape[0], core.hidden_count, core.output_count
-    total = max(final.flow.total, 0)
+def record_trace(
+    model: HModelParts, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
+) -> RoutingTrace:
+    """The routing of these samples, with what is known of them: groups, answers of one class, and their words."""
+    batch = task.fetch(split, places)
+    placed = precision.place(batch)
+    assert isinstance(placed, dict), "the batch is a mapping"
+    with precision.autocast():
+        trace = model.trace(placed)
+    facts = dict(task.groups(split, places))
+    names = {name: tuple(task.group_names[name]) for name in facts}
+    for spec in task.outputs:
+        if spec.kind == "class" and spec.name not in facts:
+            target = np.asarray(batch[f"{spec.name}/target"], dtype=np.int64)
+            facts[spec.name] = np.where(target == NO_TARGET, -1, target)
+            names[spec.name] = spec.names or tuple(str(number) for number in range(spec.size))
+    samples = tuple(task.show(split, int(place)) for place in places)
+    return replace(trace, facts=facts, names=names, samples=samples)
+
+
+def trace_of(model: HModelParts, moments: Sequence[Moment], masks: Tensor | None, iterations: int) -> RoutingTrace:
+    """The trace of a pass that has just been made.
+
+    Args:
+        model: in which; its ``halting_counts`` are those of the pass.
+        moments: of the pass, the input step first.
+        masks: (B, I, S) of the messages, true at real positions; None where all are.
+        iterations: T of the pass.
+    """
+    core = model.core
+    count, hidden, outputs = moments[0].weights.shape[0], core.hidden_count, core.output_count
+    total = max(iterations, 0)
     real = None if masks is None else masks.any(1)
     first = _mean_over_positions(moments[0].weights, real)
     if first.shape[-1] == outputs:

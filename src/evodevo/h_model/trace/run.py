@@ -63,21 +63,15 @@ class Tracer:
     """
 
     def __init__(self, individual: Individual, cache_folder: Path | None = None) -> None:
-        from evodevo.experiments.evaluate import load_network
         from evodevo.h_model.model import HModel
-        from evodevo.module_zoo.model import ModuleZoo
+        from evodevo.networks.saved import load_network
         from evodevo.training.precision import decide
 
         if individual.run.slice.name == "backbone":
             raise UsageError(f"{individual.id} is a backbone: its layers have a fixed order. Trace an H-Model.")
         network, self._specification = load_network(individual.run.archive.store.blobs, individual.weights())
-        if isinstance(network, ModuleZoo):
-            raise UsageError(
-                f"{individual.id} is a zoo of modules, whose modules do not hear each other. See whom its router "
-                f"listens to: evodevo show {individual.id} --svg zoo.svg"
-            )
         if not isinstance(network, HModel):
-            raise UsageError(f"{individual.id} ({individual.title}) is no H-Model: its layers have a fixed order.")
+            raise UsageError(network.untraced.format(name=individual.id, title=individual.title))
         self.individual = individual
         self.model: HModel = network
         self._precision = decide("cpu")
@@ -86,7 +80,7 @@ class Tracer:
     @cached_property
     def task(self) -> SampleTask:
         """The task of its training. Raises DataError where the data are gone."""
-        from evodevo.experiments.evaluate import reopen_task
+        from evodevo.networks.saved import reopen_task
 
         return reopen_task(self._specification, self._cache_folder)
 
@@ -104,7 +98,7 @@ class Tracer:
         return Traced(self._trace(self.model, split, chosen), split, chosen)
 
     def _trace(self, model: HModel, split: Split, places: NDArray[np.int64]) -> RoutingTrace:
-        from evodevo.h_model.trace.file import record_trace
+        from evodevo.h_model.trace.record import record_trace
 
         parts = np.array_split(places, max(1, -(-len(places) // _AT_ONCE)))
         return join([record_trace(model, self.task, split, part, self._precision) for part in parts])
@@ -150,11 +144,11 @@ class Tracer:
 
     def _probe(self, trace: RoutingTrace, split: Split, places: NDArray[np.int64], fact: str, seed: int) -> RouteProbe:
         from evodevo.h_model.model import HModel
-        from evodevo.h_model.trace.file import with_random_routers
+        from evodevo.h_model.network import HModelNetwork
+        from evodevo.h_model.trace.diagnose import with_random_routers
         from evodevo.h_model.trace.histograms import input_histograms
         from evodevo.h_model.trace.probe import route_probe
         from evodevo.networks.build import build_network
-        from evodevo.networks.spec import HModelNetwork
 
         network = HModelNetwork(structure=self.model.structure)
         first_seed = self.individual.run.evaluation_seed(0)

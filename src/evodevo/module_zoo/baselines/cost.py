@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from evodevo.errors import UsageError
-from evodevo.h_model.cost import WEIGHT_BYTES, check_pass
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.senses.cost import NamedInput, senses_parameters, senses_work, side_lengths
+from evodevo.module_zoo.senses.cost import senses_parameters, senses_work, side_lengths
 from evodevo.module_zoo.senses.spec import Read
 from evodevo.module_zoo.spec import StatisticsStructure
-from evodevo.networks.canvas import OutputSizes
+from evodevo.networks.canvas import NamedInput, OutputSizes
+from evodevo.networks.cost import WEIGHT_BYTES, check_pass
 from evodevo.operators.cost import Cost, Mode, Work
 from evodevo.operators.layers.cost import layer_parameters, layer_work
 from evodevo.operators.layers.transformer import TransformerLayer

@@ -1,80 +1,60 @@
-"""Ensemble of a zoo's modules without a router: the mean of networks with one module each.
+"""Ensemble of a zoo's modules without a router, as a row of the table of networks.
 
 Source: docs/spec/architect_thyself.md#opponents.
 """
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, Self
 
-from evodevo.module_zoo.cost import ensemble_members
-from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.cost import ensemble_cost
+from evodevo.module_zoo.draw import ensemble_words
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.base import Batch, Network, Representation
-from evodevo.tasks.base import OutputSpec
-from evodevo.tasks.inputs import InputSpec
+from evodevo.networks.canvas import NamedInput, OutputSizes
+from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.towers.files import frozen_towers, settled
+from evodevo.networks.towers.spec import ExtractorStructure
+from evodevo.operators.cost import Cost, Mode
+
+if TYPE_CHECKING:
+    from evodevo.module_zoo.baselines.ensemble_model import ModuleEnsemble
+    from evodevo.tasks.base import OutputSpec
+    from evodevo.tasks.inputs import InputSpec
 
 
-class ModuleEnsemble(Network):
-    """The mean of its members' logits. Each member is trained independently, and has encoders of its own.
+class ModuleEnsembleNetwork(NetworkSpec):
+    """The mean of the logits of networks, one for each module of a zoo, each trained as if it were alone."""
 
-    Args:
-        structure: Zoo; each of its live modules is the only module of one member.
-        inputs, outputs: Inputs and outputs of the task.
+    kind: Literal["module_ensemble"] = "module_ensemble"
+    structure: ZooStructure = ZooStructure()
 
-    Attributes:
-        ids: Ids of the modules, in the order of ``members``.
+    def cost(
+        self,
+        *,
+        inputs: Sequence[NamedInput] = (),
+        outputs: Sequence[OutputSizes] = (),
+        length: int | None = None,
+        batch: int = 1,
+        mode: Mode = "prefill",
+    ) -> Cost:
+        """See ``NetworkSpec`` and ``ensemble_cost``."""
+        return ensemble_cost(self.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
 
-    Raises:
-        UsageError: No live module; see also ``ModuleZoo``.
-    """
+    def describe(self) -> list[str]:
+        """See ``NetworkSpec``."""
+        return ensemble_words(self.structure)
 
-    def __init__(self, structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
-        super().__init__(inputs, outputs)
-        self.structure = structure
-        self.ids = tuple(module.id for module in structure.live)
-        self.members = nn.ModuleList(ModuleZoo(member, inputs, outputs) for member in ensemble_members(structure))
+    def towers(self, inputs: Sequence[InputSpec]) -> dict[str, ExtractorStructure]:
+        """See ``NetworkSpec``."""
+        return frozen_towers(self.structure, inputs)
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """See ``Network``."""
-        answers = [member(batch) for member in self.members]
-        return {name: torch.stack([one[name] for one in answers]).mean(0) for name in answers[0]}
+    def settled(self) -> Self:
+        """See ``NetworkSpec``."""
+        return self.model_copy(update={"structure": settled(self.structure)})
 
-    def represent(self, batch: Batch) -> Representation:
-        """See ``Network``: all members' channels side by side."""
-        each = [member.represent(batch) for member in self._zoos()]
-        tokens = torch.cat([one.tokens for one in each], -1)
-        return Representation(tokens, each[0].mask, torch.cat([one.pooled for one in each], -1))
+    def build(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> ModuleEnsemble:
+        """See ``NetworkSpec`` and ``ensemble_model.ModuleEnsemble``."""
+        from evodevo.module_zoo.baselines.ensemble_model import ModuleEnsemble
 
-    def loss(self, batch: Batch) -> Tensor:
-        """The mean of the members' own losses, so that no member depends on another."""
-        zoos = self._zoos()
-        total = torch.stack([zoo.loss(batch) for zoo in zoos]).mean()
-        names = sorted({name for zoo in zoos for name in zoo.terms})
-        self.terms = {
-            name: torch.stack([zoo.terms[name] for zoo in zoos if name in zoo.terms]).sum() / len(zoos)
-            for name in names
-        }
-        return total
-
-    def learning_rates(self) -> dict[str, float]:
-        """See ``Network``."""
-        return {
-            f"members.{number}.{name}": factor
-            for number, zoo in enumerate(self._zoos())
-            for name, factor in zoo.learning_rates().items()
-        }
-
-    def observe(self) -> None:
-        """See ``Network``."""
-        for zoo in self._zoos():
-            zoo.observe()
-
-    def set_progress(self, share: float) -> None:
-        """See ``Network``."""
-        for zoo in self._zoos():
-            zoo.set_progress(share)
-
-    def _zoos(self) -> list[ModuleZoo]:
-        return [member for member in self.members if isinstance(member, ModuleZoo)]
+        return ModuleEnsemble(self.structure, inputs, outputs)

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from evodevo.module_zoo.spec import ExtractorStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.spec import Activation
 from evodevo.settings import Settings
 

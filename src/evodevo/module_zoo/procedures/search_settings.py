@@ -9,8 +9,8 @@ from pydantic import Field
 from evodevo.errors import UsageError
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
 from evodevo.experiments.trials import Arm
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import Settings, validate
 from evodevo.training.settings import TrainingSettings
 

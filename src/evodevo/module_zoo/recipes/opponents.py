@@ -14,13 +14,16 @@ from typing import Literal, get_args
 from evodevo.errors import unknown_name
 from evodevo.experiments.trials import ArmPlan, Role
 from evodevo.module_zoo.baselines.cost import baseline_cost
+from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import random_zoo, table_3_zoo
-from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
+from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import fitting_heads
-from evodevo.networks.spec import BaselineNetwork, ModuleEnsembleNetwork, ModuleZooNetwork
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.randomness import generator
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.module_zoo.settings import ModuleZooSpaceSettings
-from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
+from evodevo.module_zoo.spec import ZooStructure
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.runs.recipe import ExecutionSettings, Recipe, RunSettings, Size
 from evodevo.search.study import StudySettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings

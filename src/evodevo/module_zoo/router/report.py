@@ -6,12 +6,13 @@ Legend: B samples, N modules.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.statistics import ZooStatistics
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.inputs import Batch as Arrays
 from evodevo.training.precision import Precision
@@ -22,8 +23,27 @@ _DIGITS = 6
 _AT_ONCE = 256
 
 
+class RoutedZoo(Protocol):
+    """What of a ``ModuleZoo`` is looked at."""
+
+    training: bool
+    statistics: ZooStatistics
+
+    def train(self, mode: bool = True) -> Any:
+        """Set the mode."""
+        ...
+
+    def eval(self) -> Any:
+        """Set the mode of evaluation."""
+        ...
+
+    def route(self, batch: Mapping[str, Tensor]) -> dict[str, Any]:
+        """See ``ModuleZoo.route``."""
+        ...
+
+
 def zoo_routing(
-    network: ModuleZoo, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
+    network: RoutedZoo, task: SampleTask, split: Split, places: NDArray[np.int64], precision: Precision
 ) -> dict[str, Any]:
     """Routing of these samples as plain data; the network keeps its mode.
 

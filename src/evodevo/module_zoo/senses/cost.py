@@ -11,21 +11,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from evodevo.module_zoo.senses.spec import BUCKETS, EVERYTHING, Read, sides, statistics_rank
-from evodevo.module_zoo.spec import ExtractorStructure, FusionStructure, StatisticsStructure
-from evodevo.networks.canvas import InputSizes, fitting_heads, input_length, patch_size
-from evodevo.networks.towers.spec import TowerSizes, tower_sizes
+from evodevo.module_zoo.spec import FusionStructure, StatisticsStructure
+from evodevo.networks.canvas import InputSizes, NamedInput, fitting_heads, input_length, patch_size
+from evodevo.networks.towers.spec import ExtractorStructure, TowerSizes, tower_sizes
 from evodevo.operators.cost import Work, total_work
 from evodevo.operators.layers.base import Layer
 from evodevo.operators.layers.cost import layer_parameters, layer_work
 from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
-
-
-class NamedInput(InputSizes, Protocol):
-    """What of ``tasks.inputs.InputSpec`` is needed."""
-
-    @property
-    def name(self) -> str: ...
 
 
 class SensesSizes(Protocol):

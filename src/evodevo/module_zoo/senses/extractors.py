@@ -15,8 +15,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from evodevo.module_zoo.spec import ExtractorStructure
 from evodevo.networks.inputs import POSITION_STD, InputLayer, check_shape, lone_token, need_token, stand_in
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.inputs import InputSpec
 
 

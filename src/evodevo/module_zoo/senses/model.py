@@ -19,8 +19,9 @@ from evodevo.module_zoo.senses.cost import extracted_length
 from evodevo.module_zoo.senses.extractors import build_extractor
 from evodevo.module_zoo.senses.moments import Statistics
 from evodevo.module_zoo.senses.spec import EVERYTHING, Read, sides
-from evodevo.module_zoo.spec import ExtractorStructure, StatisticsStructure
+from evodevo.module_zoo.spec import StatisticsStructure
 from evodevo.networks.inputs import POSITION_STD, batch_rows
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.inputs import InputSpec
 
 

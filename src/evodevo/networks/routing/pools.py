@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from evodevo.h_model.spec import CAUSAL_POOLS, Pool
+from evodevo.networks.routing.spec import CAUSAL_POOLS, Pool
 
 PER_POSITION = CAUSAL_POOLS
 

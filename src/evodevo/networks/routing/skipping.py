@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from evodevo.h_model.spec import InferenceStructure
+from evodevo.networks.routing.spec import InferenceStructure
 
 EVEN = 2.0**18
 """What differs by less than 1 / EVEN is taken as equal; of equal ones the first is chosen."""

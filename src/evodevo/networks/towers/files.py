@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.spec import ExtractorStructure, ZooStructure
-from evodevo.networks.spec import NetworkSpec
+from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.pretrained.files import check_digest, weights_digest
+from evodevo.tasks.inputs import InputSpec
 
-_Structure = TypeVar("_Structure", ZooStructure, BaselineStructure)
+
+class WithExtractors(Protocol):
+    """A structure that says how each input is read."""
+
+    @property
+    def extractors(self) -> dict[str, ExtractorStructure]: ...
+    @property
+    def extractor(self) -> ExtractorStructure: ...
+    def extractor_of(self, name: str) -> ExtractorStructure:
+        """How an input is read."""
+        ...
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
+        """With some fields replaced."""
+        ...
+
+
+_Structure = TypeVar("_Structure", bound=WithExtractors)
 
 
 def settled(structure: _Structure) -> _Structure:
@@ -27,26 +43,8 @@ def settled(structure: _Structure) -> _Structure:
     return structure.model_copy(update={"extractors": extractors, "extractor": _settled(structure.extractor)})
 
 
-def settled_network(network: NetworkSpec) -> NetworkSpec:
-    """Likewise; networks without extractors stay as they are."""
-    structure = network.structure
-    if isinstance(structure, ZooStructure):
-        return network.model_copy(update={"structure": settled(structure)})
-    if isinstance(structure, BaselineStructure):
-        return network.model_copy(update={"structure": settled(structure)})
-    return network
-
-
-def frozen_towers(network: NetworkSpec, inputs: Sequence[Any]) -> dict[str, ExtractorStructure]:
-    """Input -> the tower that reads it and never learns.
-
-    Args:
-        network: of any kind; those without extractors have none.
-        inputs: of the task, ``InputSpec``.
-    """
-    structure = network.structure
-    if not isinstance(structure, ZooStructure | BaselineStructure):
-        return {}
+def frozen_towers(structure: WithExtractors, inputs: Sequence[InputSpec]) -> dict[str, ExtractorStructure]:
+    """Input -> the tower that reads it and never learns."""
     chosen = {spec.name: structure.extractor_of(spec.name) for spec in inputs if spec.modality in ("tokens", "image")}
     return {name: one for name, one in chosen.items() if one.kind == "hugging_face" and one.train == "none"}
 

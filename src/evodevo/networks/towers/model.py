@@ -15,10 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError
-from evodevo.module_zoo.spec import ExtractorStructure
 from evodevo.networks.inputs import POSITION_STD, check_shape, lone_token, need_token, stand_in
 from evodevo.networks.towers.images import Preparation, prepare, read_preparation
-from evodevo.networks.towers.spec import Tower, TowerSizes, tower_sizes
+from evodevo.networks.towers.spec import ExtractorStructure, Tower, TowerSizes, tower_sizes
 from evodevo.operators.pretrained.files import check_digest
 from evodevo.operators.pretrained.layers import load_model
 from evodevo.operators.pretrained.spec import model_folder

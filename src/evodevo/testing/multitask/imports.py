@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
 from evodevo.multitask.agents.network import ImportedPart, ImportOptions
 from evodevo.multitask.paths.network.spec import NetworkInput, NetworkOutput, NetworkPart, NetworkStructure
 from evodevo.multitask.settings import AgentSettings
-from evodevo.networks.spec import HModelNetwork, NetworkEnvelope, NetworkSpec
+from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.storage.blobs import BlobPool
 from evodevo.tasks.base import OutputSpec

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.multitask.paths.network.spec import NetworkStructure
-from evodevo.networks.cost import network_cost
 from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
 
@@ -21,4 +20,4 @@ def _network_flops(structure: NetworkStructure) -> int:
         length = structure.inputs[0].length
         return space.cost(space.from_json(structure.genome), length=length, convention="actual").executed_flops
     network = validate(NetworkEnvelope, structure.genome, what="an imported network").network
-    return network_cost(network, inputs=structure.inputs).executed_flops
+    return network.cost(inputs=structure.inputs).executed_flops

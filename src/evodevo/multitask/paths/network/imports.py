@@ -17,13 +17,13 @@ from evodevo import canonical
 from evodevo.backbone.evaluate import load_backbone
 from evodevo.errors import DataError, DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
 from evodevo.execution.base import Report
-from evodevo.experiments.evaluate import load_network, reopen_task
 from evodevo.module_zoo.senses.spec import read_inputs
 from evodevo.multitask.evaluate_settings import failed
 from evodevo.multitask.paths.network.model import NetworkPath, part_of, unread_parts
 from evodevo.multitask.paths.network.spec import NetworkInput, NetworkPart, NetworkStructure, role_of
 from evodevo.multitask.paths.weights import count_parameters, load_state
 from evodevo.networks.base import Batch, Network
+from evodevo.networks.saved import load_network, reopen_task
 from evodevo.networks.spec import NetworkEnvelope
 from evodevo.search.problem import DAMAGED, DISK_FULL
 from evodevo.settings import validate

@@ -11,7 +11,7 @@ from evodevo.networks.inputs import Inputs
 from evodevo.networks.iteration_embedding import IterationEmbedding
 from evodevo.networks.outputs import Outputs
 from evodevo.networks.routing.pools import masked_mean
-from evodevo.networks.spec import StackStructure
+from evodevo.networks.stacks.spec import StackStructure
 from evodevo.operators.layers.build import build_layer
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
 from evodevo.networks.base import Batch, Network, Representation
-from evodevo.networks.spec import EnsembleStructure
-from evodevo.networks.stack import LayerStack
+from evodevo.networks.stacks.spec import EnsembleStructure
+from evodevo.networks.stacks.stack_model import LayerStack
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 
@@ -46,4 +48,4 @@ class Ensemble(Network):
         return torch.stack([member.loss(batch) for member in self._stacks()]).mean()
 
     def _stacks(self) -> list[LayerStack]:
-        return [member for member in self.members if isinstance(member, LayerStack)]
+        return cast("list[LayerStack]", list(self.members))

@@ -5,7 +5,7 @@ Source: docs/spec/architect_thyself.md#opponents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -103,13 +103,6 @@ class Baseline(Network):
     def _heads(self) -> nn.ModuleDict:
         width = self.structure.width
         return nn.ModuleDict({spec.name: OutputLayer(spec, width, 0, causal=False) for spec in self.output_specs})
-
-
-def build_baseline(
-    structure: BaselineStructure, inputs: Sequence[InputSpec], outputs: Sequence[OutputSpec]
-) -> Baseline:
-    """The row of ``build.NETWORKS``: build a baseline."""
-    return Baseline(structure, tuple(inputs), tuple(outputs))
 
 
 def _answers(heads: nn.Module, pooled: Tensor) -> dict[str, Tensor]:

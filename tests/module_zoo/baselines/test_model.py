@@ -9,11 +9,10 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.module_zoo.baselines.build import TRUNKS, Baseline
+from evodevo.module_zoo.baselines.model import TRUNKS, Baseline
+from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.networks.build import build_network
-from evodevo.networks.cost import network_cost
-from evodevo.networks.spec import BaselineNetwork
 from evodevo.testing.network_suite import OUTPUTS, TASKS, NetworkCase, NetworkTests
 from evodevo.testing.networks import CLASS, IMAGE, NEXT, TEXT, small_batch
 
@@ -129,7 +128,7 @@ def test_the_most_that_experts_can_do_is_stated() -> None:
     batch = small_batch((IMAGE, TEXT), OUTPUTS, count=1, length=TEXT.length)
     with torch.no_grad(), counting(network) as counter:
         network(batch)
-    cost = network_cost(spec, inputs=(IMAGE, TEXT), outputs=OUTPUTS)
+    cost = spec.cost(inputs=(IMAGE, TEXT), outputs=OUTPUTS)
     assert cost.executed_flops == counter.flops
 
 
@@ -138,10 +137,10 @@ def test_a_trunk_alone_has_a_cost(style: str) -> None:
     """Without a task: two modalities of so many positions each."""
     spec = BaselineNetwork(structure=structure(style))
     trunk = TRUNKS[style](structure(style), 2)
-    cost = network_cost(spec, length=5)
+    cost = spec.cost(length=5)
     assert cost.parameters == sum(parameter.numel() for parameter in trunk.parameters())
-    assert network_cost(spec, length=5, mode="train").flops == 3 * cost.flops
+    assert spec.cost(length=5, mode="train").flops == 3 * cost.flops
     with pytest.raises(UsageError, match="length"):
-        network_cost(spec)
+        spec.cost()
     with pytest.raises(UsageError, match="length"):
-        network_cost(spec, inputs=(IMAGE,), length=5)
+        spec.cost(inputs=(IMAGE,), length=5)

@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.growth.training.surgery import Origin, operate, state_of
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import sample, start_zoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
-from evodevo.networks.spec import ModuleZooNetwork
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, FACTS, small_batch
 from evodevo.training import optimizers
 from evodevo.training.settings import OptimizerSettings
+from evodevo.training.surgery import Origin, operate, state_of
 
 torch.set_num_threads(1)
 WIDTH = 16

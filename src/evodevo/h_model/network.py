@@ -1,0 +1,53 @@
+"""The H-Model as a row of the table of networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from evodevo.h_model.cost import h_model_cost
+from evodevo.h_model.draw import h_model_drawing, h_model_words
+from evodevo.h_model.spec import HModelStructure
+from evodevo.networks.canvas import NamedInput, OutputSizes
+from evodevo.networks.spec import NetworkSpec
+from evodevo.operators.cost import Cost, Mode
+
+if TYPE_CHECKING:
+    from evodevo.h_model.model import HModel
+    from evodevo.tasks.base import OutputSpec
+    from evodevo.tasks.inputs import InputSpec
+
+
+class HModelNetwork(NetworkSpec):
+    """An H-Model."""
+
+    kind: Literal["h_model"] = "h_model"
+    structure: HModelStructure = HModelStructure()
+
+    def cost(
+        self,
+        *,
+        inputs: Sequence[NamedInput] = (),
+        outputs: Sequence[OutputSizes] = (),
+        length: int | None = None,
+        batch: int = 1,
+        mode: Mode = "prefill",
+    ) -> Cost:
+        """See ``NetworkSpec`` and ``h_model_cost``."""
+        return h_model_cost(self.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
+
+    def describe(self) -> list[str]:
+        """See ``NetworkSpec``."""
+        return h_model_words(self.structure)
+
+    def draw(
+        self, *, title: str, subtitle: str = "", group: str = "", facts: Mapping[str, Any] | None = None
+    ) -> str | None:
+        """See ``NetworkSpec``."""
+        return h_model_drawing(self.structure, title=title, subtitle=group or subtitle)
+
+    def build(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> HModel:
+        """See ``NetworkSpec`` and ``h_model.model.HModel``."""
+        from evodevo.h_model.model import HModel
+
+        return HModel(self.structure, inputs, outputs)

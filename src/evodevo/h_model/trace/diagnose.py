@@ -1,0 +1,81 @@
+"""What the routes of a trained H-Model tell, as numbers for tables."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from evodevo.errors import DataError
+from evodevo.experiments.measure import places
+from evodevo.h_model.parts import HModelParts
+from evodevo.h_model.router import Router
+from evodevo.h_model.trace.histograms import input_histograms
+from evodevo.h_model.trace.measures import HARD, depth_used, hard_paths, route_entropy, self_loops
+from evodevo.h_model.trace.probe import route_probe
+from evodevo.h_model.trace.record import record_trace
+from evodevo.tasks.base import SampleTask
+from evodevo.training.precision import Precision
+
+Model = TypeVar("Model", bound=HModelParts)
+PROBED = 300
+"""Samples whose routes are probed."""
+
+
+def routing_numbers(
+    model: HModelParts, before: HModelParts, task: SampleTask, precision: Precision, fact: str | None
+) -> dict[str, float]:
+    """How deep, how sparse, how many ways; and what can be told from them. See ``Network.diagnose``."""
+    chosen = places(task, "validation", PROBED)
+    trace = record_trace(model, task, "validation", chosen, precision)
+    weights = trace.usable()
+    found = {
+        "depth used": _mean(depth_used(trace)),
+        "c above 0.5": float((weights > HARD).mean()),
+        "c undecided": float(((weights > 0.1) & (weights < 0.9)).mean()),
+        "paths": float(hard_paths(trace).effective),
+        "self-routing": _mean(self_loops(trace)),
+        "route entropy": _mean(route_entropy(trace)),
+    }
+    if fact is None or fact not in trace.facts:
+        return found
+    control = with_random_routers(before, seed=0).to(precision.device)
+    untrained = record_trace(control, task, "validation", chosen, precision)
+    histograms = input_histograms(task.inputs, task.fetch("validation", chosen))
+    try:
+        told = route_probe(trace, fact, untrained=untrained, histograms=histograms)
+    except DataError:
+        return found  # too few samples of some value; said by the missing numbers
+    found |= {f"{fact} told": told.trained.accuracy, f"{fact} told, shuffled": told.shuffled.accuracy}
+    if told.untrained is not None and told.gain is not None:
+        found |= {f"{fact} told, untrained": told.untrained.accuracy, f"{fact} gain": told.gain.value}
+    if told.histogram is not None:
+        found[f"{fact} told, histogram"] = told.histogram.accuracy
+    return found
+
+
+@torch.no_grad()
+def with_random_routers(model: Model, seed: int) -> Model:
+    """A copy whose routing heads are drawn as any linear map is, with the biases that they have.
+
+    The untrained control of a probe: new heads start with weights of zero, so that their routes say nothing of any
+    input, and a gain over them would flatter.
+    """
+    copied = copy.deepcopy(model)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for router in (*copied.core.routers, *copied.core.input_routers):
+            outer = cast(Router, router).outer
+            if outer is not None:
+                drawn = torch.nn.Linear(outer.in_features, outer.out_features)
+                outer.weight.copy_(drawn.weight)
+    return copied
+
+
+def _mean(values: NDArray[Any]) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else math.nan

@@ -1,0 +1,1 @@
+"""Networks whose layers have a fixed order, and ensembles of them."""
