@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "src" / "evodevo"
-DEBT = Path(__file__).with_name("house_debt.txt")
 
 # The ground floor lies in this order: each file stands on those before it.
 GROUND = ("errors", "randomness", "canonical", "registry", "settings")
@@ -182,36 +181,24 @@ def circles(arrows: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
     return sorted(groups)
 
 
-def debts() -> tuple[set[str], set[str]]:
-    """(upward imports, circles) that are left from the time before these floors; the file may only shrink."""
-    lines = [line for line in DEBT.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    return {line for line in lines if " -> " in line}, {line for line in lines if " <> " in line}
-
-
 def test_arrows_point_down() -> None:
-    owed, _ = debts()
-    wrong, paid = [], set(owed)
+    wrong = []
     for path in FILES:
         if path == Path("__init__.py"):
             continue
         source = (ROOT / path).read_text(encoding="utf-8")
-        upward = {
-            arrow(path, name): f"{path}:{line} imports {name}"
-            for line, name in [*imported(path, source), *entry_strings(source)]
-            if name.startswith("evodevo.") and wrong_arrows(path, f"import {name}")
-        }
-        wrong += [told for key, told in upward.items() if key not in owed]
-        wrong += [told for told in wrong_arrows(path, source) if " no torch" in told or " on no floor" in told]
-        paid -= set(upward)
+        wrong += wrong_arrows(path, source)
+        wrong += [
+            f"{path}:{line}: names {name} of a higher floor"
+            for line, name in entry_strings(source)
+            if wrong_arrows(path, f"import {name}")
+        ]
     assert not wrong, "\n".join(wrong)
-    assert not paid, "these debts are paid; take them out of " + DEBT.name + ":\n" + "\n".join(sorted(paid))
 
 
 def test_no_files_import_each_other() -> None:
-    _, owed = debts()
-    found = {" <> ".join(circle) for circle in circles(arrows_between_files())}
-    assert not found - owed, "\n".join(sorted(found - owed))
-    assert not owed - found, f"take them out of {DEBT.name}:\n" + "\n".join(sorted(owed - found))
+    found = [" <> ".join(circle) for circle in circles(arrows_between_files())]
+    assert not found, "\n".join(found)
 
 
 def test_a_circle_is_found_around_two_corners() -> None:

@@ -16,9 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.networks.probabilities import log_softmax, sigmoid
 from evodevo.tasks.base import NO_TARGET
 from evodevo.training.calibration import Reliability, reliability
+from evodevo.training.probabilities import log_softmax, sigmoid
 
 Kind = Literal["class", "labels"]
 Numbers = NDArray[np.float64]

@@ -139,7 +139,7 @@ class SystemAnswerer:
         return found
 
     def _answer(self, samples: Sequence[Sample]) -> Iterator[SystemAnswer]:
-        from evodevo.networks.probabilities import softmax
+        from evodevo.training.probabilities import softmax
 
         logits, weights, ran = self._ask(self.samples.read(samples))
         probabilities = softmax(logits.astype(np.float64))
