@@ -141,7 +141,7 @@ def wrong_arrows(path: Path, source: str) -> list[str]:
 
 
 def arrow(path: Path, name: str) -> str:
-    """``evodevo.a.b -> evodevo.c.d``: an import as the debt file writes it."""
+    """``evodevo.a.b -> evodevo.c.d``: an import, from file to file."""
     while name not in MODULES and "." in name:
         name = name.rpartition(".")[0]
     return f"{module_of(path)} -> {name}"
