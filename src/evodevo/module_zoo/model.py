@@ -23,7 +23,7 @@ from evodevo.module_zoo.modules.pool import ModulePool
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.vector import genotype_vector
 from evodevo.module_zoo.router import losses as module_losses
-from evodevo.module_zoo.router.graph_attention import Decision
+from evodevo.module_zoo.router.base import Decision
 from evodevo.module_zoo.router.others import GenotypeKeys, Predictor, build_router, chosen
 from evodevo.module_zoo.router.relations import Relations
 from evodevo.module_zoo.router.report import zoo_routing
