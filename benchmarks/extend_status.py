@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of
 from measuring import Report, Spread, arguments, take_turns
 
 CHILDREN, GENERATION = 16, 4
@@ -35,7 +35,7 @@ def make(folder: Path, tasks: int, cycles: int) -> float:
         with Store.open(Path(scratch) / "runs") as store:
             names = tuple(f"task_{number:03d}" for number in range(tasks))
             system = new_system(store, names, samples=CHILDREN, size=GENERATION)
-            system.run(tasks_of(system), cycles, executor_of(Trainer(store)))
+            system.run(tasks_of(system), cycles, executor_of(PathTrainer(store)))
         shutil.copytree(Path(scratch) / "runs", folder)
     return time.perf_counter() - begin
 

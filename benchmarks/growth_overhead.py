@@ -20,7 +20,7 @@ from typing import Any
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.search.problem import Outcome
@@ -50,10 +50,10 @@ def problem(steps: int, batch: int, blobs: Path) -> NetworkProblem:
     return NetworkProblem(lambda arm: arm, NetworkEvaluationSettings.model_validate(settings), blobs)
 
 
-def arm(kind: str, width: int) -> Arm:
+def arm(kind: str, width: int) -> Trial:
     """One training."""
     structure = zoo_structure({"width": width, "extractor": {"blocks": 1}})
-    return Arm(
+    return Trial(
         name=kind,
         network=ModuleZooNetwork(structure=structure),
         learning_rate=2e-3,

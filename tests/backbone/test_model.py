@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from evodevo.backbone.build import build_backbone
 from evodevo.backbone.genome import BackboneGenome, feature_mask
-from evodevo.backbone.model import Backbone, State
+from evodevo.backbone.model import Backbone, GenerationState
 from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import GenomeError, UsageError
@@ -74,8 +74,8 @@ def tokens_of(batch: int, length: int, seed: int = 1) -> Tensor:
 
 
 def in_pieces(
-    model: Backbone, tokens: Tensor, pieces: list[int], mask: Tensor | None = None, state: State | None = None
-) -> tuple[Tensor, State]:
+    model: Backbone, tokens: Tensor, pieces: list[int], mask: Tensor | None = None, state: GenerationState | None = None
+) -> tuple[Tensor, GenerationState]:
     state = model.initial_state(len(tokens)) if state is None else state
     logits, start = [], 0
     for length in pieces:

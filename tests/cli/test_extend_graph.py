@@ -12,7 +12,7 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 from evodevo.multitask.settings import AgentSettings
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Store.open(place) as store:
         system = new_system(store, ("a", "b"))
         system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
-        system.run(tasks_of(system), 1, executor_of(Trainer(store)))
+        system.run(tasks_of(system), 1, executor_of(PathTrainer(store)))
         new_system(store, ("a",), name="young")
     return place
 

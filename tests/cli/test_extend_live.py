@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from evodevo.cli.extend import live
-from evodevo.cli.extend.live import EventView, LiveView, View
-from evodevo.cli.extend.standing import Agent, Standing
+from evodevo.cli.extend.live import AgentsEventView, AgentsLiveView, AgentsView
+from evodevo.cli.extend.standing import AgentProgress, AgentsProgress
 from evodevo.multitask.run.run import Session, run_system
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system
 
 PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def watch(folder: Path, view: View, stop_after: int | None = None, fail: bool = False, **more: Any) -> str:
+def watch(folder: Path, view: AgentsView, stop_after: int | None = None, fail: bool = False, **more: Any) -> str:
     """Agents run under a view; gives how it ended."""
     sessions: list[Session] = []
     children = 0
@@ -45,14 +45,14 @@ def watch(folder: Path, view: View, stop_after: int | None = None, fail: bool = 
             sessions[0].stop()
 
     with Store.open(folder) as opened, view:
-        trainer = Trainer(opened)
+        trainer = PathTrainer(opened)
         trainer.fail = lambda job: fail and job["path"]["number"] == 0 and "root" not in job
         done = run_system("zoo", executor=executor_of(trainer), store=folder, listener=hear, on_start=begin, **more)
     return done.state
 
 
 def test_counts_go_on_where_an_earlier_session_stopped(store: Path) -> None:
-    first, second = View(), View()
+    first, second = AgentsView(), AgentsView()
     assert watch(store, first, stop_after=3) == "interrupted"
     assert first.standing.wanted == 1 + 2 * 4
     assert first.standing.done == 3
@@ -63,7 +63,7 @@ def test_counts_go_on_where_an_earlier_session_stopped(store: Path) -> None:
 
 
 def test_a_failed_child_is_counted(store: Path) -> None:
-    view = View()
+    view = AgentsView()
     assert watch(store, view, fail=True) == "finished"
     agents = view.standing.agents
     assert [one.failed for one in agents.values()] == [0, 1, 1]
@@ -73,8 +73,8 @@ def test_a_failed_child_is_counted(store: Path) -> None:
 
 def test_time_left_follows_the_pace_of_the_session() -> None:
     now = 0.0
-    standing = Standing(clock=lambda: now)
-    standing.agents["A~b"] = Agent("A~b", 4, 2)
+    standing = AgentsProgress(clock=lambda: now)
+    standing.agents["A~b"] = AgentProgress("A~b", 4, 2)
     assert standing.seconds_left is None
     now = 10.0
     standing.hear("cycle", {"agent": "A~b", "cycle": 0})
@@ -85,7 +85,7 @@ def test_time_left_follows_the_pace_of_the_session() -> None:
 
 
 def test_lines_tell_every_child_once(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert watch(store, View(), agents=["single", "multi"], fail=True) == "finished"
+    assert watch(store, AgentsView(), agents=["single", "multi"], fail=True) == "finished"
     seen = capsys.readouterr()
     assert not seen.out
     assert len(re.findall(r"(kept|discarded)  0\.\d{4}|failed: exception", seen.err)) == 4 * 4
@@ -95,7 +95,7 @@ def test_lines_tell_every_child_once(store: Path, capsys: pytest.CaptureFixture[
 
 
 def test_events_are_those_of_the_page(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert watch(store, EventView()) == "finished"
+    assert watch(store, AgentsEventView()) == "finished"
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     section = PAGE.read_text(encoding="utf-8").partition("\n## Run\n")[2].partition("\n## ")[0]
     documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|$", section, re.MULTILINE))
@@ -113,7 +113,7 @@ def test_the_live_table_fits(store: Path, columns: int, monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
     clock: Callable[[], float] = iter(range(10_000)).__next__
-    view = LiveView(clock=clock)
+    view = AgentsLiveView(clock=clock)
     assert watch(store, view) == "finished"
     text = screen.getvalue()
     assert "VitTiny~a" in text

@@ -15,7 +15,7 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode
 from evodevo.multitask.settings import AgentSettings
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of
 
 Ask = Callable[..., dict[str, Any]]
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Store.open(path) as store:
         system = new_system(store)
         system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
-        trainer = Trainer(store)
+        trainer = PathTrainer(store)
         trainer.fail = lambda job: job["seed"] % 7 == 0
         system.run(tasks_of(system), 2, executor_of(trainer))
         new_system(store, (), name="bare")

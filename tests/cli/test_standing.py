@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evodevo.cli.standing import Standing, duration
+from evodevo.cli.standing import SearchProgress, duration
 from evodevo.search.problem import Goal
 from evodevo.search.study import Study, StudySettings
 from evodevo.testing.real_vector import RealVectorSpace
@@ -23,10 +23,10 @@ class Clock:
         return self.now
 
 
-def followed(settings: StudySettings, fail: int = 0) -> tuple[Standing, list[tuple[str, float, float | None]]]:
+def followed(settings: StudySettings, fail: int = 0) -> tuple[SearchProgress, list[tuple[str, float, float | None]]]:
     """A study in memory, one second per evaluation, whose first ``fail`` evaluations fail; what was seen at each."""
     clock, calls = Clock(), iter(range(1000))
-    standing = Standing(clock)
+    standing = SearchProgress(clock)
     seen = []
 
     def evaluate(point: tuple[float, ...]) -> tuple[float, float]:
@@ -80,7 +80,7 @@ def test_hypervolume_and_its_gain() -> None:
 
 
 def test_nothing_is_known_before_the_study_begins() -> None:
-    standing = Standing()
+    standing = SearchProgress()
     assert (standing.wanted, standing.share, standing.seconds_left) == (0, 0.0, None)
 
 

@@ -17,8 +17,8 @@ from sklearn.model_selection import cross_val_score
 from evodevo.errors import DataError, UnsafeFileError, UsageError
 from evodevo.estimators import GrowingClassifier, ZooClassifier
 from evodevo.estimators.fitting import divided
-from evodevo.growth.fitness import History
-from evodevo.growth.probes import Probe
+from evodevo.growth.fitness import FitnessHistory
+from evodevo.growth.probes import ModuleProbe
 
 GROWTH: dict[str, Any] = {
     "prune": {"age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 2},
@@ -204,7 +204,7 @@ def test_growth_sees_samples_of_its_own(iris: Any, monkeypatch: pytest.MonkeyPat
 
     sizes: list[int] = []
 
-    def listening(before: History, seen: Probe, *given: Any) -> History:
+    def listening(before: FitnessHistory, seen: ModuleProbe, *given: Any) -> FitnessHistory:
         sizes.append(len(next(iter(seen.alone.values()))))
         return assess(before, seen, *given)
 

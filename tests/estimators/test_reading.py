@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evodevo.errors import UsageError
-from evodevo.estimators.reading import Reading, columns_of
+from evodevo.estimators.reading import InputReading, columns_of
 
 
 def test_forms_of_x() -> None:
@@ -32,7 +32,7 @@ def test_forms_of_x() -> None:
 def test_vectors_are_standardised_by_the_training_samples() -> None:
     table = np.random.default_rng(0).normal(5, 3, (50, 3))
     table[:, 2] = 7
-    reading = Reading.of({"vectors": table}, 8)
+    reading = InputReading.of({"vectors": table}, 8)
     batch = reading.read({"vectors": table})
     assert batch["vectors"].dtype == np.float32
     assert np.allclose(batch["vectors"].mean(0), 0, atol=1e-5)
@@ -52,7 +52,7 @@ def reading_std(table: Any) -> Any:
 def test_what_a_sample_lacks_is_marked() -> None:
     image = np.full((4, 5), 9, np.uint8)
     columns = {"image": [image, None, image], "text": ["one two", "", None], "vectors": [[1.0], [np.nan], [3.0]]}
-    reading = Reading.of(columns, 3)
+    reading = InputReading.of(columns, 3)
     batch = reading.read(columns)
     assert [(spec.name, spec.modality) for spec in reading.inputs] == [
         ("image", "image"),
@@ -71,7 +71,7 @@ def test_what_a_sample_lacks_is_marked() -> None:
 
 
 def test_words_that_were_not_trained_on_are_unknown_and_long_texts_cut() -> None:
-    reading = Reading.of({"text": ["a b c"]}, 2)
+    reading = InputReading.of({"text": ["a b c"]}, 2)
     assert reading.read({"text": ["b new words"]})["text"].tolist() == [[3, 1]]
 
 
@@ -90,11 +90,11 @@ def test_words_that_were_not_trained_on_are_unknown_and_long_texts_cut() -> None
 )
 def test_columns_that_hold_something_else(columns: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Reading.of(columns, 4)
+        InputReading.of(columns, 4)
 
 
 def test_unknown_columns_and_unequal_lengths() -> None:
-    reading = Reading.of({"text": ["a"], "vectors": [[1.0]]}, 4)
+    reading = InputReading.of({"text": ["a"], "vectors": [[1.0]]}, 4)
     with pytest.raises(UsageError, match="fitted without 'image'"):
         reading.read({"image": [np.zeros((2, 2), np.uint8)]})
     with pytest.raises(UsageError, match="equal lengths"):

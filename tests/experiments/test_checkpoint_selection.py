@@ -14,21 +14,21 @@ from evodevo.errors import UnsafeFileError
 from evodevo.experiments.checkpoint_selection import BestWeights, settle
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.loss_terms import LossTerms
-from evodevo.experiments.measure import Measured, measure, places
+from evodevo.experiments.measure import NetworkMeasurement, measure, places
 from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.settings import PAPER_SELECTION, Selection
+from evodevo.experiments.settings import PAPER_SELECTION, WeightSelection
 from evodevo.networks.saved import load_network
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.small_networks import h_model, problem
 from evodevo.training.precision import decide
 
-AUC = Selection(metric="auc")
+AUC = WeightSelection(metric="auc")
 
 
-def measured(auc: float = math.nan, accuracy: float = 0.5, loss: float = 1.0) -> Measured:
+def measured(auc: float = math.nan, accuracy: float = 0.5, loss: float = 1.0) -> NetworkMeasurement:
     reasons = {"answer": {"auc": "the split has one class"}} if math.isnan(auc) else {}
-    return Measured(loss, accuracy, {"answer": {"auc": auc, "accuracy": accuracy, "loss": loss}}, reasons)
+    return NetworkMeasurement(loss, accuracy, {"answer": {"auc": auc, "accuracy": accuracy, "loss": loss}}, reasons)
 
 
 def numbered(number: float) -> nn.Module:
@@ -52,7 +52,7 @@ def evaluate(given: NetworkProblem, arm: Any, *, resume: str | None = None, repo
     ],
 )
 def test_the_best_comes_back(metric: Any, values: list[float], best: int) -> None:
-    watch = BestWeights(Selection(metric=metric))
+    watch = BestWeights(WeightSelection(metric=metric))
     for number, value in enumerate(values):
         watch.look(measured(**{metric: value}), numbered(number), number + 1, 0.5)
     network = numbered(9)
@@ -81,7 +81,7 @@ class Growing(nn.Linear):
 
 def test_who_is_being_born_is_not_chosen_and_costs_no_patience() -> None:
     """Weights come back alone, and without the birth factor they would answer otherwise."""
-    watch = BestWeights(Selection(metric="auc", patience=2, min_share=0.0))
+    watch = BestWeights(WeightSelection(metric="auc", patience=2, min_share=0.0))
     network = Growing(1, 1)
     for number, (value, factor) in enumerate([(0.5, 1.0), (0.9, 0.4), (0.4, 0.0), (0.3, 0.9), (0.6, 1.0), (0.2, 1.0)]):
         with torch.no_grad():
@@ -104,7 +104,7 @@ def test_what_is_not_defined_is_replaced_and_said() -> None:
 
 
 def test_patience_counts_measurements_without_a_better_one() -> None:
-    watch = BestWeights(Selection(metric="auc", patience=2, min_share=0.5))
+    watch = BestWeights(WeightSelection(metric="auc", patience=2, min_share=0.5))
     enough = []
     for step, value in enumerate([0.5, 0.4, 0.3, 0.6, 0.6, 0.5]):
         watch.look(measured(value), numbered(step), step, 0.1 if step < 3 else 0.8)

@@ -19,7 +19,7 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES, TrainedBy
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import CURVE, Bench
+from evodevo.experiments.trainer import CURVE, Trainer
 from evodevo.h_model.model import HModel
 from evodevo.h_model.trace.file import FORMAT, trace_from_bytes, trace_to_bytes
 from evodevo.networks.saved import load_network
@@ -35,7 +35,7 @@ class Killed(BaseException):
     """As kill -9."""
 
 
-def in_two_stages(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def in_two_stages(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Train, look, train again at another rate: what a longer history does."""
     network = bench.build()
     bench.train(network)

@@ -11,10 +11,10 @@ import pytest
 
 from evodevo.cli.application import run as command
 from evodevo.errors import UsageError
-from evodevo.experiments.comparison import Row, compare_arms
+from evodevo.experiments.comparison import ComparisonRow, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings, PaperTable
 from evodevo.experiments.report.tables import curves, groups, sweeps
-from evodevo.experiments.trials import ArmPlan, ArmSpace
+from evodevo.experiments.trials import FixedTrials, Variant
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import resume
 from evodevo.runs.recipe import RECIPES, Recipe
@@ -29,9 +29,9 @@ SERIAL: dict[str, Any] = {"execution": {"executor": "serial"}}
 PAPER = PaperTable(source="somewhere", columns=("a", "b"), rows=(("x", "<b>1</b>"),), caveats=("It was another time.",))
 
 
-def plan(arm: Any, **more: Any) -> ArmPlan:
+def plan(arm: Any, **more: Any) -> Variant:
     values = {"name": arm.name, "role": arm.role, "network": arm.network}
-    return ArmPlan(**{**values, **more})
+    return Variant(**{**values, **more})
 
 
 def made(size: Any) -> ExperimentSettings:
@@ -248,7 +248,7 @@ def test_the_command_trains_a_recipe(tmp_path: Path, capsys: pytest.CaptureFixtu
 # Tables from numbers that were never trained
 
 
-def recorded(tmp_path: Path, outcomes: Mapping[tuple[str, float, int], Outcome]) -> list[Row]:
+def recorded(tmp_path: Path, outcomes: Mapping[tuple[str, float, int], Outcome]) -> list[ComparisonRow]:
     """The rows of an experiment whose trainings (name, rate, seed) ended like this."""
     names = list(dict.fromkeys(name for name, _, _ in outcomes))
     rates = tuple(dict.fromkeys(rate for _, rate, _ in outcomes))
@@ -257,7 +257,7 @@ def recorded(tmp_path: Path, outcomes: Mapping[tuple[str, float, int], Outcome])
     given = ExperimentSettings(
         experiment=Comparison(arms=plans, learning_rates=rates, seeds=seeds), evaluation=settings()
     )
-    space = ArmSpace()
+    space = FixedTrials()
     with Store.open(tmp_path) as store:
         run_id = store.create_run("train", "h_model.testing", given.model_dump(mode="json"), 0)
         with Archive(tmp_path) as archive:

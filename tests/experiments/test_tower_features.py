@@ -19,7 +19,7 @@ from evodevo.experiments.measure import measure, places
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.tower_features import precompute
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure
@@ -113,7 +113,7 @@ def given(data: Path, changes: dict[str, Any] | None = None) -> NetworkProblem:
 
 
 def trained(problem: NetworkProblem, network: NetworkSpec) -> Outcome:
-    arm = Arm(name="arm", network=network, learning_rate=1e-2)
+    arm = Trial(name="arm", network=network, learning_rate=1e-2)
     outcome = problem.read(evaluate_network(problem.payload(arm, 5), lambda message: None))
     assert outcome.reason is None, outcome.detail
     return outcome
@@ -185,7 +185,7 @@ def test_a_tower_that_changed_or_moved_is_one_clear_error(towers: dict[str, Path
 
 def test_features_are_computed_once(towers: dict[str, Path], data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, told = given(data), list[dict[str, Any]]()
-    arm = Arm(name="arm", network=zoo(towers), learning_rate=1e-2)
+    arm = Trial(name="arm", network=zoo(towers), learning_rate=1e-2)
     prepare_features(problem.payload(arm, 5), told.append)
     assert {(one["features"], one["done"], one["total"]) for one in told if one["done"] == one["total"]} == {
         ("image", 80, 80),
@@ -243,7 +243,7 @@ def test_a_tower_that_learns_is_kept(towers: dict[str, Path], data: Path) -> Non
 @pytest.mark.slow
 def test_an_interrupted_training_goes_on_from_its_checkpoint(towers: dict[str, Path], data: Path) -> None:
     problem = given(data, {"training": {"checkpoint_every": 3, "report_every": 1}, "probes": []})
-    arm, told = Arm(name="arm", network=zoo(towers), learning_rate=1e-2), list[dict[str, Any]]()
+    arm, told = Trial(name="arm", network=zoo(towers), learning_rate=1e-2), list[dict[str, Any]]()
     whole = problem.read(evaluate_network(problem.payload(arm, 5), told.append))
     middle = next(str(one["checkpoint"]) for one in told if "checkpoint" in one)
     told.clear()

@@ -16,7 +16,7 @@ from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES, TrainedBy
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench, _shape
+from evodevo.experiments.trainer import Trainer, _shape
 from evodevo.growth.training.module_distillation import distil_module
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
 from evodevo.h_model.model import HModel
@@ -38,7 +38,7 @@ class Killed(BaseException):
     """As kill -9."""
 
 
-def in_segments(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def in_segments(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Segments, without any change between them."""
     network = bench.build()
     for border in options.get("borders", ()):
@@ -48,7 +48,7 @@ def in_segments(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, bench.train(network), extra={"steps after": bench.steps})
 
 
-def growing(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def growing(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """A layer comes after 4 steps, another one at 7, which is when the first one goes; each time samples are replayed.
 
     What is decided depends on a measurement, and the rate of what is new on the segment.
@@ -83,7 +83,7 @@ def growing(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, result, extra={"loss": loss, "recalled": recalled})
 
 
-def growing_zoo(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def growing_zoo(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """A module is born unheard after 4 steps, is heard in part and learns slowly until 7, when another one goes."""
     network = bench.build()
     assert isinstance(network, ModuleZoo)
@@ -104,7 +104,7 @@ def growing_zoo(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, bench.train(network), extra={"ids": list(network.live)})
 
 
-def telling(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def telling(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Work beside the training counts against its budget, and is told of."""
     network = bench.build()
     bench.train(network, until_share=0.5)
@@ -191,7 +191,7 @@ def test_segments_with_edits_survive_being_killed_anywhere(tmp_path: Path) -> No
 def test_time_between_segments_counts_against_the_budget_but_is_no_training(tmp_path: Path) -> None:
     seconds: dict[str, float] = {}
 
-    def sleeping(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def sleeping(bench: Trainer, options: Mapping[str, Any]) -> Trained:
         network = bench.build()
         before = bench.train(network, until=STEPS - 1).seconds
         trained = bench.seconds
@@ -280,7 +280,7 @@ def test_of_a_budget_in_seconds_nothing_is_told_before_a_checkpoint_holds_it(tmp
 
 
 def test_a_name_that_kept_another_shape_is_an_error(tmp_path: Path) -> None:
-    def careless(bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def careless(bench: Trainer, options: Mapping[str, Any]) -> Trained:
         network = bench.build()
         bench.train(network, until=3)
         assert isinstance(network, HModel)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from evodevo.errors import GenomeError, UsageError
-from evodevo.experiments.trials import Arm, ArmPlan, ArmSpace, expand
+from evodevo.experiments.trials import FixedTrials, Trial, Variant, expand
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.stacks.stack import StackNetwork
 
-SPACE = ArmSpace()
-ARM = Arm(name="H-Model", role="h_model", network=HModelNetwork(), cell={"alpha": 0.3}, learning_rate=1e-3, seed=2)
+SPACE = FixedTrials()
+ARM = Trial(name="H-Model", role="h_model", network=HModelNetwork(), cell={"alpha": 0.3}, learning_rate=1e-3, seed=2)
 
 
 def test_text_and_envelope_round_trip() -> None:
@@ -41,8 +41,8 @@ def test_labels_are_no_part_of_a_training_and_all_else_is() -> None:
 
 def test_all_arms_come_before_the_second_seed() -> None:
     plans = [
-        ArmPlan(name="a", network=HModelNetwork()),
-        ArmPlan(name="b", network=StackNetwork(), learning_rates=(0.5,), cell={"T": 2.0}),
+        Variant(name="a", network=HModelNetwork()),
+        Variant(name="b", network=StackNetwork(), learning_rates=(0.5,), cell={"T": 2.0}),
     ]
     found = [arm.title for arm in expand(plans, (0.1, 0.2), 2)]
     one = ["a, lr 0.1, seed {}", "a, lr 0.2, seed {}", "b, T 2, lr 0.5, seed {}"]

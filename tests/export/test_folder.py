@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from evodevo.errors import ExitCode, UsageError, VerificationError
-from evodevo.export.base import Exporter, Images, Logits, Subject
+from evodevo.export.base import Exporter, ExportSubject, Images, Logits
 from evodevo.export.folder import write_export
 from evodevo.export.fresh_process import ask
 from evodevo.export.verify import TOLERANCE
@@ -27,14 +27,14 @@ class Sums(Exporter):
     def __init__(self, wrong: float = 0.0) -> None:
         self.wrong = wrong
 
-    def write(self, subject: Subject, folder: Path) -> None:
+    def write(self, subject: ExportSubject, folder: Path) -> None:
         (folder / self.file).write_text(json.dumps([place + self.wrong for place, _ in enumerate(subject.classes)]))
 
     def ask(self, folder: Path, probes: Sequence[Images]) -> list[Logits]:
         factors = json.loads((folder / self.file).read_text())
         return [means(one, factors) for one in probes]
 
-    def usage(self, subject: Subject) -> Sequence[tuple[str, str]]:
+    def usage(self, subject: ExportSubject) -> Sequence[tuple[str, str]]:
         return (("Mind", "print(1)\n"),)
 
 
@@ -42,7 +42,7 @@ def means(images: Images, factors: Sequence[float]) -> Logits:
     return (images.mean((1, 2, 3))[:, None] * np.asarray(factors)).astype(np.float32)
 
 
-def of_sums(scale: float = 1.0) -> Subject:
+def of_sums(scale: float = 1.0) -> ExportSubject:
     return replace(subject(vision_path()), answer=lambda images: means(images, [0.0, scale, 2 * scale]))
 
 

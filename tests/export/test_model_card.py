@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evodevo.export.base import Exporter, Subject
+from evodevo.export.base import Exporter, ExportSubject
 from evodevo.export.model_card import MOST_CLASSES, model_card
 from evodevo.export.torch_export import PT2
 from evodevo.export.verify import Verified
@@ -15,7 +15,7 @@ from evodevo.testing.exporters import multipath, subject, vision_path
 VERIFIED = Verified(2e-7, 3.5, 8)
 
 
-def card(of: Subject, exporter: Exporter = PT2) -> str:
+def card(of: ExportSubject, exporter: Exporter = PT2) -> str:
     return model_card(exporter, of, VERIFIED)
 
 

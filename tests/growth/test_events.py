@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
@@ -35,7 +35,7 @@ class Killed(BaseException):
 
 def made(size: Any) -> ExperimentSettings:
     structure = ZooStructure(width=16, modules=start_zoo(16)[:4], router=ZooRouterStructure(heads=2))
-    arm = ArmPlan(
+    arm = Variant(
         name="growing", network=ModuleZooNetwork(structure=structure), procedure="grow", options=OPTIONS, role="zoo"
     )
     training = {"budget": {"steps": 20}, "checkpoint_every": 3}

@@ -10,9 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from evodevo.growth.fitness import History, assess, complementarity, diversity, novelty, redundancies, relative_costs
+from evodevo.growth.fitness import (
+    FitnessHistory,
+    assess,
+    complementarity,
+    diversity,
+    novelty,
+    redundancies,
+    relative_costs,
+)
 from evodevo.growth.pairs import Pairs
-from evodevo.growth.probes import Probe
+from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 
 IDS = ("a", "b", "c")
@@ -27,10 +35,10 @@ def probe_of(
     distance: Callable[[str, str], float] = lambda a, b: 0.5,
     apart: float = 0.3,
     right: Mapping[str, Sequence[bool]] | None = None,
-) -> Probe:
+) -> ModuleProbe:
     """What was measured, said directly."""
     ids = tuple(usage)
-    return Probe(
+    return ModuleProbe(
         ids=ids,
         samples=4,
         loss=1.0,
@@ -55,7 +63,7 @@ def test_the_first_event_is_the_equations() -> None:
     """Eqs. 69 to 71 by hand."""
     probe = probe_of({"a": 0.6, "b": 0.3, "c": 0.1}, {"a": 0.2, "b": -0.5, "c": 0.1})
     settings = FitnessSettings(contribution=2.0, cost=0.5, novelty=0.25, spread=4.0)
-    history = assess(History(), probe, {"a": 1.0, "b": 0.2, "c": 0.4}, settings)
+    history = assess(FitnessHistory(), probe, {"a": 1.0, "b": 0.2, "c": 0.4}, settings)
     redundancy = math.exp(-4.0 * 0.5**2)
     contribution = {"a": 1.0, "b": 0.5 * 0.5, "c": 0.5 * 0.1 / 0.6 + 0.5 * 0.5}
     for one, cost in (("a", 1.0), ("b", 0.2), ("c", 0.4)):
@@ -71,7 +79,7 @@ def test_averages_move_and_impact_does_not() -> None:
     settings = FitnessSettings(rate=0.25)
     first = probe_of({"a": 0.5, "b": 0.5}, {"a": 0.4, "b": 0.0}, advantage={"a": 1.0, "b": 0.0})
     second = probe_of({"a": 0.1, "b": 0.9}, {"a": 0.0, "b": 0.2}, advantage={"a": 0.0, "b": 2.0})
-    history = assess(assess(History(), first, flat("ab"), settings), second, flat("ab"), settings)
+    history = assess(assess(FitnessHistory(), first, flat("ab"), settings), second, flat("ab"), settings)
     a = history.modules["a"]
     assert a.usage == pytest.approx(0.75 * 0.5 + 0.25 * 0.1)
     assert a.advantage == pytest.approx(0.75)
@@ -83,7 +91,7 @@ def test_averages_move_and_impact_does_not() -> None:
 def test_running_mean_and_spread_are_those_of_a_loop() -> None:
     rate, values = 0.3, [0.1, 0.9, 0.4, 0.4]
     settings = FitnessSettings(kind="advantage", rate=rate)
-    history, mean, variance, average = History(), 0.0, 0.0, 0.0
+    history, mean, variance, average = FitnessHistory(), 0.0, 0.0, 0.0
     for number, value in enumerate(values):
         history = assess(history, probe_of({"a": 1.0}, {"a": 0.0}, advantage={"a": value}), {"a": 1.0}, settings)
         average = value if number == 0 else (1 - rate) * average + rate * value
@@ -101,7 +109,7 @@ def test_running_mean_and_spread_are_those_of_a_loop() -> None:
 def test_usage_and_loss_are_shares() -> None:
     """Eq. 92, normalised over modules; harm counts as nothing."""
     probe = probe_of({"a": 0.6, "b": 0.4}, {"a": -9.0, "b": 0.2})
-    fitness = assess(History(), probe, {}, FitnessSettings(kind="usage_loss")).fitness
+    fitness = assess(FitnessHistory(), probe, {}, FitnessSettings(kind="usage_loss")).fitness
     assert fitness == pytest.approx({"a": 0.6 / 1.2, "b": 0.6 / 1.2})
 
 
@@ -109,7 +117,7 @@ def test_usage_and_loss_are_shares() -> None:
 def test_nobody_helps_and_nothing_is_nan(kind: str) -> None:
     """A harmful module scores nothing, and all deltas at most 0 are no division by 0."""
     settings = FitnessSettings.model_validate({"kind": kind, "novelty": 0.0, "cost": 0.0})
-    harm = assess(History(), probe_of({"a": 0.0, "b": 0.0}, {"a": -0.3, "b": 0.0}), flat("ab"), settings)
+    harm = assess(FitnessHistory(), probe_of({"a": 0.0, "b": 0.0}, {"a": -0.3, "b": 0.0}), flat("ab"), settings)
     assert harm.fitness == {"a": 0.0, "b": 0.0}
     assert all(module.contribution == 0 for module in harm.modules.values())
 
@@ -119,14 +127,14 @@ def test_a_clone_makes_both_less_fit() -> None:
     settings = FitnessSettings()
     apart = {"a": 0.9, "b": 0.2, "c": 0.6}
 
-    def with_third(third: float) -> History:
+    def with_third(third: float) -> FitnessHistory:
         """Whether the third module is new, or a clone of the first."""
 
         def distance(one: str, other: str) -> float:
             return third if {one, other} == {"a", "c"} else abs(apart[one] - apart[other])
 
         probe = probe_of({"a": 0.4, "b": 0.3, "c": 0.3}, {"a": 0.2, "b": 0.1, "c": 0.1}, distance=distance)
-        return assess(History(), probe, flat(), settings)
+        return assess(FitnessHistory(), probe, flat(), settings)
 
     new, cloned = with_third(0.8), with_third(0.0)
     for one in ("a", "c"):
@@ -148,10 +156,10 @@ def test_diversity_is_a_mean_over_all_places() -> None:
 
 def test_who_has_gone_is_forgotten_and_newborns_begin() -> None:
     settings = FitnessSettings()
-    history = assess(History(), probe_of(flat(), flat()), flat(), settings)
+    history = assess(FitnessHistory(), probe_of(flat(), flat()), flat(), settings)
     later = assess(history, probe_of(flat(("c", "d")), flat(("c", "d"))), flat(("c", "d")), settings)
     assert {one: module.events for one, module in later.modules.items()} == {"c": 2, "d": 1}
-    assert History.model_validate_json(later.model_dump_json()) == later
+    assert FitnessHistory.model_validate_json(later.model_dump_json()) == later
 
 
 def test_complementarity_counts_where_exactly_one_is_right() -> None:
@@ -181,6 +189,6 @@ def test_nothing_depends_on_order() -> None:
     )
     costs = {"a": 1.0, "b": 0.2, "c": 0.4}
     assert (
-        assess(History(), turned, costs, FitnessSettings()).modules
-        == assess(History(), probe, costs, FitnessSettings()).modules
+        assess(FitnessHistory(), turned, costs, FitnessSettings()).modules
+        == assess(FitnessHistory(), probe, costs, FitnessSettings()).modules
     )

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.growth.fitness import History, ModuleHistory
-from evodevo.growth.legality import Ruling, Situation, refusal, rule
-from evodevo.growth.resources import Resources, Task
+from evodevo.growth.fitness import FitnessHistory, ModuleHistory
+from evodevo.growth.legality import EventState, Ruling, refusal, rule
+from evodevo.growth.resources import Resources, TaskSizes
 from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.modules.zoo import PAPER, archetype, start_zoo
 from evodevo.module_zoo.spec import ZooStructure
@@ -21,18 +21,18 @@ from evodevo.testing.networks import CLASS, TEXT
 WIDTH = 16
 STRUCTURE = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH))
 IDS = tuple(module.id for module in STRUCTURE.modules)
-TASK = Task((TEXT,), (CLASS,), batch=8)
-HISTORY = History(
+TASK = TaskSizes((TEXT,), (CLASS,), batch=8)
+HISTORY = FitnessHistory(
     modules={one: ModuleHistory(events=2, fitness=number / 10, impact=0.01) for number, one in enumerate(IDS)}
 )
-SITUATION = Situation(STRUCTURE, TASK, HISTORY)
+SITUATION = EventState(STRUCTURE, TASK, HISTORY)
 
 
 def settings_of(**changes: Any) -> GrowthSettings:
     return validate(GrowthSettings, changes, what="growth")
 
 
-def ruled(situation: Situation = SITUATION, **changes: Any) -> Ruling:
+def ruled(situation: EventState = SITUATION, **changes: Any) -> Ruling:
     return rule(situation, settings_of(**changes))
 
 
@@ -96,7 +96,7 @@ def test_a_full_zoo_replaces_the_least_fit_who_is_not_missed() -> None:
     assert full.replaces == full.legal.replaces == IDS[0]
     modules = dict(HISTORY.modules)
     modules[IDS[0]] = modules[IDS[0]].model_copy(update={"impact": 0.02})
-    ruling = ruled(replace(SITUATION, gain=0.01, history=History(modules=modules)), birth=FULL)
+    ruling = ruled(replace(SITUATION, gain=0.01, history=FitnessHistory(modules=modules)), birth=FULL)
     assert ruling.replaces == IDS[1]
     assert ruling.legal.births == 1
     assert "grow" in ruling.legal.operations

@@ -11,7 +11,7 @@ from torch import Tensor
 from evodevo.experiments.flop_counter import counting
 from evodevo.growth.grown import Grown, grown_of, network_of, probe, teach, unroll
 from evodevo.growth.prices import Prices, prices
-from evodevo.growth.resources import Task
+from evodevo.growth.resources import TaskSizes
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.unrolling import outer_gradient
 from evodevo.h_model.network import HModelNetwork
@@ -62,7 +62,7 @@ def batch(number: int = 0) -> dict[str, Tensor]:
 
 def grown(network: NetworkSpec, settings: FitnessSettings) -> tuple[Grown, Prices]:
     found = grown_of(build_network(network, INPUTS, OUTPUTS, 0), lambda origins: None)
-    return found, prices(found.structure, Task(INPUTS, OUTPUTS), settings)
+    return found, prices(found.structure, TaskSizes(INPUTS, OUTPUTS), settings)
 
 
 NETWORKS = pytest.mark.parametrize(

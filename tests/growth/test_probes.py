@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
-from evodevo.growth.probes import Probe, probe
+from evodevo.growth.probes import ModuleProbe, probe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.vector import genotype_distance
@@ -193,7 +193,7 @@ def test_usage_alone_advantage_and_distances_are_what_loops_find() -> None:
     assert found.accuracy == float((passage.answers["answer"].argmax(-1) == target).double().mean())
 
 
-def by_id(found: Probe) -> dict[str, Any]:
+def by_id(found: ModuleProbe) -> dict[str, Any]:
     return {one: (found.usage[one], found.impact[one], found.advantage[one]) for one in sorted(found.ids)}
 
 

@@ -16,7 +16,7 @@ from evodevo.errors import DataError, UsageError
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.remarks import remarks
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.growth import driver
 from evodevo.growth import procedure as grow_procedure
 from evodevo.growth.edit_spec import Edit
@@ -78,9 +78,9 @@ def _scripted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "create", create_scripted)
 
 
-def arm(**changes: Any) -> Arm:
+def arm(**changes: Any) -> Trial:
     structure = ZooStructure(width=16, modules=start_zoo(16)[:4], router=ZooRouterStructure(heads=2))
-    return Arm(
+    return Trial(
         name="zoo",
         network=ModuleZooNetwork(structure=structure),
         learning_rate=1e-2,
@@ -89,7 +89,7 @@ def arm(**changes: Any) -> Arm:
     )
 
 
-def evaluate(given: NetworkProblem, one: Arm, *, resume: str | None = None, report: Any = None) -> Outcome:
+def evaluate(given: NetworkProblem, one: Trial, *, resume: str | None = None, report: Any = None) -> Outcome:
     outcome = given.read(evaluate_network(given.payload(one, 5, resume), report or (lambda message: None)))
     assert outcome.reason is None, outcome.detail
     return outcome

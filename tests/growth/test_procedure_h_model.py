@@ -12,7 +12,7 @@ import torch
 from evodevo.errors import UsageError
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.growth import driver
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import replay_log
@@ -83,8 +83,8 @@ def structure(**more: Any) -> HModelStructure:
     return HModelStructure(**{**values, "hidden": (TransformerLayer(heads=2), *values["hidden"])})
 
 
-def arm(given: HModelStructure | None = None, **changes: Any) -> Arm:
-    return Arm(
+def arm(given: HModelStructure | None = None, **changes: Any) -> Trial:
+    return Trial(
         name="H-Model",
         network=HModelNetwork(structure=given or structure()),
         learning_rate=1e-2,
@@ -93,7 +93,7 @@ def arm(given: HModelStructure | None = None, **changes: Any) -> Arm:
     )
 
 
-def evaluate(given: NetworkProblem, one: Arm, *, resume: str | None = None, report: Any = None) -> Outcome:
+def evaluate(given: NetworkProblem, one: Trial, *, resume: str | None = None, report: Any = None) -> Outcome:
     outcome = given.read(evaluate_network(given.payload(one, 5, resume), report or (lambda message: None)))
     assert outcome.reason is None, outcome.detail
     return outcome

@@ -10,21 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.growth.fitness import History, ModuleHistory
-from evodevo.growth.pruning import Verdict, judge
+from evodevo.growth.fitness import FitnessHistory, ModuleHistory
+from evodevo.growth.pruning import PruneDecision, judge
 from evodevo.growth.spec import PruneSettings
 
 RULES = ("standard", "quantile", "threshold", "patience_usage", "patience_advantage")
 OLD = 100
 
 
-def history_of(fitness: Mapping[str, float], **more: Mapping[str, float]) -> History:
+def history_of(fitness: Mapping[str, float], **more: Mapping[str, float]) -> FitnessHistory:
     """Of modules of which this is known; averages stand still, and nobody has an impact."""
     modules = {
         one: ModuleHistory(events=3, fitness=value, mean=value, **{name: table[one] for name, table in more.items()})
         for one, value in fitness.items()
     }
-    return History(modules=modules)
+    return FitnessHistory(modules=modules)
 
 
 def settings_of(**changes: Any) -> PruneSettings:
@@ -32,8 +32,8 @@ def settings_of(**changes: Any) -> PruneSettings:
 
 
 def events(
-    history: History, settings: PruneSettings, count: int, *, age: int = OLD, warming: Sequence[str] = ()
-) -> list[Verdict]:
+    history: FitnessHistory, settings: PruneSettings, count: int, *, age: int = OLD, warming: Sequence[str] = ()
+) -> list[PruneDecision]:
     """The same event again and again; nobody goes."""
     verdicts, low = [], dict[str, int]()
     for _ in range(count):
@@ -42,7 +42,7 @@ def events(
     return verdicts
 
 
-def named(verdict: Verdict) -> list[str]:
+def named(verdict: PruneDecision) -> list[str]:
     return [one.id for one in verdict.candidates]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from evodevo.errors import UsageError
 from evodevo.growth.latency import LatencyTable, Rate
-from evodevo.growth.resources import Resources, Task, check_start
+from evodevo.growth.resources import Resources, TaskSizes, check_start
 from evodevo.growth.spec import CapSettings
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -17,7 +17,7 @@ from evodevo.testing.networks import CLASS, IMAGE, TEXT
 WIDTH = 16
 STRUCTURE = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH))
 TABLE = LatencyTable(batch=4, length=5, around=0.5, rates={"norm": Rate(call=0.01, flop=1e-9)})
-TASK = Task((IMAGE, TEXT), (CLASS,), batch=32)
+TASK = TaskSizes((IMAGE, TEXT), (CLASS,), batch=32)
 
 
 def test_parameters_are_those_of_the_network() -> None:
@@ -28,7 +28,7 @@ def test_parameters_are_those_of_the_network() -> None:
 
 
 def test_memory_grows_with_the_batch_and_holds_four_copies() -> None:
-    one, many = (Resources.of(STRUCTURE, Task((IMAGE, TEXT), (CLASS,), batch=batch)) for batch in (1, 64))
+    one, many = (Resources.of(STRUCTURE, TaskSizes((IMAGE, TEXT), (CLASS,), batch=batch)) for batch in (1, 64))
     assert many.memory_bytes > one.memory_bytes > 16 * one.parameters
     assert (many.memory_bytes - 16 * many.parameters) == pytest.approx(
         64 * (one.memory_bytes - 16 * one.parameters), rel=1e-4
@@ -37,7 +37,7 @@ def test_memory_grows_with_the_batch_and_holds_four_copies() -> None:
 
 @pytest.mark.parametrize("name", ["parameters", "flops", "memory_bytes", "latency"])
 def test_each_cap_is_exact(name: str) -> None:
-    task = Task(TASK.inputs, TASK.outputs, TASK.batch, TABLE)
+    task = TaskSizes(TASK.inputs, TASK.outputs, TASK.batch, TABLE)
     used = getattr(Resources.of(STRUCTURE, task), name)
     check_start(STRUCTURE, task, CapSettings(**{name: used}))
     below = used * 0.99 if name in ("flops", "latency") else used - 1

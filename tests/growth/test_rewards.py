@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.growth.rewards import Scale, Standing, reward
+from evodevo.growth.rewards import RewardScale, RewardState, reward
 from evodevo.growth.spec import RewardSettings
 
-BEFORE = Standing(value=0.6, loss=0.9, cost=1.0, novelty=0.7, diversity=0.8, entropy=1.1)
-AFTER = Standing(value=0.7, loss=0.8, cost=1.3, novelty=0.6, diversity=0.75, entropy=1.2)
+BEFORE = RewardState(value=0.6, loss=0.9, cost=1.0, novelty=0.7, diversity=0.8, entropy=1.1)
+AFTER = RewardState(value=0.7, loss=0.8, cost=1.3, novelty=0.6, diversity=0.75, entropy=1.2)
 CURVE = (0.6, 0.65, 0.72, 0.7)
 
 
@@ -23,14 +23,14 @@ def settings_of(**changes: Any) -> RewardSettings:
     return RewardSettings.model_validate(changes)
 
 
-def total(before: Standing, after: Standing, **changes: Any) -> float:
+def total(before: RewardState, after: RewardState, **changes: Any) -> float:
     """With an earlier change of 0.2."""
-    found, _ = reward(before, after, CURVE, Scale().seen(0.2), settings_of(**changes))
+    found, _ = reward(before, after, CURVE, RewardScale().seen(0.2), settings_of(**changes))
     return found.total
 
 
 def test_change_is_the_equation_with_the_sign_repaired() -> None:
-    scale = Scale().seen(0.2)
+    scale = RewardScale().seen(0.2)
     found, later = reward(BEFORE, AFTER, CURVE, scale, settings_of(cost=0.3, diversity=0.2, instability=0.5))
     size = np.sqrt((0.2**2 + 0.1**2) / 2)
     assert found.terms == pytest.approx(
@@ -68,14 +68,14 @@ def test_better_validation_is_better(value: float, more: float) -> None:
     low, high = (replace(AFTER, value=one, loss=-one) for one in (value, value + more))
     assert total(BEFORE, high, kind="absolute") > total(BEFORE, low, kind="absolute")
     # Both divided by the same earlier changes, as the newest counts, too.
-    scale = Scale(count=10**6, squares=10**4)
+    scale = RewardScale(count=10**6, squares=10**4)
     found = [reward(BEFORE, one, CURVE, scale, settings_of())[0].total for one in (low, high)]
     assert found[1] > found[0]
 
 
 def test_the_unit_of_validation_does_not_matter() -> None:
     def course(unit: float) -> list[float]:
-        scale, rewards, values = Scale(), [], (0.5, 0.6, 0.55, 0.7)
+        scale, rewards, values = RewardScale(), [], (0.5, 0.6, 0.55, 0.7)
         for earlier, later in pairwise(values):
             ends = [replace(BEFORE, value=unit * one) for one in (earlier, later)]
             found, scale = reward(ends[0], ends[1], [unit * earlier, unit * later], scale, settings_of())
@@ -88,19 +88,19 @@ def test_the_unit_of_validation_does_not_matter() -> None:
 def test_the_first_change_and_none_at_all() -> None:
     settings = settings_of(cost=0, diversity=0, instability=0)
     for change, wanted in ((0.01, 1.0), (-3.0, -1.0), (0.0, 0.0)):
-        found, _ = reward(BEFORE, replace(BEFORE, value=0.6 + change), (), Scale(), settings)
+        found, _ = reward(BEFORE, replace(BEFORE, value=0.6 + change), (), RewardScale(), settings)
         assert found.total == pytest.approx(wanted)
 
 
 def test_equal_gains_neither_vanish_nor_explode() -> None:
-    scale, settings = Scale(), settings_of(cost=0, diversity=0)
+    scale, settings = RewardScale(), settings_of(cost=0, diversity=0)
     for _ in range(20):
         found, scale = reward(BEFORE, AFTER, (), scale, settings)
         assert found.total == pytest.approx(1.0)
-    assert Scale.model_validate_json(scale.model_dump_json()) == scale
+    assert RewardScale.model_validate_json(scale.model_dump_json()) == scale
 
 
 def test_unrest_is_punished() -> None:
     calm, restless = ([0.7, 0.7, 0.7], [0.5, 0.9, 0.7])
-    found = [reward(BEFORE, AFTER, curve, Scale(), settings_of())[0].total for curve in (calm, restless)]
+    found = [reward(BEFORE, AFTER, curve, RewardScale(), settings_of())[0].total for curve in (calm, restless)]
     assert found[1] < found[0]

@@ -15,7 +15,7 @@ import pytest
 from evodevo import canonical
 from evodevo.errors import DataError, StoreDamagedError, UsageError
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.growth import run as growing
 from evodevo.growth.replay_run import LOG, PARENTS, WEIGHTS, replay
 from evodevo.growth.run import edit_memories, grow, join
@@ -250,7 +250,7 @@ def test_an_h_model_that_grew_has_a_history_too(tmp_path: Path) -> None:
         input_blocks=0,
         output_blocks=0,
     )
-    arm = ArmPlan(
+    arm = Variant(
         name="grown",
         network=HModelNetwork(structure=structure),
         procedure="grow",

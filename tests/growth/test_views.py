@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evodevo.growth.fitness import History, assess, complementarity, diversity, novelty, relative_costs
+from evodevo.growth.fitness import FitnessHistory, assess, complementarity, diversity, novelty, relative_costs
 from evodevo.growth.pairs import Pairs
-from evodevo.growth.probes import Probe
+from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.views import ages_of, standing_of, state_of
 from evodevo.module_zoo.modules.cost import genotype_parameters
@@ -21,10 +21,10 @@ STRUCTURE = ZooStructure(width=WIDTH, modules=MODULES)
 IDS = tuple(one.id for one in MODULES)
 
 
-def probe() -> Probe:
+def probe() -> ModuleProbe:
     rng = np.random.default_rng(0)
     numbers = rng.random((3, len(IDS)))
-    return Probe(
+    return ModuleProbe(
         ids=IDS,
         samples=8,
         loss=0.9,
@@ -44,7 +44,7 @@ def probe() -> Probe:
 def test_every_number_of_a_state_is_the_modules_own() -> None:
     seen = probe()
     costs = relative_costs({one.id: float(genotype_parameters(one.genotype)) for one in MODULES})
-    history = assess(assess(History(), seen, costs, FitnessSettings()), seen, costs, FitnessSettings())
+    history = assess(assess(FitnessHistory(), seen, costs, FitnessSettings()), seen, costs, FitnessSettings())
     ages = ages_of(MODULES, 7)
     assert ages == {one: 7 - number for number, one in enumerate(IDS)}
     values = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
@@ -82,7 +82,7 @@ def test_every_number_of_a_state_is_the_modules_own() -> None:
 
 def test_a_standing_is_of_the_zoo_as_it_answers() -> None:
     seen = probe()
-    history = assess(History(), seen, dict.fromkeys(IDS, 1.0), FitnessSettings())
+    history = assess(FitnessHistory(), seen, dict.fromkeys(IDS, 1.0), FitnessSettings())
     found = standing_of(seen, history, 1.25, 1.5)
     assert found.parameters == 1.5
     assert (found.value, found.loss, found.cost, found.entropy) == (0.625, 0.9, 1.25, 0.7)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.h_model.core import HCore, Moment
+from evodevo.h_model.core import HCore, StepTrace
 from evodevo.h_model.spec import paper
 from evodevo.testing.networks import WIDTH, enliven, small_structure
 
@@ -162,7 +162,7 @@ def test_as_printed_it_is_the_papers_double_loop(pool: str, iterations: int) -> 
 @settings(max_examples=20, deadline=None)
 def test_no_state_is_longer_than_the_longest_message(seed: int, lively: float, gate: bool) -> None:
     core = core_of(2, lively=lively, inflow_gate=gate, iteration_embedding="none")
-    record: list[Moment] = []
+    record: list[StepTrace] = []
     with torch.no_grad():
         flow = core.begin(said(2, 2, seed=seed), None, 3, record=record)
         assert flow.x.norm(dim=-1).max() <= said(2, 2, seed=seed).norm(dim=-1).max() + 1e-9
@@ -200,7 +200,7 @@ def test_a_thousand_iterations_stay_finite(normaliser: str, aggregation: str) ->
 def test_the_inflow_lives_at_the_start(count: int, alpha: float) -> None:
     """One input: min(1, inflow) of hidden layers at t = 10 is at least half of that at t = 0."""
     core = core_of(hidden=[MLP] * count, alpha=alpha, lively=0.0)
-    record: list[Moment] = []
+    record: list[StepTrace] = []
     with torch.no_grad():
         flow = core.begin(said(), None, 11, record=record)
         for _ in range(10):
@@ -233,7 +233,7 @@ def test_disabled_layers_are_neither_called_nor_heard() -> None:
 
 def test_a_window_limits_who_is_heard() -> None:
     core = core_of(hidden=[MLP] * 6, window=2, iterations=4)
-    record: list[Moment] = []
+    record: list[StepTrace] = []
     with torch.no_grad():
         flow = core.begin(said(), None, 4, record=record)
         for _ in range(3):
@@ -250,7 +250,7 @@ def test_a_window_limits_who_is_heard() -> None:
 
 def test_a_ring_has_no_edge() -> None:
     core = core_of(hidden=[MLP] * 6, window=1, ring=True)
-    record: list[Moment] = []
+    record: list[StepTrace] = []
     with torch.no_grad():
         core.iterate(core.begin(said(), None, 2, record=record))
     weights = record[1].weights[0, 0] > 0
@@ -264,7 +264,7 @@ def test_a_windowed_connection_follows_the_offset() -> None:
     with torch.no_grad():
         for router in core.routers:
             router.get_parameter("outer.bias").copy_(torch.tensor([-2.0, 0.5, 3.0, 0.0]))
-    record: list[Moment] = []
+    record: list[StepTrace] = []
     structure = core.structure.model_copy(update={"inflow_gate": False})
     core.structure = structure
     with torch.no_grad():
@@ -279,7 +279,7 @@ def test_a_windowed_connection_follows_the_offset() -> None:
 
 def test_a_layer_may_be_kept_from_hearing_itself() -> None:
     core = core_of(self_routing=False)
-    record: list[Moment] = []
+    record: list[StepTrace] = []
     core.iterate(core.begin(said(), None, 2, record=record))
     assert not record[1].weights[0, 0, :, :3].diagonal().any()
 
@@ -297,7 +297,7 @@ def test_alpha_binarises() -> None:
     found = []
     for alpha in (1.0, 0.01):
         core.alpha = alpha
-        record: list[Moment] = []
+        record: list[StepTrace] = []
         core.iterate(core.begin(said(), None, 2, record=record))
         found.append(record[0].weights)
     middle = [((one > 0.1) & (one < 0.9)).double().mean() for one in found]

@@ -22,7 +22,7 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch, small_model
 from evodevo.training import checkpoints, optimizers
-from evodevo.training.loop import Cursor, Snapshot, train
+from evodevo.training.loop import Cursor, TrainingSnapshot, train
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 from evodevo.training.surgery import Origin, carry_state, operate, state_of
 
@@ -416,7 +416,9 @@ def test_a_stored_state_follows_too() -> None:
     state = carry_state(result.snapshot.optimizer, shapes, change.origins)
     longer = settings.model_copy(update={"budget": Budget(steps=8)})
     cursor = Cursor.model_validate(result.snapshot.cursor.model_dump())
-    again = train(model, longer, batch_at=lambda _: data, tokens_per_step=4, seed=0, resume=Snapshot(cursor, state))
+    again = train(
+        model, longer, batch_at=lambda _: data, tokens_per_step=4, seed=0, resume=TrainingSnapshot(cursor, state)
+    )
     assert again.state == "finished"
     assert again.snapshot.optimizer["core.layers.0.attention.norm.weight"]["step"] == 8
     assert again.snapshot.optimizer["core.layers.3.attention.norm.weight"]["step"] == 4

@@ -16,7 +16,7 @@ from evodevo.h_model.model import HModel
 from evodevo.h_model.runners import grouped as grouped_runner
 from evodevo.h_model.runners import loop as h_runner
 from evodevo.h_model.runners.choice import RunnerName
-from evodevo.h_model.runners.loop import Crew, LoopRunner, States
+from evodevo.h_model.runners.loop import LoopRunner, PassCache, States
 from evodevo.networks.routing.skipping import harden, straight_through
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.settings import validate
@@ -44,7 +44,7 @@ class Everybody(LoopRunner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: Crew | None = None,
+        crew: PassCache | None = None,
     ) -> Tensor:
         return super().run(layers, x, masks, None, states)
 

@@ -13,7 +13,7 @@ from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
 from evodevo.experiments.comparison import compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
 from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.baselines.network import BaselineNetwork
@@ -124,9 +124,9 @@ def test_a_zoo_is_trained_again(run: Run, search: Path) -> None:
 def made(size: Any) -> ExperimentSettings:
     baseline = BaselineStructure(width=WIDTH, extractor=ExtractorStructure(blocks=0), hidden=8)
     arms = (
-        ArmPlan(name="zoo", network=ModuleZooNetwork(structure=ZOO)),
-        ArmPlan(name="mlp", network=BaselineNetwork(structure=baseline)),
-        ArmPlan(name="H-Model", network=HModelNetwork(structure=STRUCTURE)),
+        Variant(name="zoo", network=ModuleZooNetwork(structure=ZOO)),
+        Variant(name="mlp", network=BaselineNetwork(structure=baseline)),
+        Variant(name="H-Model", network=HModelNetwork(structure=STRUCTURE)),
     )
     return ExperimentSettings(experiment=Comparison(title="tiny zoos", arms=arms, seeds=2), evaluation=settings())
 

@@ -7,7 +7,7 @@ import pytest
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import ROOT_TASK
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import SIZES, Trainer, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import SIZES, PathTrainer, executor_of, new_system, tasks_of
 
 
 @pytest.mark.slow
@@ -18,7 +18,7 @@ def test_whoever_builds_on_roots_alone_has_no_component_of_another_task() -> Non
     free = AgentSettings(classes=3, options=options)
     for name, settings in (("bound", bound), ("free", free)):
         system.add_agent("VitTiny", name, settings)
-    assert system.run(tasks_of(system), 5, executor_of(Trainer(system.store))).state == "finished"
+    assert system.run(tasks_of(system), 5, executor_of(PathTrainer(system.store))).state == "finished"
     store = system.store
     parents = {
         name: {row.details["parent"] for row in store.individuals(system.agent(f"VitTiny~{name}").id)}

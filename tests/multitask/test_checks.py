@@ -1,4 +1,4 @@
-"""The laws of docs/spec/munet.md#laws over whole systems; what is trained here is told by ``Trainer``.
+"""The laws of docs/spec/munet.md#laws over whole systems; what is trained here is told by ``PathTrainer``.
 
 Where each law stands (files below ``tests/multitask/``; several where it holds for a function and for a system):
 
@@ -37,7 +37,7 @@ from evodevo.multitask.search.score import ScoreSettings, cost
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import SIZES, Trainer, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import SIZES, PathTrainer, executor_of, new_system, tasks_of, told
 
 TASKS = ("a", "b", "c")
 ROOT = "VitTiny~root_model~random_init"
@@ -47,7 +47,7 @@ ROOT = "VitTiny~root_model~random_init"
 def system() -> System:
     """Three tasks, four cycles of three generations of two."""
     made = new_system(Store.memory(), TASKS, samples=6)
-    made.run(tasks_of(made), 4, executor_of(Trainer(made.store)))
+    made.run(tasks_of(made), 4, executor_of(PathTrainer(made.store)))
     return made
 
 
@@ -195,7 +195,7 @@ def system_scores(system: System, agent: str, cycle: int, view: int, published: 
 def test_ties_go_to_the_oldest() -> None:
     """Four children of the root, all equally good, where size costs nothing."""
     system = new_system(Store.memory(), ("a",), samples=4, size=4, score=ScoreSettings(scale=1.0))
-    trainer = Trainer(system.store)
+    trainer = PathTrainer(system.store)
     trainer.accuracy = lambda path, seed, step: 0.5
     system.run(tasks_of(system), 1, executor_of(trainer))
     assert system.best("a").path.number == 0
@@ -210,7 +210,7 @@ def test_supports_are_readable_paths_of_distinct_agents(kind: str) -> None:
     options = {"child": {"supports": {"sampler": {"kind": kind}}}, "most_paths": 3}
     system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3, options=options))
     agents = [one for one in tasks_of(system) if one.task != "y"]  # y never runs, so that nobody sees a path of it
-    system.run(agents, 2, executor_of(Trainer(system.store)))
+    system.run(agents, 2, executor_of(PathTrainer(system.store)))
     seen: set[str] = set()
     cycles = system.store.systems.cycles(agent_id=system.agent("MultiVitTiny~a").id)
     views = {one.number: one.view for one in cycles}
@@ -229,7 +229,7 @@ def test_a_generation_is_asked_for_at_once_whatever_the_workers() -> None:
     """Its size is configuration, never the number of workers."""
     waiting: list[int] = []
 
-    class Counting(Trainer):
+    class Counting(PathTrainer):
         def __call__(self, payload: bytes, report: object) -> bytes:
             rows = self.store.systems.open_asks(agent_id)
             waiting.append(len(rows))

@@ -19,7 +19,7 @@ from evodevo.errors import DataError, ExitCode
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.schema import VERSION_TABLE
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of, told
 
 Spoil = Callable[[Path], None]
 
@@ -30,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "runs"
     with Store.open(folder) as store:
         system = new_system(store, samples=2)
-        system.run(tasks_of(system), 1, executor_of(Trainer(store)))
+        system.run(tasks_of(system), 1, executor_of(PathTrainer(store)))
     return folder
 
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.evaluate import open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.paths.frozen import FrozenPath
@@ -90,7 +90,7 @@ def test_kept_representations_of_transformers_change_no_training(
 # Over a system
 
 
-def request_of(system: System, known: Known, folder: Path, *, fresh: bool) -> PathRequest:
+def request_of(system: System, known: PublishedPath, folder: Path, *, fresh: bool) -> PathRequest:
     agent = system.agent(known.path.agent)
     inside = [system.library.by_number(one.agent, one.number) for one in known.path.paths]
     request = {

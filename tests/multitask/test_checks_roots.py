@@ -12,7 +12,7 @@ import torch
 from evodevo import canonical
 from evodevo.errors import DataError, EvaluationsFailedError, UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.evaluate import evaluate_root
 from evodevo.multitask.measure import measure
 from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
@@ -25,7 +25,7 @@ from evodevo.testing.multitask.real_system import SIZES, STRUCTURE, TASKS, new_r
 OWN = {"hyperparameters": SIZES}
 
 
-def published(system: System, name: str) -> Known:
+def published(system: System, name: str) -> PublishedPath:
     return system.view().offers[name]
 
 

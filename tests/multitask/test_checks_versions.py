@@ -13,7 +13,7 @@ from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSetti
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, executor_of, small, tasks_of, told
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, small, tasks_of, told
 
 VERSIONS: tuple[Version, ...] = get_args(Version)
 SMALL = {"structure": {"width": 8, "heads": 2, "hidden": 8}}
@@ -30,7 +30,7 @@ def system_of(version: Version, *, cycle: CycleSettings | None = None, multi: bo
 
 
 def run(system: System, cycles: int = 1) -> list[dict[str, Any]]:
-    system.run(tasks_of(system), cycles, executor_of(Trainer(system.store)))
+    system.run(tasks_of(system), cycles, executor_of(PathTrainer(system.store)))
     rows = [one for name, one in told(system).items() if name.startswith("VitTiny~a/")]
     return sorted(rows, key=lambda one: int(one["genome"]["genes"]["number"]))
 
@@ -87,7 +87,7 @@ def test_a_child_as_good_as_its_parent_is_discarded() -> None:
     fixed = {"num_layers": {"values": [1], "default": 1}, "ds_image_size": {"values": [16], "default": 16}}
     system.add_root("VitTiny", "random_init", AgentSettings(classes=0, options={**SMALL, "hyperparameters": fixed}))
     system.add_agent("VitTiny", "a", AgentSettings(classes=3, options={"hyperparameters": fixed}))
-    trainer = Trainer(system.store)
+    trainer = PathTrainer(system.store)
     trainer.accuracy = lambda path, seed, step: 2 / 3
     system.run(tasks_of(system), 2, executor_of(trainer))
     rows = [one for name, one in told(system).items() if name.startswith("VitTiny~a/")]

@@ -18,7 +18,7 @@ from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_path, open_path
 from evodevo.multitask.evaluate_settings import PathRequest, read_request
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import BuiltPath, Places, Reader, Samples
+from evodevo.multitask.paths.built import BuiltPath, PathSamples, Places, Reader
 from evodevo.multitask.paths.kinds import KINDS, PathKind
 from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, role_parameters
 from evodevo.multitask.paths.vision.evaluate import read_samples
@@ -259,8 +259,8 @@ def test_every_path_reads_the_same_changes_at_its_own_size() -> None:
     task = _Drawn()
     sizes = [VisionStructure(**{**STRUCTURE, "image_size": size}) for size in (8, 16)]
 
-    def samples(values: DataValues, step: int | None) -> Samples:
-        return Samples(task, "train", np.arange(5), values, 3, step)  # type: ignore[arg-type]
+    def samples(values: DataValues, step: int | None) -> PathSamples:
+        return PathSamples(task, "train", np.arange(5), values, 3, step)  # type: ignore[arg-type]
 
     values = DataValues(area=0.3, flip=True, brightness=0.2)
     together = samples(values, 4)

@@ -8,11 +8,11 @@ from evodevo.errors import UsageError
 from evodevo.multitask.fork import fork
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, add, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import PathTrainer, add, executor_of, new_system, tasks_of, told
 
 
-def go(system: System, cycles: int, trainer: Trainer | None = None) -> None:
-    used = trainer or Trainer(system.store)
+def go(system: System, cycles: int, trainer: PathTrainer | None = None) -> None:
+    used = trainer or PathTrainer(system.store)
     assert system.run(tasks_of(system), cycles, executor_of(used)).state == "finished"
 
 
@@ -45,7 +45,7 @@ def test_copies_go_on_alike_and_apart() -> None:
 
 def test_a_copy_with_failed_and_discarded_children_is_whole() -> None:
     first = new_system(Store.memory(), ("a",), samples=8)
-    trainer = Trainer(first.store)
+    trainer = PathTrainer(first.store)
     trainer.fail = lambda job: job["path"]["number"] == 2
     go(first, 2, trainer)
     assert told(fork(first, "copy"))["publications"] == told(first)["publications"]

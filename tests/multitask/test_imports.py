@@ -11,8 +11,8 @@ import torch
 
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.agent import Known
-from evodevo.multitask.agents.network import Origin
+from evodevo.multitask.agent import PublishedPath
+from evodevo.multitask.agents.network import ImportOrigin
 from evodevo.multitask.evaluate import open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.fork import fork
@@ -28,7 +28,7 @@ from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.inputs import InputSpec
 from evodevo.testing.multitask.imports import H_MODEL, checkpoint_of
-from evodevo.testing.multitask.paths import ROOT, Trainer, executor_of, small
+from evodevo.testing.multitask.paths import ROOT, PathTrainer, executor_of, small
 
 WORDS = InputSpec("words", "tokens", length=16, vocabulary=256)
 TEXTS: dict[str, Any] = {"task": "text_labels", "task_settings": {"tokenizer": "bytes", "length": 16}}
@@ -40,12 +40,14 @@ def system(store: Store) -> System:
     return System.create(store, "home", seed=3, settings=SystemSettings(cycle=small(2, 2), training=TRAINING))
 
 
-def imported(system: System, name: str = "one", pool: Any = None, seed: int = 0, **about: Any) -> Known:
+def imported(system: System, name: str = "one", pool: Any = None, seed: int = 0, **about: Any) -> PublishedPath:
     pool = pool or system.store.blobs
-    return import_network(system, name, pool, Origin(run="r", weights=checkpoint_of(pool, H_MODEL, seed=seed, **about)))
+    return import_network(
+        system, name, pool, ImportOrigin(run="r", weights=checkpoint_of(pool, H_MODEL, seed=seed, **about))
+    )
 
 
-def kinds(known: Known) -> set[str]:
+def kinds(known: PublishedPath) -> set[str]:
     return {part.id.partition(":")[0] for part in known.components}
 
 
@@ -80,7 +82,7 @@ def test_blobs_of_another_store_are_copied_and_stay_when_that_is_gone(system: Sy
 def test_garbage_is_what_nobody_offers_or_uses(system: System) -> None:
     used, idle = imported(system, "used"), imported(system, "idle", seed=1)
     system.add_agent("Net", "task", AgentSettings(classes=3, options={}))
-    executor = executor_of(Trainer(system.store))
+    executor = executor_of(PathTrainer(system.store))
     # Not the accuracy but the name decides: the other import is out of sight.
     system.withdraw("Import~idle")
     system.run([system.agent("Net~task")], 1, executor)
@@ -98,7 +100,7 @@ def test_garbage_is_what_nobody_offers_or_uses(system: System) -> None:
 def test_children_share_parts_that_others_offer_and_add_a_norm_and_a_head(system: System) -> None:
     imported(system)
     system.add_agent("Net", "task", AgentSettings(classes=3))
-    system.run([system.agent("Net~task")], 4, executor_of(Trainer(system.store)))
+    system.run([system.agent("Net~task")], 4, executor_of(PathTrainer(system.store)))
     child = system.view().offers["Net~task"]
     assert [part.role for part in child.components] == ["inputs", "core", "head_norm", "head"]
     assert child.component("head").id.startswith("Net~task:")
@@ -119,7 +121,7 @@ def test_each_agent_sees_the_imports_that_can_read_its_task(system: System) -> N
     system.add_agent("MultiVitTiny", "pictures", AgentSettings(classes=3, options=forced))
     system.add_agent("MultiNet", "letters", AgentSettings(classes=3, modalities=("tokens:bytes",)))
     agents = [one for one in system.agents() if not one.settings["root"]]
-    system.run(agents, 1, executor_of(Trainer(system.store)))
+    system.run(agents, 1, executor_of(PathTrainer(system.store)))
     offers = system.view().offers
     assert kinds(offers["Net~pictures"]) == {"Import~sees", "Net~pictures"}
     assert kinds(offers["Net~letters"]) == {"Import~reads", "Net~letters"}
@@ -136,7 +138,7 @@ def test_who_finds_nothing_to_build_on_says_what_to_do(system: System) -> None:
     imported(system, "reads", inputs=(WORDS,), **TEXTS)
     system.add_agent("Net", "pictures", AgentSettings(classes=3))
     with pytest.raises(UsageError, match=r"needs a network that can read its samples.*extend import"):
-        system.run([system.agent("Net~pictures")], 1, executor_of(Trainer(system.store)))
+        system.run([system.agent("Net~pictures")], 1, executor_of(PathTrainer(system.store)))
 
 
 def test_an_import_that_was_killed_goes_on(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +164,7 @@ def test_the_next_run_finishes_an_import(system: System, monkeypatch: pytest.Mon
         with pytest.raises(KeyError):
             imported(system)
     system.add_agent("Net", "digits", AgentSettings(classes=10))
-    trainer = Trainer(system.store)
+    trainer = PathTrainer(system.store)
     with SerialExecutor(evaluators={"path": trainer}) as executor:
         system.run([system.agent("Net~digits")], 1, executor)
     assert {"Import~one", "Net~digits"} <= set(system.view().offers)
@@ -190,7 +192,7 @@ def test_a_network_is_imported_once_while_it_is_offered(system: System) -> None:
 
 def test_what_is_no_checkpoint_leaves_nothing(system: System) -> None:
     with pytest.raises(NotFoundError):
-        import_network(system, "lost", system.store.blobs, Origin(weights="0" * 64))
+        import_network(system, "lost", system.store.blobs, ImportOrigin(weights="0" * 64))
     assert system.agents() == []
 
 
@@ -209,7 +211,7 @@ def test_roots_of_nets_are_imports_and_imports_are_roots(system: System) -> None
 def test_a_copy_of_a_system_has_its_imports(system: System) -> None:
     imported(system)
     system.add_agent("Net", "task", AgentSettings(classes=3))
-    system.run([system.agent("Net~task")], 1, executor_of(Trainer(system.store)))
+    system.run([system.agent("Net~task")], 1, executor_of(PathTrainer(system.store)))
     copy = fork(system, "copy")
     assert {name: [part.digest for part in one.components] for name, one in copy.view().offers.items()} == {
         name: [part.digest for part in one.components] for name, one in system.view().offers.items()
@@ -220,7 +222,7 @@ def test_a_copy_of_a_system_has_its_imports(system: System) -> None:
 # Real training
 
 
-def answers(system: System, known: Known, cache: Path) -> torch.Tensor:
+def answers(system: System, known: PublishedPath, cache: Path) -> torch.Tensor:
     """Logits of a published path for fixed samples, built from the blobs as a worker builds it."""
     agent = system.agent(known.path.agent)
     request = {

@@ -13,7 +13,7 @@ import pytest
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.failpoints import VARIABLE
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of, told
 
 SESSION = """
 import sys
@@ -50,8 +50,8 @@ def test_what_a_killed_process_left_is_gone_on_with(tmp_path: Path, point: str) 
     assert done.returncode == -signal.SIGKILL, done.stderr
     with Store.open(folder) as store, Store.memory() as other:
         system, whole = System.open(store, "zoo"), new_system(other)
-        system.run(tasks_of(system), 2, executor_of(Trainer(store)))
-        whole.run(tasks_of(whole), 2, executor_of(Trainer(other)))
+        system.run(tasks_of(system), 2, executor_of(PathTrainer(store)))
+        whole.run(tasks_of(whole), 2, executor_of(PathTrainer(other)))
         assert told(system) == told(whole)
         assert store.check(deep=True).ok
 
@@ -62,7 +62,7 @@ def test_agents_of_one_system_in_two_processes(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     with Store.open(folder) as store:
         system = new_system(store, ("a", "b"))
-        system.run([system.agents()[0]], 1, executor_of(Trainer(store)))  # the root
+        system.run([system.agents()[0]], 1, executor_of(PathTrainer(store)))  # the root
     session = SESSION.replace("tasks_of(system), 2", "[system.agent(sys.argv[3])], 3")
     both = [
         subprocess.Popen([sys.executable, "-c", session, str(folder), "free", f"VitTiny~{task}"]) for task in ("a", "b")
@@ -71,7 +71,7 @@ def test_agents_of_one_system_in_two_processes(tmp_path: Path) -> None:
     with Store.open(folder) as store, Store.memory() as other:
         system, again = System.open(store, "zoo"), new_system(other, ("a", "b"))
         assert len(store.systems.publications(system.row.id)) == 7
-        again.replay(system, executor_of(Trainer(other)))
+        again.replay(system, executor_of(PathTrainer(other)))
         first, second = told(system), told(again)
         # The root had a round of its own.
         for facts in (first, second):

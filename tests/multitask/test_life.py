@@ -15,7 +15,7 @@ from evodevo.multitask.report.fates import fate
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import SIZES, Trainer, add, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import SIZES, PathTrainer, add, executor_of, new_system, tasks_of, told
 
 
 def grown(tasks: tuple[str, ...] = ("a", "b"), cycles: int = 1) -> System:
@@ -26,7 +26,7 @@ def grown(tasks: tuple[str, ...] = ("a", "b"), cycles: int = 1) -> System:
 
 def go(system: System, cycles: int, **other: Any) -> None:
     agents = [one for one in tasks_of(system) if not system.is_withdrawn(one)]
-    assert system.run(agents, cycles, executor_of(Trainer(system.store), 2), **other).state == "finished"
+    assert system.run(agents, cycles, executor_of(PathTrainer(system.store), 2), **other).state == "finished"
 
 
 def test_a_task_is_added_once_to_each_class_under_a_name_that_it_may_have() -> None:
@@ -84,7 +84,7 @@ def test_a_withdrawn_task_leaves_what_others_use() -> None:
     with pytest.raises(NotFoundError, match=r"no agent .* offers a path for task 'a'"):
         system.best("a")
     with pytest.raises(UsageError, match=r"VitTiny~a.*was withdrawn"):
-        system.run(tasks_of(system), 4, executor_of(Trainer(system.store)))
+        system.run(tasks_of(system), 4, executor_of(PathTrainer(system.store)))
     with pytest.raises(UsageError, match="withdrawn already"):
         system.withdraw("VitTiny~a")
     go(system, 4)
@@ -122,15 +122,15 @@ def test_an_asynchronous_run_is_repeated_from_its_views() -> None:
     first = new_system(Store.memory(), ("a", "b", "c"))
     go(first, 3, schedule="free")
     again = new_system(Store.memory(), ("a", "b", "c"))
-    again.replay(first, executor_of(Trainer(again.store)))
+    again.replay(first, executor_of(PathTrainer(again.store)))
     assert told(again) == told(first)
     views = [view for agent, _, _, view, _ in told(first)["cycles"] if "root" not in agent]
     assert len(set(views)) > 3, "agents saw what there was at the time, not rounds"
-    again.replay(first, executor_of(Trainer(again.store)))
+    again.replay(first, executor_of(PathTrainer(again.store)))
     assert told(again) == told(first), "what was repeated whole is not repeated twice"
     go(again, 4)
     with pytest.raises(UsageError, match="empty system"):
-        again.replay(first, executor_of(Trainer(again.store)))
+        again.replay(first, executor_of(PathTrainer(again.store)))
 
 
 def test_a_stopped_asynchronous_run_goes_on_with_the_views_that_it_has() -> None:
@@ -144,13 +144,13 @@ def test_a_stopped_asynchronous_run_goes_on_with_the_views_that_it_has() -> None
             watched.stop()
 
     watched = System(system.store, system.row, listener=count)
-    assert watched.run(agents, 2, executor_of(Trainer(system.store)), schedule="free").state == "interrupted"
+    assert watched.run(agents, 2, executor_of(PathTrainer(system.store)), schedule="free").state == "interrupted"
     before = told(system)["cycles"]
     go(system, 2, schedule="free")
     views = {(agent, number): view for agent, number, _, view, _ in told(system)["cycles"]}
     assert all(views[agent, number] == view for agent, number, _, view, _ in before)
     again = new_system(Store.memory())
-    again.replay(system, executor_of(Trainer(again.store)))
+    again.replay(system, executor_of(PathTrainer(again.store)))
     assert told(again) == told(system)
 
 
@@ -193,7 +193,7 @@ def test_a_root_takes_the_shape_of_its_checkpoint_or_is_refused(tmp_path: Path) 
     with pytest.raises(UsageError, match="num_layers"):
         system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=shallow))
     root = system.add_root("VitTiny", "checkpoint", AgentSettings(classes=0, options=options))
-    system.run([root], 1, executor_of(Trainer(system.store)))
+    system.run([root], 1, executor_of(PathTrainer(system.store)))
     known = system.view().offers[root.name]
     assert known.path.structure["width"] == 16
     assert known.path.hparams["num_layers"] == 2

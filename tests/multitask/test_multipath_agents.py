@@ -10,7 +10,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, add, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import PathTrainer, add, executor_of, new_system, tasks_of, told
 
 TASKS = ("a", "b", "c")
 
@@ -18,7 +18,7 @@ TASKS = ("a", "b", "c")
 def grown(cycles: int, options: dict[str, Any] | None = None, workers: int = 1) -> System:
     system = new_system(Store.memory(), TASKS)
     system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3, options=options or {}))
-    system.run(tasks_of(system), cycles, executor_of(Trainer(system.store), workers))
+    system.run(tasks_of(system), cycles, executor_of(PathTrainer(system.store), workers))
     return system
 
 
@@ -83,7 +83,7 @@ def test_the_score_is_the_accuracy_and_what_is_run_through_is_not_split() -> Non
 def test_no_singlepath_agent_builds_on_a_multipath_one() -> None:
     system = grown(1)
     add(system, "d")
-    system.run(tasks_of(system), 3, executor_of(Trainer(system.store)))
+    system.run(tasks_of(system), 3, executor_of(PathTrainer(system.store)))
     multi = {one["id"] for one in children(system)}
     for task in (*TASKS, "d"):
         rows = system.store.individuals(system.agent(f"VitTiny~{task}").id)
@@ -112,6 +112,6 @@ def test_a_multipath_agent_needs_a_path_of_its_task_and_another() -> None:
     system = new_system(Store.memory(), ("a",))
     system.add_agent("MultiVitTiny", "z", AgentSettings(classes=3))
     with pytest.raises(UsageError, match="builds on VitTiny~z, which offers no path yet"):
-        system.run(tasks_of(system), 1, executor_of(Trainer(system.store)))
+        system.run(tasks_of(system), 1, executor_of(PathTrainer(system.store)))
     with pytest.raises(UsageError, match="makes no roots"):
         system.add_agent("MultiVitTiny", "y", AgentSettings(classes=3, root=True))

@@ -10,11 +10,11 @@ import pytest
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.diagrams.system.outline import outline
-from evodevo.multitask.report.picture import Picture
+from evodevo.multitask.report.picture import SystemFrames
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Evaluation, Score, Store
-from evodevo.testing.multitask.paths import Trainer, add, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import PathTrainer, add, executor_of, new_system, tasks_of
 
 TASKS = ("a", "b", "c")
 
@@ -24,7 +24,7 @@ def grown(cycles: int = 2, *, multi: bool = True, free: bool = False) -> System:
     if multi:
         system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
     schedule = "free" if free else "rounds"
-    system.run(tasks_of(system), cycles, executor_of(Trainer(system.store)), schedule=schedule)  # type: ignore[arg-type]
+    system.run(tasks_of(system), cycles, executor_of(PathTrainer(system.store)), schedule=schedule)  # type: ignore[arg-type]
     return system
 
 
@@ -34,7 +34,7 @@ def system() -> System:
 
 
 def test_a_frame_is_the_view_of_its_publication(system: System) -> None:
-    picture = Picture(system)
+    picture = SystemFrames(system)
     for frame in [picture.frame(one.seq) for one in picture.publications]:
         view = system.view(frame.seq)
         single = {one.path.agent: one for one in view.offers.values() if not one.path.paths}
@@ -54,7 +54,7 @@ def test_a_frame_is_the_view_of_its_publication(system: System) -> None:
 
 
 def test_there_is_one_frame_for_each_round_and_the_last_is_now(system: System) -> None:
-    picture = Picture(system)
+    picture = SystemFrames(system)
     rounds = {one.round for one in system.store.systems.cycles(system_id=system.row.id)}
     assert len(picture.moments) == len(rounds)
     assert [one.label for one in picture.moments] == [
@@ -71,12 +71,12 @@ def test_there_is_one_frame_for_each_round_and_the_last_is_now(system: System) -
 
 
 def test_without_rounds_each_publication_is_a_frame() -> None:
-    picture = Picture(grown(free=True, multi=False))
+    picture = SystemFrames(grown(free=True, multi=False))
     assert len(picture.moments) == len(picture.publications) == 7
 
 
 def test_a_cycle_is_the_last_state_before_anybody_ended_the_next(system: System) -> None:
-    picture = Picture(system)
+    picture = SystemFrames(system)
     first, second = picture.at_cycle(1), picture.at_cycle(2)
     assert first.label == "VitTiny after 1 cycle"
     assert second == picture.frame()
@@ -86,7 +86,7 @@ def test_a_cycle_is_the_last_state_before_anybody_ended_the_next(system: System)
 
 
 def test_publications_that_are_not_there_are_refused(system: System) -> None:
-    picture = Picture(system)
+    picture = SystemFrames(system)
     with pytest.raises(UsageError, match="the last publication"):
         picture.frame(10_000)
     with pytest.raises(UsageError, match="the last publication"):
@@ -97,7 +97,7 @@ def test_publications_that_are_not_there_are_refused(system: System) -> None:
 
 
 def test_an_empty_system_has_an_empty_frame() -> None:
-    picture = Picture(new_system(Store.memory(), TASKS))
+    picture = SystemFrames(new_system(Store.memory(), TASKS))
     assert picture.frame().routes == ()
     assert picture.frame().tasks == TASKS
     assert picture.frames() == []
@@ -107,11 +107,11 @@ def test_an_empty_system_has_an_empty_frame() -> None:
 
 def test_who_withdrew_is_gone_and_what_others_use_of_it_stays() -> None:
     system = grown()
-    before = Picture(system).frame()
+    before = SystemFrames(system).frame()
     inside = before.joined[0].streams[1]
     gone = inside.path.rpartition("/")[0]
     system.withdraw(gone)
-    picture = Picture(system)
+    picture = SystemFrames(system)
     frame = picture.frame()
     assert picture.moments[-1].label == f"{gone} withdrawn"
     assert frame.withdrawn == (gone,)
@@ -127,8 +127,8 @@ def test_the_better_of_two_agents_answers_a_task() -> None:
     system = new_system(Store.memory(), ("a",))
     system.add_root("VitT3", "random_init", AgentSettings(classes=0, options={"structure": {"width": 8, "heads": 2}}))
     add(system, "a", "VitT3")
-    system.run(tasks_of(system), 1, executor_of(Trainer(system.store)))
-    frame = Picture(system).frame()
+    system.run(tasks_of(system), 1, executor_of(PathTrainer(system.store)))
+    frame = SystemFrames(system).frame()
     routes = [one for one in frame.routes if not one.root]
     assert [one.task for one in routes] == ["a"]
     assert routes[0].path == system.best("a").path.id
@@ -137,7 +137,7 @@ def test_the_better_of_two_agents_answers_a_task() -> None:
 
 def test_what_was_measured_on_test_data_is_shown() -> None:
     system = grown()
-    model = Picture(system).frame().joined[0]
+    model = SystemFrames(system).frame().joined[0]
     agent = system.agent(model.agent)
     individual = system.view().offers[model.agent].id
     lease = system.store.acquire(agent.id)
@@ -145,7 +145,7 @@ def test_what_was_measured_on_test_data_is_shown() -> None:
     scores, extra = {"accuracy": Score(0.75)}, {"weights": [0.9, 0.1]}
     system.store.finish_evaluation(lease, Evaluation(individual, "test", 0, attempt, scores=scores, extra=extra))
     system.store.release(lease)
-    shown = Picture(system).frame().joined[0]
+    shown = SystemFrames(system).frame().joined[0]
     assert shown.test == 0.75
     assert [one.weight for one in shown.streams][:2] == [0.9, 0.1]
     assert model.test is None

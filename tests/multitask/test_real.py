@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.evaluate import open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.measure import measure
@@ -42,7 +42,7 @@ def run(system: System, cycles: int, folder: Path) -> None:
         assert system.run(agents, cycles, executor, cache=str(folder / "cache")).state == "finished"
 
 
-def logits(system: System, known: Known, folder: Path) -> torch.Tensor:
+def logits(system: System, known: PublishedPath, folder: Path) -> torch.Tensor:
     """What a published path answers to fixed images, built from the blobs as a worker builds it."""
     agent = system.agent(known.path.agent)
     request = {

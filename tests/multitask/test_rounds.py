@@ -12,7 +12,7 @@ from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 from evodevo.storage.systems import store as systems
-from evodevo.testing.multitask.paths import Trainer, add, executor_of, new_system, small, tasks_of, told
+from evodevo.testing.multitask.paths import PathTrainer, add, executor_of, new_system, small, tasks_of, told
 
 POINTS = ("cycle", "ask", "tell", "publish")
 
@@ -24,7 +24,7 @@ class Killed(BaseException):
 def run(workers: int = 1, cycles: int = 2, tasks: tuple[str, ...] = ("a", "b")) -> System:
     store = Store.memory()
     system = new_system(store, tasks)
-    assert system.run(tasks_of(system), cycles, executor_of(Trainer(store), workers)).state == "finished"
+    assert system.run(tasks_of(system), cycles, executor_of(PathTrainer(store), workers)).state == "finished"
     return system
 
 
@@ -42,11 +42,11 @@ def killed_run(monkeypatch: pytest.MonkeyPatch, death: int, cycles: int) -> tupl
     monkeypatch.setattr(systems, "failpoint", failpoint)
     agents, was_killed = tasks_of(system), False
     try:
-        system.run(agents, cycles, executor_of(Trainer(store), 2))
+        system.run(agents, cycles, executor_of(PathTrainer(store), 2))
     except Killed:
         was_killed = True
     again = System.open(store, "zoo")
-    assert again.run(agents, cycles, executor_of(Trainer(store), 2)).state == "finished"
+    assert again.run(agents, cycles, executor_of(PathTrainer(store), 2)).state == "finished"
     return again, was_killed
 
 
@@ -59,7 +59,7 @@ def test_another_seed_is_another_system() -> None:
     other = System.create(store, "zoo", seed=8, settings=run().settings)
     other.add_root("VitTiny", "random_init", AgentSettings.model_validate(run().agents()[0].settings, strict=False))
     add(other, "a")
-    other.run(tasks_of(other), 2, executor_of(Trainer(store)))
+    other.run(tasks_of(other), 2, executor_of(PathTrainer(store)))
     mine = told(run(tasks=("a",)))
     assert told(other).keys() == mine.keys()
     assert told(other) != mine
@@ -85,7 +85,7 @@ def test_wherever_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stopped_run_goes_on(store: Store) -> None:
     system = new_system(Store.memory())
-    trainer = Trainer(system.store)
+    trainer = PathTrainer(system.store)
     calls = trainer.calls
 
     class Impatient(list[Any]):
@@ -103,7 +103,7 @@ def test_a_stopped_run_goes_on(store: Store) -> None:
 def test_running_again_changes_nothing() -> None:
     system = run()
     before = told(system)
-    trainer = Trainer(system.store)
+    trainer = PathTrainer(system.store)
     system.run(tasks_of(system), 2, executor_of(trainer))
     assert told(system) == before
     assert not trainer.calls
@@ -111,7 +111,7 @@ def test_running_again_changes_nothing() -> None:
 
 def test_more_cycles_go_on_where_the_last_one_ended() -> None:
     system = run(cycles=1)
-    system.run(tasks_of(system), 2, executor_of(Trainer(system.store)))
+    system.run(tasks_of(system), 2, executor_of(PathTrainer(system.store)))
     assert told(system) == told(run(cycles=2))
 
 
@@ -153,14 +153,14 @@ def test_a_child_trains_no_component_that_anybody_else_has() -> None:
 def test_what_was_published_never_changes() -> None:
     system = run(cycles=1)
     before = {one.id: (one.digest, one.role) for one in system.store.systems.components(system.row.id)}
-    system.run(tasks_of(system), 3, executor_of(Trainer(system.store)))
+    system.run(tasks_of(system), 3, executor_of(PathTrainer(system.store)))
     after = {one.id: (one.digest, one.role) for one in system.store.systems.components(system.row.id)}
     assert before.items() < after.items()
 
 
 def test_nothing_of_an_unfinished_cycle_is_visible() -> None:
     system = new_system(Store.memory())
-    trainer = Trainer(system.store)
+    trainer = PathTrainer(system.store)
     offered: list[set[str]] = []
 
     def watch(kind: str, facts: dict[str, Any]) -> None:
@@ -199,7 +199,7 @@ def test_the_test_metric_never_matters() -> None:
     outcomes = []
     for value in (0.0, 1.0):
         system = new_system(Store.memory())
-        trainer = Trainer(system.store)
+        trainer = PathTrainer(system.store)
         trainer.test_metric = lambda value=value: value  # type: ignore[misc]
         system.run(tasks_of(system), 2, executor_of(trainer))
         outcomes.append(told(system))
@@ -208,7 +208,7 @@ def test_the_test_metric_never_matters() -> None:
 
 def test_a_child_that_fails_is_a_result_of_its_own() -> None:
     system = new_system(Store.memory())
-    trainer = Trainer(system.store)
+    trainer = PathTrainer(system.store)
     trainer.fail = lambda job: job["path"]["agent"] == "VitTiny~a" and job["path"]["number"] == 1
     system.run(tasks_of(system), 1, executor_of(trainer))
     failed = [one for one in told(system).items() if "/" in one[0] and one[1]["results"][0][0] == "failed"]
@@ -219,7 +219,7 @@ def test_a_child_that_fails_is_a_result_of_its_own() -> None:
 
 def test_an_agent_all_of_whose_children_fail_ends_the_run_and_may_try_again() -> None:
     system = new_system(Store.memory())
-    trainer = Trainer(system.store)
+    trainer = PathTrainer(system.store)
     trainer.fail = lambda job: job["path"]["agent"] == "VitTiny~a"
     with pytest.raises(EvaluationsFailedError, match=r"(?s)VitTiny~a: 4 of 4 children failed.*out of luck"):
         system.run(tasks_of(system), 1, executor_of(trainer))
@@ -230,7 +230,7 @@ def test_an_agent_all_of_whose_children_fail_ends_the_run_and_may_try_again() ->
 
 
 def test_a_wrong_answer_fails_that_child_alone() -> None:
-    class Liar(Trainer):
+    class Liar(PathTrainer):
         def __call__(self, payload: bytes, report: object) -> bytes:
             answer = super().__call__(payload, report)
             return answer.replace(b'"improved":true', b'"improved":false') if b"VitTiny~a/0" in payload else answer
@@ -248,14 +248,14 @@ def test_agents_need_a_root() -> None:
     system = System.create(store, "bare")
     add(system, "a")
     with pytest.raises(UsageError, match="needs a root of class VitTiny"):
-        system.run(tasks_of(system), 1, executor_of(Trainer(store)))
+        system.run(tasks_of(system), 1, executor_of(PathTrainer(store)))
 
 
 def test_another_process_is_refused(store: Store, tmp_path: FolderPath) -> None:
     system = new_system(store)
     store.acquire(system.agents()[1].id)
     with Store.open(tmp_path / "runs") as other, pytest.raises(RunOwnedError):
-        System.open(other, "zoo").run(tasks_of(system), 1, executor_of(Trainer(other)))
+        System.open(other, "zoo").run(tasks_of(system), 1, executor_of(PathTrainer(other)))
     assert not store.systems.publications(system.row.id)
 
 

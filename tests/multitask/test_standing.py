@@ -12,11 +12,11 @@ from sqlalchemy import event
 from evodevo.multitask.recorded import ACCURACY, TEST
 from evodevo.multitask.report.course import course
 from evodevo.multitask.report.fates import fate, fates
-from evodevo.multitask.report.standing import Standing, standing
+from evodevo.multitask.report.standing import SystemStatus, standing
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Evaluation, Score, Store
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of
 
 TASKS = ("a", "b", "c")
 
@@ -25,13 +25,13 @@ def grown(store: Store, cycles: int = 2, *, fail: Callable[[dict[str, Any]], boo
     """Three tasks, on one of which two agents compete."""
     system = new_system(store, TASKS)
     system.add_agent("MultiVitTiny", "a", AgentSettings(classes=3))
-    trainer = Trainer(store)
+    trainer = PathTrainer(store)
     trainer.fail = fail or trainer.fail
     system.run(tasks_of(system), cycles, executor_of(trainer))
     return system
 
 
-def of(system: System) -> Standing:
+def of(system: System) -> SystemStatus:
     return standing(system.store, system.row)
 
 
@@ -159,7 +159,7 @@ def test_a_cycle_that_was_stopped_is_open_and_says_how_far_it_is() -> None:
             running.stop()
 
     running = System.open(store, "zoo", listener=listen)
-    assert running.run(tasks_of(running), 1, executor_of(Trainer(store))).state == "interrupted"
+    assert running.run(tasks_of(running), 1, executor_of(PathTrainer(store))).state == "interrupted"
     b = of(system).agent("VitTiny~b")
     assert (b.state, b.open, b.cycles, b.holder) == ("new", 0, 0, None)
     assert 0 < b.last.told < b.last.asked
@@ -172,7 +172,7 @@ def test_a_cycle_that_was_stopped_is_open_and_says_how_far_it_is() -> None:
 def test_who_withdrew_is_told_from_who_never_had_anything() -> None:
     store = Store.memory()
     system = new_system(store, ("a", "b"))
-    system.run(tasks_of(system)[:1], 1, executor_of(Trainer(store)))
+    system.run(tasks_of(system)[:1], 1, executor_of(PathTrainer(store)))
     system.withdraw("VitTiny~a")
     found = of(system)
     assert {one.name: one.state for one in found.agents if not one.root} == {
@@ -186,7 +186,7 @@ def test_who_withdrew_is_told_from_who_never_had_anything() -> None:
 def test_an_agent_whose_children_all_failed_is_new() -> None:
     store = Store.memory()
     system = new_system(store, ("a",))
-    trainer = Trainer(store)
+    trainer = PathTrainer(store)
     trainer.fail = lambda job: "root" not in job
     with pytest.raises(Exception, match="children failed"):
         system.run(tasks_of(system), 1, executor_of(trainer))
@@ -199,7 +199,7 @@ def test_paths_that_were_replaced_stay_pinned_by_those_that_run_through_them() -
     system = grown(Store.memory(), 1)
     assert of(system).pinned == 0
     singles = [one for one in tasks_of(system) if one.kind == "VitTiny"]
-    system.run(singles, 4, executor_of(Trainer(system.store)))
+    system.run(singles, 4, executor_of(PathTrainer(system.store)))
     found, view = of(system), system.view()
     multi = view.offers["MultiVitTiny~a"]
     published = {part.id for one in view.offers.values() for part in one.components}
@@ -217,7 +217,7 @@ def test_a_larger_system_costs_no_further_questions() -> None:
     for tasks, cycles in ((1, 1), (6, 3)):
         store = Store.memory()
         system = new_system(store, tuple(f"t{number}" for number in range(tasks)))
-        system.run(tasks_of(system), cycles, executor_of(Trainer(store)))
+        system.run(tasks_of(system), cycles, executor_of(PathTrainer(store)))
         asked: list[str] = []
         engine = store._database.engine
         listen = lambda *arguments, asked=asked: asked.append(arguments[2])  # noqa: E731

@@ -14,7 +14,7 @@ from evodevo.multitask.stored import OF_CYCLE, OF_MUTATION, OF_TRAINING, Gone, a
 from evodevo.multitask.system import System
 from evodevo.settings import merge, validate
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of, told
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of, told
 
 SYSTEM = SystemSettings().model_dump(mode="json")
 CYCLE = SYSTEM["cycle"]
@@ -93,7 +93,7 @@ def test_a_system_of_an_earlier_version_of_the_library_goes_on_as_a_new_one_does
         store.systems.add_agent(before.row.id, one.name, one.kind, one.task, one.seed, as_before(one.settings))
     facts = []
     for system in (now, before):
-        system.run(tasks_of(system), 2, executor_of(Trainer(system.store)))
+        system.run(tasks_of(system), 2, executor_of(PathTrainer(system.store)))
         facts.append({name: one["genome"] for name, one in told(system).items() if "~" in name})
     assert facts[0] == facts[1]
     assert len(facts[0]) >= 5, "a root and the children of two cycles"

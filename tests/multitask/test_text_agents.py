@@ -17,7 +17,7 @@ from evodevo.multitask.run.create import add_task, create_system
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import ROOT, SIZES, Trainer, executor_of, small
+from evodevo.testing.multitask.paths import ROOT, SIZES, PathTrainer, executor_of, small
 
 TEXT_SIZES = {"num_layers": {"values": [0, 1], "default": 1}, "ds_length": {"values": [16, 32], "default": 32}}
 TEXT_ROOT = {"structure": {"width": 8, "heads": 2, "hidden": 8}, "hyperparameters": TEXT_SIZES}
@@ -43,7 +43,7 @@ def ran() -> System:
     store = Store.memory()
     system = mixed(store)
     agents = [one for one in system.agents() if not one.settings["root"]]
-    system.run(agents, 2, executor_of(Trainer(store)))
+    system.run(agents, 2, executor_of(PathTrainer(store)))
     return system
 
 
@@ -77,7 +77,7 @@ def test_a_task_of_its_own_subwords_is_read_by_nobody() -> None:
     system = mixed(Store.memory())
     foreign = AgentSettings(classes=3, modalities=(f"tokens:{64 * 'a'}",))
     agent = system.add_agent("TextTiny", "foreign", foreign)
-    system.run([system.agent("TextTiny~mails")], 1, executor_of(Trainer(system.store)))
+    system.run([system.agent("TextTiny~mails")], 1, executor_of(PathTrainer(system.store)))
     seen = readable(system.view(), AGENTS.get("TextTiny"), foreign)
     assert not seen.offers
     missing = AGENTS.get("TextTiny").missing(agent, seen)

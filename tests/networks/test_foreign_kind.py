@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.experiments.evaluate import evaluate_network
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.networks.cost import check_pass
@@ -118,8 +118,8 @@ class TestForeignKind(NetworkTests):
         return NetworkCase(BagNetwork(), inputs=TASKS[request.param])
 
 
-def bag(**more: Any) -> Arm:
-    return Arm(**{"name": "bag", "network": BagNetwork(), "learning_rate": 1e-2, **more})
+def bag(**more: Any) -> Trial:
+    return Trial(**{"name": "bag", "network": BagNetwork(), "learning_rate": 1e-2, **more})
 
 
 def test_it_travels_as_json_and_is_checked_by_its_own_row() -> None:

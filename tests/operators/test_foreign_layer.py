@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from evodevo.cli.application import run as command
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.growth.replay_run import replay
 from evodevo.h_model.cost import h_model_parameters
 from evodevo.h_model.draw import h_model_drawing
@@ -168,8 +168,8 @@ def test_it_is_trained_killed_resumed_loaded_priced_and_shown(
 
     stack = StackStructure(width=WIDTH, layers=HIDDEN, input_blocks=0, output_blocks=0)
     arms = (
-        ArmPlan(name="H-Model", network=HModelNetwork(structure=structure)),
-        ArmPlan(name="stack", network=StackNetwork(structure=stack)),
+        Variant(name="H-Model", network=HModelNetwork(structure=structure)),
+        Variant(name="stack", network=StackNetwork(structure=stack)),
     )
     settings = ExperimentSettings(
         experiment=Comparison(arms=arms, seeds=1),
@@ -248,7 +248,7 @@ def test_it_lives_in_an_h_model_that_grows(structure: HModelStructure, tmp_path:
     events = {"count": 2, "first": 0.2, "last": 0.7, "warm": 0.2, "horizon": 0.15, "looks": 0}
     prune = {"age": 0, "tolerance": 10.0, "least": 2, "distil_steps": 1}
     options = {"strategist": "random", "events": events, "fitness": {"samples": 8}, "prune": prune}
-    arm = ArmPlan(
+    arm = Variant(
         name="grown",
         network=HModelNetwork(structure=structure.model_copy(update={"hidden": hidden})),
         procedure="grow",

@@ -15,7 +15,7 @@ from PIL import Image
 
 from evodevo.cli.application import run as command
 from evodevo.errors import DataError, ExitCode, NotFoundError, UsageError
-from evodevo.runs.answers import Answered, Prediction
+from evodevo.runs.answers import OutputPrediction, Prediction
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.predict import Predictor, best_trained
 from evodevo.runs.train import experiment
@@ -152,7 +152,7 @@ def test_a_network_without_a_token_for_missing_inputs_says_so(archive: Archive, 
 
 
 def test_labels_are_chosen_each_for_itself() -> None:
-    answered = Answered("labels", {"a": 0.9, "b": 0.2, "c": 0.6})
+    answered = OutputPrediction("labels", {"a": 0.9, "b": 0.2, "c": 0.6})
     assert answered.chosen == ("a", "c")
     told = Prediction({"tags": answered}, ("text",), {"mlp-1": 1.0}, ("mlp-1",)).to_json()
     assert told["answers"]["tags"]["chosen"] == ["a", "c"]

@@ -11,7 +11,7 @@ import pytest
 
 from evodevo.errors import ExitCode, UsageError
 from evodevo.randomness import generator
-from evodevo.search.base import Scored, SpaceExhausted, State, create
+from evodevo.search.base import Scored, SearchState, SpaceExhausted, create
 from evodevo.testing.tabular import Cell, CellSpace
 
 SPACE = CellSpace()
@@ -64,11 +64,11 @@ def test_a_damaged_state_is_refused(damage: dict[str, object]) -> None:
     algorithm = create("nsga2")
     state = algorithm.tell(algorithm.start(), [Scored("a", (0,) * 6, (1.0, 2.0), 0.5)])
     data = state.to_json(SPACE)
-    assert State.from_json(SPACE, data) == state
+    assert SearchState.from_json(SPACE, data) == state
     with pytest.raises(UsageError):
-        State.from_json(SPACE, data | damage)
+        SearchState.from_json(SPACE, data | damage)
     with pytest.raises(UsageError):
-        State.from_json(SPACE, [])
+        SearchState.from_json(SPACE, [])
 
 
 def test_half_of_the_founders_are_simple_designs() -> None:
@@ -101,7 +101,7 @@ def test_a_duplicate_child_is_redrawn_and_says_so() -> None:
 
 def test_children_that_are_all_known_become_samples() -> None:
     near = [(0, 0, 0, 0, 0, a) for a in range(5)]
-    state = State(tuple(Scored(str(a), near[a], (float(a),)) for a in range(5)), tuple(range(5)), 5)
+    state = SearchState(tuple(Scored(str(a), near[a], (float(a),)) for a in range(5)), tuple(range(5)), 5)
     space = CellSpace(mutation_probability=0.0)  # crossover alone stays within the five
     known = {space.hash(genome) for genome in near}
     children = create("nsga2").ask(state, space, partial(generator, 3), 4, known.__contains__)
@@ -110,7 +110,7 @@ def test_children_that_are_all_known_become_samples() -> None:
 
 def test_exhaustion_hands_over_what_was_found_and_is_a_success() -> None:
     target = SPACE.hash((1, 2, 3, 4, 0, 1))
-    state = State((Scored("a", (1, 2, 3, 4, 0, 0), (0.0,)),), (0,), 1)
+    state = SearchState((Scored("a", (1, 2, 3, 4, 0, 0), (0.0,)),), (0,), 1)
     with pytest.raises(SpaceExhausted) as caught:
         create("nsga2").ask(state, SPACE, partial(generator, 3), 16, lambda genome_hash: genome_hash != target)
     assert [SPACE.hash(one.genome) for one in caught.value.proposals] in ([], [target])
@@ -120,7 +120,7 @@ def test_exhaustion_hands_over_what_was_found_and_is_a_success() -> None:
 def test_the_mating_of_two_slots_is_drawn_once_and_both_children_are_kept() -> None:
     space = CellSpace(mutation_probability=0.0)
     parents = [(0,) * 6, (4,) * 6]
-    state = State(tuple(Scored(str(i), genome, (float(i),)) for i, genome in enumerate(parents)), (0, 1), 2)
+    state = SearchState(tuple(Scored(str(i), genome, (float(i),)) for i, genome in enumerate(parents)), (0, 1), 2)
     drawn: list[tuple[int, str]] = []
 
     def draw(slot: int, purpose: str) -> np.random.Generator:

@@ -12,7 +12,7 @@ from evodevo.errors import StoreDamagedError
 from evodevo.randomness import generator
 from evodevo.storage import NewComponent, Store, Use
 from evodevo.storage.base import sha256
-from evodevo.testing.multitask.systems import Agent, new_agent, new_system, result, uses_of
+from evodevo.testing.multitask.systems import HeldAgent, new_agent, new_system, result, uses_of
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -194,7 +194,7 @@ def test_gc_takes_nothing_that_is_reachable_in_any_history(seed: int) -> None:
         agents = [new_agent(store, system, f"t{number}") for number in range(4)]
         model, views, own = _Model(), {}, {agent.name: set() for agent in agents}  # type: ignore[var-annotated]
         for _ in range(60):
-            agent: Agent = agents[int(draw.integers(len(agents)))]
+            agent: HeldAgent = agents[int(draw.integers(len(agents)))]
             action = int(draw.integers(5))
             if agent.name not in views:
                 agent.begin()

@@ -15,7 +15,7 @@ from evodevo.errors import NotFoundError, RunOwnedError, UsageError
 from evodevo.storage import Counters, NewComponent, Publication, Store, Use, path_id
 from evodevo.storage.base import sha256
 from evodevo.storage.systems.schema import IMMUTABLE
-from evodevo.testing.multitask.systems import Agent, new_agent, new_system, path_of, result, uses_of
+from evodevo.testing.multitask.systems import HeldAgent, new_agent, new_system, path_of, result, uses_of
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -245,7 +245,7 @@ def test_asking_again_in_the_same_words_changes_nothing(store: Store) -> None:
     assert said(store) == before
 
 
-def _a_told_path(store: Store) -> tuple[Agent, Agent, str]:
+def _a_told_path(store: Store) -> tuple[HeldAgent, HeldAgent, str]:
     system = new_system(store)
     agent, other = new_agent(store, system, "a"), new_agent(store, system, "b")
     agent.begin()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from evodevo import canonical
 from evodevo.errors import ExitCode, UnsafeFileError, UsageError
 from evodevo.training import checkpoints
-from evodevo.training.loop import Cursor, Snapshot
+from evodevo.training.loop import Cursor, TrainingSnapshot
 
 
 def _same_weights(a: nn.Module, b: nn.Module) -> bool:
@@ -27,14 +27,14 @@ def _same_weights(a: nn.Module, b: nn.Module) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def _snapshot(model: nn.Module) -> Snapshot:
+def _snapshot(model: nn.Module) -> TrainingSnapshot:
     state = {
         name: {"exp_avg": torch.randn_like(p), "exp_avg_sq": torch.rand_like(p), "step": torch.tensor(7.0)}
         for name, p in model.named_parameters()
         if p.requires_grad and not name.startswith("unused")
     }
     curve = {"points": [[24, 2.5], [48, 1.0 / 3.0]], "stride": 1}
-    return Snapshot(
+    return TrainingSnapshot(
         Cursor.model_validate_json(json.dumps({"seed": 2**62, "step": 7, "tokens": 168, "curve": curve})), state
     )
 

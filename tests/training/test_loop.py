@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError
 from evodevo.randomness import integer_seed
 from evodevo.training import checkpoints
-from evodevo.training.loop import MAX_CURVE_POINTS, Curve, Progress, TrainingResult, train
+from evodevo.training.loop import MAX_CURVE_POINTS, LossCurve, TrainingProgress, TrainingResult, train
 from evodevo.training.optimizers import learning_rate_factor
 from evodevo.training.precision import Precision
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
@@ -140,7 +140,7 @@ def test_a_snapshot_of_another_seed_is_refused(tiny: Any, batch_at: Any) -> None
 
 
 def test_reports(tiny: Any, batch_at: Any) -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     _train(tiny(), _settings(10, report_every=4), batch_at, report=seen.append)
     assert [(p.step, p.tokens, p.share) for p in seen] == [(4, 96, 0.4), (8, 192, 0.8)]
     assert all(math.isfinite(p.loss) and p.seconds > 0 for p in seen)
@@ -292,7 +292,7 @@ def test_cuda_trains_like_the_cpu_and_resumes(tiny: Any, batch_at: Any) -> None:
 @given(st.integers(1, 3000))
 def test_a_curve_is_short_and_keeps_the_mean(steps: int) -> None:
     losses = [math.sin(i) + i / 100 for i in range(steps)]
-    curve = Curve()
+    curve = LossCurve()
     for index, loss in enumerate(losses):
         curve = curve.add(index + 1, loss)
     points = curve.complete(steps)

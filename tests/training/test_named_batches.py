@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evodevo.training.loop import Snapshot, train
+from evodevo.training.loop import TrainingSnapshot, train
 from evodevo.training.precision import decide
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -75,7 +75,9 @@ def test_an_interrupted_training_equals_the_whole_one() -> None:
         seed=3,
         checkpoint=lambda one: kept.append(
             (
-                Snapshot(one.cursor, {k: {m: t.clone() for m, t in v.items()} for k, v in one.optimizer.items()}),
+                TrainingSnapshot(
+                    one.cursor, {k: {m: t.clone() for m, t in v.items()} for k, v in one.optimizer.items()}
+                ),
                 whole.weight.detach().clone(),
             )
         ),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.training import optimizers
-from evodevo.training.loop import Snapshot, TrainingResult, train
+from evodevo.training.loop import TrainingResult, TrainingSnapshot, train
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
 TOKENS = 24
@@ -34,7 +34,7 @@ def _equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
-def _same_snapshots(a: Snapshot, b: Snapshot) -> bool:
+def _same_snapshots(a: TrainingSnapshot, b: TrainingSnapshot) -> bool:
     return a.optimizer.keys() == b.optimizer.keys() and all(_equal(a.optimizer[n], b.optimizer[n]) for n in a.optimizer)
 
 

@@ -21,7 +21,7 @@ from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.text.language import LanguageTask
 from evodevo.training import checkpoints, held_out
-from evodevo.training.loop import Progress, Snapshot, TrainingResult, train
+from evodevo.training.loop import TrainingProgress, TrainingResult, TrainingSnapshot, train
 from evodevo.training.precision import decide
 
 
@@ -116,7 +116,7 @@ class _Evaluation:
             precision=self.precision,
         )
 
-    def _recall(self) -> Snapshot | None:
+    def _recall(self) -> TrainingSnapshot | None:
         """The training to go on with; a checkpoint that is damaged or gone costs its work, not the evaluation."""
         if self.data["resume"] is None or self.pool is None:
             return None
@@ -131,15 +131,15 @@ class _Evaluation:
             self.report({"restarted": str(error)})
             return None
 
-    def _progress(self, progress: Progress) -> None:
+    def _progress(self, progress: TrainingProgress) -> None:
         self.report({"step": progress.step, "tokens": progress.tokens, "share": progress.share, "loss": progress.loss})
 
-    def _checkpoint(self, snapshot: Snapshot) -> None:
+    def _checkpoint(self, snapshot: TrainingSnapshot) -> None:
         assert self.pool is not None, "asked for only where there is one"
         digest, parts = self._save(self.pool, snapshot)
         self.report({"checkpoint": digest, "blobs": parts, "tokens": snapshot.cursor.tokens})
 
-    def _save(self, pool: FolderPool, snapshot: Snapshot | None = None) -> tuple[str, list[str]]:
+    def _save(self, pool: FolderPool, snapshot: TrainingSnapshot | None = None) -> tuple[str, list[str]]:
         """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage."""
         digest = checkpoints.save(
             pool,

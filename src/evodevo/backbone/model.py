@@ -29,7 +29,7 @@ HEAD_STD = 0.02
 
 
 @dataclass
-class State:
+class GenerationState:
     """What generation keeps: per LIV the tensors that its specification names."""
 
     livs: list[dict[str, Any]]
@@ -39,9 +39,9 @@ class State:
         """Bytes of the written part of every tensor."""
         return sum(used_bytes(liv) for liv in self.livs)
 
-    def select(self, rows: Tensor) -> State:
+    def select(self, rows: Tensor) -> GenerationState:
         """A copy with these rows of the batch."""
-        return State([select_rows(liv, rows) for liv in self.livs], self.length)
+        return GenerationState([select_rows(liv, rows) for liv in self.livs], self.length)
 
 
 class Backbone(nn.Module):
@@ -80,7 +80,7 @@ class Backbone(nn.Module):
     def _blocks(self) -> list[Block]:
         return cast("list[Block]", list(self.blocks))
 
-    def forward(self, tokens: Tensor, *, mask: Tensor | None = None, state: State | None = None) -> Tensor:
+    def forward(self, tokens: Tensor, *, mask: Tensor | None = None, state: GenerationState | None = None) -> Tensor:
         """Logits.
 
         Args:
@@ -93,7 +93,7 @@ class Backbone(nn.Module):
         """
         return self.logits(self.hidden(tokens, mask=mask, state=state))
 
-    def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: State | None = None) -> Tensor:
+    def hidden(self, tokens: Tensor, *, mask: Tensor | None = None, state: GenerationState | None = None) -> Tensor:
         """The residual stream after the last LIV, normalised: (B, T, D)."""
         x: Tensor = self.embedding(tokens)
         x = self.wiring.run(
@@ -118,7 +118,7 @@ class Backbone(nn.Module):
         precise = torch.promote_types(logits.dtype, torch.float32)
         return F.cross_entropy(logits.flatten(0, 1).to(precise), windows[:, 1:].flatten())
 
-    def initial_state(self, batch: int, max_length: int = 0) -> State:
+    def initial_state(self, batch: int, max_length: int = 0) -> GenerationState:
         """The state before the first token; room for ``max_length`` tokens is set aside.
 
         Raises:
@@ -127,4 +127,6 @@ class Backbone(nn.Module):
         if batch < 1:
             raise UsageError(f"batch is {batch}; it must be at least 1.")
         weight: Tensor = self.embedding.weight
-        return State([block.initial_state(batch, max_length, weight.dtype, weight.device) for block in self._blocks()])
+        return GenerationState(
+            [block.initial_state(batch, max_length, weight.dtype, weight.device) for block in self._blocks()]
+        )

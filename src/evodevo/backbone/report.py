@@ -17,7 +17,7 @@ from evodevo.report.html import cut, details, element, figure, paragraph, sectio
 from evodevo.report.svg import clean
 from evodevo.runs.archive import Individual
 from evodevo.runs.report.parts import GenomeParts
-from evodevo.runs.report.view import View, short
+from evodevo.runs.report.view import ReportView, short
 
 
 class BackboneParts(GenomeParts):
@@ -32,17 +32,17 @@ class BackboneParts(GenomeParts):
     def remark(self, individual: Individual) -> str:
         return "" if mixes_in_each_half(individual.plan) else "no token mixer in one half of its depth"
 
-    def genomes(self, view: View) -> Element | None:
+    def genomes(self, view: ReportView) -> Element | None:
         return genome_section(view)
 
-    def progress(self, view: View) -> list[Element]:
+    def progress(self, view: ReportView) -> list[Element]:
         return composition_figures(view)
 
-    def population(self, view: View) -> Element | None:
+    def population(self, view: ReportView) -> Element | None:
         return strip_section(view)
 
 
-def genome_section(view: View) -> Element | None:
+def genome_section(view: ReportView) -> Element | None:
     drawable: list[tuple[str, str, BackboneDrawing]] = []
     for individual in view.front:
         if individual.genome:
@@ -71,7 +71,7 @@ def genome_section(view: View) -> Element | None:
     return section("genomes", "Architectures", paragraph(explanation + count), grid)
 
 
-def composition_figures(view: View) -> list[Element]:
+def composition_figures(view: ReportView) -> list[Element]:
     by_id = {i.id: i for i in view.individuals}
     members: dict[int, list[BackboneDrawing]] = {}
     if view.data.populations:
@@ -118,7 +118,7 @@ def _borrowers(arcs: Sequence[Arc]) -> int:
     return len({arc.borrower for arc in arcs})
 
 
-def strip_section(view: View) -> Element | None:
+def strip_section(view: ReportView) -> Element | None:
     having = sorted((i for i in view.individuals if i.genome and i.state != "failed"), key=view.order)
     rows, objectives = [], view.objectives[:3]
     for individual in having[: view.detail.strips]:

@@ -9,7 +9,7 @@ from evodevo.cli.grown import growth_record, show_growth
 from evodevo.cli.standing import duration
 
 if TYPE_CHECKING:
-    from evodevo.experiments.comparison import Row, Spread, Table
+    from evodevo.experiments.comparison import ComparisonRow, ComparisonTable, Spread
     from evodevo.runs.archive import Run
 
 EQUAL = {"steps": "equal steps", "flops": "equal FLOPs", "seconds": "equal time"}
@@ -76,7 +76,7 @@ def percent(spread: Spread | None) -> str:
     return f"{100 * spread.mean:.1f}{deviation}"
 
 
-def _cells(row: Row, show: Any, *, with_train: bool) -> tuple[object, ...]:
+def _cells(row: ComparisonRow, show: Any, *, with_train: bool) -> tuple[object, ...]:
     def amount(spread: Spread | None, unit: str) -> str:
         return "–" if spread is None else show(spread.mean, unit)
 
@@ -95,7 +95,7 @@ def _cells(row: Row, show: Any, *, with_train: bool) -> tuple[object, ...]:
     )
 
 
-def _show_metrics(table: Table) -> None:
+def _show_metrics(table: ComparisonTable) -> None:
     names = table.headlines
     if not names:
         return
@@ -104,7 +104,7 @@ def _show_metrics(table: Table) -> None:
     output.table(("arm", *names), rows, right=tuple(names))
 
 
-def _show_differences(table: Table) -> None:
+def _show_differences(table: ComparisonTable) -> None:
     if not any(row.difference is not None for row in table.rows):
         return
     output.line(f"\ntest samples answered rightly, in points more than {table.reference} on the same ones:")
@@ -118,7 +118,7 @@ def _show_differences(table: Table) -> None:
     output.words("the intervals are paired bootstraps over seeds and samples; with few seeds they are too narrow.")
 
 
-def _show_ranks(table: Table) -> None:
+def _show_ranks(table: ComparisonTable) -> None:
     from evodevo.experiments.ranking import ranks
 
     found = ranks(table)
@@ -134,7 +134,7 @@ def _show_ranks(table: Table) -> None:
     output.table(("arm", *columns), rows, right=columns)
 
 
-def _show_needs(table: Table, show: Any) -> None:
+def _show_needs(table: ComparisonTable, show: Any) -> None:
     rows = [
         (
             row.group,
@@ -154,7 +154,7 @@ def signed(share: float) -> str:
     return f"{100 * share:+.1f}"
 
 
-def _show_groups(table: Table) -> None:
+def _show_groups(table: ComparisonTable) -> None:
     groups = dict.fromkeys(name for row in table.rows for name in row.groups)
     for group in groups:
         values = dict.fromkeys(value for row in table.rows for value in row.groups.get(group, {}))
@@ -165,7 +165,7 @@ def _show_groups(table: Table) -> None:
         output.table(("arm", *values), rows, right=tuple(values))
 
 
-def _show_probes(table: Table, show: Any) -> None:
+def _show_probes(table: ComparisonTable, show: Any) -> None:
     names = dict.fromkeys(name for row in table.rows for name in row.probes)
     if not names:
         return
@@ -180,7 +180,7 @@ def _show_probes(table: Table, show: Any) -> None:
     output.table(("arm", *names), rows, right=tuple(names))
 
 
-def _show_inside(table: Table) -> None:
+def _show_inside(table: ComparisonTable) -> None:
     names = dict.fromkeys(name for row in table.rows for name in row.inside)
     if names:
         output.line("\ninside the trained networks:")
@@ -188,7 +188,7 @@ def _show_inside(table: Table) -> None:
         output.table(("arm", *names), rows, right=tuple(names))
 
 
-def _show_remarks(run: Run, table: Table, show: Any) -> None:
+def _show_remarks(run: Run, table: ComparisonTable, show: Any) -> None:
     comparison = run.settings.experiment
     for split, simple in table.baselines.items():
         if simple:
@@ -225,7 +225,7 @@ def _plain(spread: Spread | None) -> str:
     return f"{spread.mean:.4g}" + (f" ± {spread.deviation:.2g}" if spread.count > 1 else "")
 
 
-def _record(row: Row) -> dict[str, Any]:
+def _record(row: ComparisonRow) -> dict[str, Any]:
     def plain(spread: Spread | None) -> dict[str, float] | None:
         return None if spread is None else spread.to_json()
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from evodevo.cli import output
 
 if TYPE_CHECKING:
-    from evodevo.experiments.comparison import Table
-    from evodevo.experiments.trials import ArmPlan
+    from evodevo.experiments.comparison import ComparisonTable
+    from evodevo.experiments.trials import Variant
     from evodevo.runs.archive import Individual
 
 
-def show_growth(table: Table, arms: Sequence[ArmPlan]) -> None:
+def show_growth(table: ComparisonTable, arms: Sequence[Variant]) -> None:
     """Print edits and decisions of the arms that could grow, and which rivals of a learned strategist are missing."""
     from evodevo.growth.report.tables import arms_table, decisions_table, grown_rows, missing_rivals
 
@@ -31,7 +31,7 @@ def show_growth(table: Table, arms: Sequence[ArmPlan]) -> None:
         output.words(sentence)
 
 
-def growth_record(table: Table) -> dict[str, Any]:
+def growth_record(table: ComparisonTable) -> dict[str, Any]:
     """Numbers by arm for ``--json``."""
     from evodevo.growth.report.tables import grown_rows, summaries
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
-from evodevo.cli.standing import OWN_SEED, Standing, duration
+from evodevo.cli.standing import OWN_SEED, SearchProgress, duration
 from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class View(Shown, ABC):
     """View of a search. The study calls ``hear`` in this thread."""
 
     def __init__(self) -> None:
-        self.standing = Standing()
+        self.standing = SearchProgress()
 
     def begin(self, study: Study) -> None:
         """Start the view, once the search has an id and before it runs."""
@@ -129,7 +129,7 @@ class LiveView(View):
         return picture(self.standing, self.standing.study, said)
 
 
-def picture(standing: Standing, study: Study, said: str = "") -> RenderableType:
+def picture(standing: SearchProgress, study: Study, said: str = "") -> RenderableType:
     """Contents of the live region."""
     from rich.console import Group
     from rich.table import Table
@@ -162,7 +162,7 @@ def picture(standing: Standing, study: Study, said: str = "") -> RenderableType:
     return Group(*parts)
 
 
-def rows(standing: Standing, study: Study) -> list[tuple[Member, str, str]]:
+def rows(standing: SearchProgress, study: Study) -> list[tuple[Member, str, str]]:
     """(member, state in words, style): the baselines, the front, best first, and what is running."""
     from evodevo.search.study import BASELINE
 
@@ -178,7 +178,7 @@ def rows(standing: Standing, study: Study) -> list[tuple[Member, str, str]]:
     return [*baselines, *((member, "front", "") for member in front[:room]), *running]
 
 
-def summary(standing: Standing) -> str:
+def summary(standing: SearchProgress) -> str:
     """Counts in words: scored, running, failed with reasons, front, hypervolume."""
     failed = sum(standing.failed.values())
     reasons = ", ".join(f"{count} {reason}" for reason, count in standing.failed.most_common())
@@ -220,9 +220,9 @@ def growth_words(study: Study, facts: dict[str, Any]) -> str:
 
 def name_words(study: Study, member: Member) -> str:
     """Title of an arm of an experiment; empty for searched genomes, whose ids are enough."""
-    from evodevo.experiments.trials import ArmSpace
+    from evodevo.experiments.trials import FixedTrials
 
-    return f"  {output.one_line(study.space.title(member.genome), 120)}" if isinstance(study.space, ArmSpace) else ""
+    return f"  {output.one_line(study.space.title(member.genome), 120)}" if isinstance(study.space, FixedTrials) else ""
 
 
 def goal_words(study: Study) -> str:

@@ -14,7 +14,7 @@ OWN_SEED = 0
 """The number of the search's own evaluation; higher ones are confirmations."""
 
 
-class Standing:
+class SearchProgress:
     """Counts, shares and times of one search.
 
     Attributes:
@@ -109,12 +109,12 @@ class Standing:
         """Number of evaluations in all, as far as it is known: the final front is not."""
         if self.study is None:
             return 0
-        from evodevo.runs.given import Given
+        from evodevo.runs.given import FixedGeneration
 
         settings, algorithm = self.study.settings, self.study.algorithm
         baselines = sum(self._is_baseline(one) for one in self.study.members)
         # A retraining evaluates given individuals, whatever the population of their search was.
-        first = len(algorithm.proposals) if isinstance(algorithm, Given) else settings.population
+        first = len(algorithm.proposals) if isinstance(algorithm, FixedGeneration) else settings.population
         search = first + (self.generations - 1) * algorithm.offspring
         return baselines + search + settings.confirmations * (baselines + max(1, len(self.front)))
 

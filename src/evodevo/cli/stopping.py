@@ -18,7 +18,7 @@ class Stoppable(Protocol):
         ...
 
 
-class Telling(Protocol):
+class StopListener(Protocol):
     """A view that shows messages."""
 
     def begin(self, session: Any, /) -> None:
@@ -44,7 +44,7 @@ class Stopping:
         terminated: Whether SIGTERM came.
     """
 
-    def __init__(self, view: Telling, words: Sequence[str]) -> None:
+    def __init__(self, view: StopListener, words: Sequence[str]) -> None:
         self.session: Any = None
         self.terminated = False
         self._view, self._words = view, words

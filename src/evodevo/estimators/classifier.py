@@ -18,8 +18,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from evodevo.errors import UsageError
-from evodevo.estimators.reading import VECTORS, Columns, Reading, columns_of
-from evodevo.estimators.targets import Targets, read_targets
+from evodevo.estimators.reading import VECTORS, Columns, InputReading, columns_of
+from evodevo.estimators.targets import EstimatorTargets, read_targets
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
 from evodevo.tasks.base import Split
@@ -43,8 +43,8 @@ class Lesson:
         seed: Seed of everything that is drawn.
     """
 
-    reading: Reading
-    targets: Targets
+    reading: InputReading
+    targets: EstimatorTargets
     samples: Batch
     answers: NDArray[Any]
     groups: Any
@@ -92,7 +92,7 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             ValueError: Samples, targets or parameters that cannot be used.
         """
         columns, y = self._columns(X, y, first=True)
-        reading = Reading.of(columns, self.text_length)
+        reading = InputReading.of(columns, self.text_length)
         batch = reading.read(columns)
         targets, answers = read_targets(y, len(next(iter(batch.values()))))
         samples = {**batch, f"{targets.output.name}/target": answers}
@@ -164,7 +164,7 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _batch(self, X: Any) -> Any:
         check_is_fitted(self)
-        reading: Reading = self._reading
+        reading: InputReading = self._reading
         return reading.read(self._columns(X)[0])
 
     def _structure(self, seed: int) -> ZooStructure:
@@ -174,7 +174,7 @@ class Classifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         values = {"width": self.width, "modules": modules, "dropout": self.dropout}
         return validate(ZooStructure, values, what="ZooClassifier")
 
-    def _take(self, reading: Reading, targets: Targets, network: ModuleZoo) -> None:
+    def _take(self, reading: InputReading, targets: EstimatorTargets, network: ModuleZoo) -> None:
         self._reading = reading
         self._targets = targets
         self.classes_ = targets.classes

@@ -28,7 +28,7 @@ from evodevo.tasks.base import OutputSpec, Split
 from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.table.group_splits import Shares, divide
-from evodevo.training.loop import Progress, TrainingResult, train
+from evodevo.training.loop import TrainingProgress, TrainingResult, train
 from evodevo.training.metrics import judge
 from evodevo.training.precision import Precision, decide
 from evodevo.training.settings import TrainingSettings
@@ -38,7 +38,7 @@ FEWEST = 20
 SPLITS: tuple[Split, ...] = ("train", "validation", "architecture")
 
 
-class Plan(Settings):
+class FitPlan(Settings):
     """Settings of a training; the parameters of ``ZooClassifier`` by the same names."""
 
     epochs: int
@@ -51,7 +51,7 @@ class Plan(Settings):
 
 
 @dataclass
-class Course:
+class FitHistory:
     """Record of a training; see the attributes of ``ZooClassifier``."""
 
     metric: str
@@ -108,7 +108,7 @@ def divided(
     return {"train": found["train"], **{split: found.get(split, np.zeros(0, np.int64)) for split in SPLITS[1:]}}
 
 
-def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course:
+def fit(network: ModuleZoo, task: InMemoryTask, plan: FitPlan, seed: int) -> FitHistory:
     """Train in place; afterwards the network has the weights of its best epoch.
 
     Raises:
@@ -160,18 +160,18 @@ def fit(network: ModuleZoo, task: InMemoryTask, plan: Plan, seed: int) -> Course
 class _Choice:
     """Evaluates on the validation samples after every epoch, and keeps the best weights."""
 
-    def __init__(self, network: ModuleZoo, task: InMemoryTask, plan: Plan, precision: Precision) -> None:
+    def __init__(self, network: ModuleZoo, task: InMemoryTask, plan: FitPlan, precision: Precision) -> None:
         self.network, self.plan, self.precision = network, plan, precision
         self.output = network.output_specs[0]
         self.samples: Batch | None = None
-        self.course = Course("none")
+        self.course = FitHistory("none")
         self._best = (-math.inf, -math.inf)
         self._weights: dict[str, Tensor] | None = None
         if "validation" in task.splits:
             self.samples = task.fetch("validation", np.arange(task.count("validation")))
             self.course.metric = "auc" if has_auc(self.output, self.samples[f"{ANSWER}/target"]) else "loss"
 
-    def look(self, now: Progress, epoch: int) -> bool | None:
+    def look(self, now: TrainingProgress, epoch: int) -> bool | None:
         """Evaluate after an epoch; False ends the training."""
         course = self.course
         known = {"train_loss": now.loss}

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UnsafeFileError, UsageError
 from evodevo.estimators.fitting import build
-from evodevo.estimators.reading import Reading
+from evodevo.estimators.reading import InputReading
 from evodevo.estimators.targets import restored
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, validate
@@ -42,19 +42,19 @@ class Keepable(Protocol):
     def get_params(self, deep: bool = True) -> Any: ...
     def _more_files(self) -> dict[str, bytes]: ...
     def _take_files(self, files: Mapping[str, bytes]) -> None: ...
-    def _take(self, reading: Reading, targets: Any, network: Any) -> None: ...
+    def _take(self, reading: InputReading, targets: Any, network: Any) -> None: ...
 
 
 C = TypeVar("C", bound=Keepable)
 
 
-class Kept(Settings):
+class SavedEstimator(Settings):
     """Contents of ``zoo.json``."""
 
     format: str
     parameters: dict[str, Any]
     structure: ZooStructure
-    reading: Reading
+    reading: InputReading
     kind: Literal["class", "labels"]
     classes: tuple[str | int | float | bool, ...]
     features: int | None
@@ -73,7 +73,7 @@ def save(classifier: Keepable, folder: Path) -> None:
     given = classifier.get_params(deep=False)
     # A generator or a user's own modules are not saved; the resulting modules are in the structure.
     plain = {name: _plain(one) for name, one in given.items() if _is_plain(one)}
-    kept = Kept(
+    kept = SavedEstimator(
         format=classifier.kept_format,
         parameters=plain,
         structure=network.structure,
@@ -108,7 +108,7 @@ def load(cls: type[C], folder: Path) -> C:
         raise UnsafeFileError(f"{folder} holds no readable classifier: {error}") from None
     try:
         kept = validate(
-            Kept, canonical.loads(text, what=str(folder / ABOUT), max_bytes=MOST_BYTES), what="a classifier"
+            SavedEstimator, canonical.loads(text, what=str(folder / ABOUT), max_bytes=MOST_BYTES), what="a classifier"
         )
         if kept.format != cls.kept_format:
             raise UsageError(f"its format is {kept.format[:60]!r}, that of a {cls.__name__} {cls.kept_format!r}.")

@@ -55,7 +55,7 @@ def columns_of(X: Any) -> Columns | None:
     return {TEXT: X} if _are_texts(X) else None
 
 
-class Reading(Settings):
+class InputReading(Settings):
     """Statistics of the inputs in the training samples; all that the conversion of further samples needs.
 
     Attributes:

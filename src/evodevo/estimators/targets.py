@@ -17,7 +17,7 @@ ANSWER = "answer"
 
 
 @dataclass(frozen=True)
-class Targets:
+class EstimatorTargets:
     """Targets of a classifier.
 
     Attributes:
@@ -29,7 +29,7 @@ class Targets:
     classes: NDArray[Any]
 
 
-def read_targets(y: Any, samples: int) -> tuple[Targets, NDArray[Any]]:
+def read_targets(y: Any, samples: int) -> tuple[EstimatorTargets, NDArray[Any]]:
     """The targets, and the arrays for training: classes (n,) as numbers, labels (n, labels) as 0 and 1.
 
     Raises:
@@ -43,18 +43,18 @@ def read_targets(y: Any, samples: int) -> tuple[Targets, NDArray[Any]]:
         table = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
         _check_length(len(table), samples)
         names = np.arange(table.shape[1])
-        return Targets(_output("labels", names), names), table.astype(np.float32)
+        return EstimatorTargets(_output("labels", names), names), table.astype(np.float32)
     column = column_or_1d(y, warn=True)
     _check_length(len(column), samples)
     classes, numbers = np.unique(column, return_inverse=True)
     if len(classes) < 2:
         raise UsageError(f"y has one class alone, {str(classes[0])[:40]!r}; a classifier wants two classes or more.")
-    return Targets(_output("class", classes), classes), numbers.astype(np.int64)
+    return EstimatorTargets(_output("class", classes), classes), numbers.astype(np.int64)
 
 
-def restored(kind: str, classes: NDArray[Any]) -> Targets:
+def restored(kind: str, classes: NDArray[Any]) -> EstimatorTargets:
     """The targets of a classifier that was saved."""
-    return Targets(_output(kind, classes), classes)
+    return EstimatorTargets(_output(kind, classes), classes)
 
 
 def _output(kind: Any, classes: NDArray[Any]) -> OutputSpec:

@@ -79,10 +79,10 @@ class ZooClassifier(Classifier):
         self.verbose = verbose
 
     def _train(self, lesson: Lesson) -> None:
-        from evodevo.estimators.fitting import Plan, build, divided, fit
+        from evodevo.estimators.fitting import FitPlan, build, divided, fit
 
         task = lesson.task(divided(lesson.answers, lesson.groups, self.validation_fraction))
-        plan = Plan(
+        plan = FitPlan(
             epochs=self.epochs,
             seconds=self.seconds,
             learning_rate=self.learning_rate,

@@ -11,22 +11,22 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from evodevo.errors import UnsafeFileError
-from evodevo.experiments.measure import Measured
-from evodevo.experiments.settings import Selection
-from evodevo.experiments.trainer_state import Standing
+from evodevo.experiments.measure import NetworkMeasurement
+from evodevo.experiments.settings import WeightSelection
+from evodevo.experiments.trainer_state import SelectionState
 from evodevo.training.checkpoints import BlobStore
 
 LOWER_IS_BETTER = frozenset({"loss"})
 
 
-def value_of(measured: Measured, metric: str) -> float:
+def value_of(measured: NetworkMeasurement, metric: str) -> float:
     """The number that is compared; NaN where it is not defined."""
     if metric in ("accuracy", "loss"):
         return float(getattr(measured, metric))
     return measured.metric(metric)
 
 
-def settle(measured: Measured, wanted: str) -> tuple[str, str]:
+def settle(measured: NetworkMeasurement, wanted: str) -> tuple[str, str]:
     """The metric that can be compared on these samples, and why it is not the one that is wanted."""
     for metric in dict.fromkeys((wanted, "accuracy", "loss")):
         if math.isfinite(value_of(measured, metric)):
@@ -47,7 +47,9 @@ class BestWeights:
         NotFoundError, StoreDamagedError, UnsafeFileError: the weights are not what was kept.
     """
 
-    def __init__(self, selection: Selection, standing: Standing | None = None, pool: BlobStore | None = None) -> None:
+    def __init__(
+        self, selection: WeightSelection, standing: SelectionState | None = None, pool: BlobStore | None = None
+    ) -> None:
         self.selection = selection
         self.standing = standing
         self._weights: dict[str, Tensor] | None = None
@@ -55,7 +57,7 @@ class BestWeights:
         if self._kept_as is not None and pool is not None:
             self._weights = _read(pool.get(self._kept_as))
 
-    def look(self, measured: Measured, network: nn.Module, step: int, share: float) -> float:
+    def look(self, measured: NetworkMeasurement, network: nn.Module, step: int, share: float) -> float:
         """Compare a measurement after so many steps of the stage; returns the compared value.
 
         A network in which somebody is still being born is never the best one, nor is patience lost with it: grown up,
@@ -63,7 +65,7 @@ class BestWeights:
         """
         if self.standing is None:
             metric, instead = settle(measured, self.selection.metric)
-            self.standing = Standing(metric=metric, instead=instead)
+            self.standing = SelectionState(metric=metric, instead=instead)
         standing = self.standing
         value = value_of(measured, standing.metric)
         if any(factor < 1 for factor in getattr(network, "births", {}).values()):

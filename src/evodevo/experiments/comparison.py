@@ -13,7 +13,7 @@ from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.curves import Points, accuracy_at, mean_curves
 from evodevo.experiments.paired import Difference, Numbers, paired_difference
 from evodevo.experiments.remarks import HEADLINES, remarks
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.runs.archive import Individual, Run
 
 
@@ -41,7 +41,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One arm in one cell, at the learning rate that was best on validation data.
 
     Attributes:
@@ -98,7 +98,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class ComparisonTable:
     """An experiment in numbers.
 
     Attributes:
@@ -110,7 +110,7 @@ class Table:
         reference: the arm to which paired differences are taken.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     budgets: Mapping[str, float]
     baselines: Mapping[str, Mapping[str, float]]
     facts: Mapping[str, Mapping[str, Any]]
@@ -140,7 +140,7 @@ TOTALS = {"steps": "steps", "flops": "training_flops", "seconds": "training_seco
 """Budget -> fact of an evaluation."""
 
 
-def compare_arms(run: Run) -> Table:
+def compare_arms(run: Run) -> ComparisonTable:
     """The table of an experiment, as far as it has come."""
     comparison = run.settings.experiment
     by_arm: dict[str, list[Individual]] = {}
@@ -153,7 +153,7 @@ def compare_arms(run: Run) -> Table:
     rows = tuple(replace(row, difference=_difference(row, _reference(row, rows, name))) for row in rows)
     described = [event.payload for event in run.events() if event.type == "task"]
     facts = {one.title: one.fact["facts"] for row in rows for one in row.trainings if one.fact.get("facts")}
-    return Table(rows, budgets, described[0].get("baselines", {}) if described else {}, facts, name)
+    return ComparisonTable(rows, budgets, described[0].get("baselines", {}) if described else {}, facts, name)
 
 
 def _group(name: str, cell: Mapping[str, Any]) -> str:
@@ -195,13 +195,13 @@ def _budgets(chosen: Mapping[str, Sequence[Individual]], reference: str | None) 
     return found
 
 
-def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: Mapping[str, float]) -> Row:
-    arm: Arm = (chosen or members)[0].genome
+def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: Mapping[str, float]) -> ComparisonRow:
+    arm: Trial = (chosen or members)[0].genome
     missing = [f"{one.title}: {one.reason or one.state}" for one in members if _accuracy(one) is None]
     if not chosen:
-        return Row(arm.name, arm.role, arm.cell, arm.learning_rate, {}, (), tuple(missing))
+        return ComparisonRow(arm.name, arm.role, arm.cell, arm.learning_rate, {}, (), tuple(missing))
     series = [series_of(one) for one in chosen]
-    return Row(
+    return ComparisonRow(
         name=arm.name,
         role=arm.role,
         cell=arm.cell,
@@ -229,14 +229,14 @@ def _row(members: Sequence[Individual], chosen: Sequence[Individual], budgets: M
     )
 
 
-def _reference(row: Row, rows: Sequence[Row], name: str) -> Row | None:
+def _reference(row: ComparisonRow, rows: Sequence[ComparisonRow], name: str) -> ComparisonRow | None:
     """The reference in the same cell, or the only one; None for itself."""
     named = [one for one in rows if one.name == name]
     fitting = [one for one in named if one.cell == row.cell] or (named if len(named) == 1 else [])
     return fitting[0] if fitting and fitting[0] is not row else None
 
 
-def _difference(row: Row, reference: Row | None) -> Difference | None:
+def _difference(row: ComparisonRow, reference: ComparisonRow | None) -> Difference | None:
     """On seeds that both have; None where they were not tested on the same samples."""
     if reference is None:
         return None

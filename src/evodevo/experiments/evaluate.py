@@ -14,14 +14,14 @@ from evodevo.execution.base import Report
 from evodevo.experiments.correct_bits import pack
 from evodevo.experiments.diagnostics import look_inside
 from evodevo.experiments.flop_counter import look_at_step
-from evodevo.experiments.measure import Measured, measure, places
+from evodevo.experiments.measure import NetworkMeasurement, measure, places
 from evodevo.experiments.peak_memory import forget_peak, peak_bytes
 from evodevo.experiments.procedures import PROCEDURES
-from evodevo.experiments.settings import NetworkEvaluationSettings, Probe, procedure_options, task_settings
+from evodevo.experiments.settings import NetworkEvaluationSettings, ProbeSettings, procedure_options, task_settings
 from evodevo.experiments.tower_features import precompute
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench, specification_of
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trainer import Trainer, specification_of
+from evodevo.experiments.trials import Trial
 from evodevo.networks.base import Network
 from evodevo.networks.saved import open_task
 from evodevo.objectives.base import Subject, parse_objectives
@@ -86,7 +86,7 @@ class _Evaluation:
     def __init__(self, data: dict[str, Any], report: Report) -> None:
         self.data = data
         self.report = report
-        arm = validate(Arm, data["arm"], what="an arm")
+        arm = validate(Trial, data["arm"], what="an arm")
         self.arm = arm.model_copy(update={"network": arm.network.settled()})
         self.settings = validate(NetworkEvaluationSettings, data["settings"], what="evaluation settings")
         self.pool = None if data["blobs"] is None else FolderPool(Path(data["blobs"]))
@@ -115,9 +115,9 @@ class _Evaluation:
             self._told = time.monotonic()
             self.report({"features": name, "done": done, "total": total})
 
-    def bench(self, resume: str | None) -> Bench:
+    def bench(self, resume: str | None) -> Trainer:
         """A new one."""
-        return Bench(
+        return Trainer(
             self.arm,
             self.settings,
             self.task,
@@ -182,7 +182,7 @@ class _Evaluation:
             "seconds": time.perf_counter() - begin,
         }
 
-    def _trained(self) -> tuple[Bench, Trained]:
+    def _trained(self) -> tuple[Trainer, Trained]:
         procedure, options = PROCEDURES.get(self.arm.procedure), procedure_options(self.settings, self.arm)
         bench = self.bench(self.data["resume"])
         try:
@@ -204,7 +204,7 @@ class _Evaluation:
         shuffle: tuple[str, ...] = (),
         count_flops: bool = False,
         thresholds: Mapping[str, Sequence[float]] | None = None,
-    ) -> Measured:
+    ) -> NetworkMeasurement:
         settings, source = self.settings, task or self.task
         most = {
             "train": settings.train_samples,
@@ -227,7 +227,10 @@ class _Evaluation:
         found = {}
         names = [spec.name for spec in self.task.inputs]
         exchanged = names if self.settings.exchange and len(names) > 1 else []
-        for probe in (*self.settings.probes, *(Probe(name=f"other {name}", shuffle=(name,)) for name in exchanged)):
+        for probe in (
+            *self.settings.probes,
+            *(ProbeSettings(name=f"other {name}", shuffle=(name,)) for name in exchanged),
+        ):
             if not probe.changes.keys() <= set(network.adjustable):
                 continue
             unknown = [name for name in probe.shuffle if name not in names]
@@ -239,12 +242,12 @@ class _Evaluation:
             found[probe.name] = measured.to_json()
         return found
 
-    def _scores(self, network: Network, validation: Measured) -> dict[str, float]:
+    def _scores(self, network: Network, validation: NetworkMeasurement) -> dict[str, float]:
         subject = Subject(space=None, genome=self.arm, length=0, vocabulary=0, model=network, held_out=validation)
         objectives = parse_objectives(self.settings.objectives, "network")
         return {one.name: one.measure(subject).value for one in objectives}
 
-    def _keep(self, pool: FolderPool, bench: Bench, trained: Trained) -> dict[str, str]:
+    def _keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
         blobs = {role: pool.put_bytes(data) for role, data in {**bench.course, **trained.blobs}.items()}
         if self.settings.keep_weights:
             digest, parts = bench.save(trained.network, pool)
@@ -256,7 +259,7 @@ class _Evaluation:
                 blobs["trace"] = pool.put_bytes(trace)
         return blobs
 
-    def _series(self, bench: Bench, trained: Trained) -> dict[str, list[list[float]]]:
+    def _series(self, bench: Trainer, trained: Trained) -> dict[str, list[list[float]]]:
         """Curves; a point that is not finite is left out."""
         size = bench.training.batch_size
         series: dict[str, Any] = {
@@ -270,7 +273,7 @@ class _Evaluation:
 class _changed:
     """A network under the circumstances of a probe, and afterwards as it was."""
 
-    def __init__(self, network: Network, probe: Probe) -> None:
+    def __init__(self, network: Network, probe: ProbeSettings) -> None:
         self.network = network
         self.changes = probe.changes
         self.before: dict[str, Any] = {}
@@ -285,7 +288,7 @@ class _changed:
             setattr(self.network, name, value)
 
 
-def _explained(objective: str, validation: Measured) -> str:
+def _explained(objective: str, validation: NetworkMeasurement) -> str:
     """An objective that gave no number, with the reason where its metric has one."""
     why = validation.why(JUDGED[objective]) if objective in JUDGED else ""
     return f"{objective} ({why})" if why else objective

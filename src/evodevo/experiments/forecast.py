@@ -14,7 +14,7 @@ from evodevo.execution.base import Executor, Job, Result
 from evodevo.experiments.problem import PACE, NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import training_settings
-from evodevo.experiments.trials import Arm, ArmSpace
+from evodevo.experiments.trials import FixedTrials, Trial
 from evodevo.training.settings import TrainingSettings
 
 LONGEST = 180.0
@@ -53,7 +53,7 @@ class Pace:
     flops: float | None = None
 
 
-def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, seed: int) -> Forecast:
+def forecast(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor, seed: int) -> Forecast:
     """Measure and add up.
 
     Args:
@@ -65,9 +65,9 @@ def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, s
     Raises:
         UsageError: a budget in seconds or samples that is shorter than one step, or too short for a procedure.
     """
-    space = ArmSpace()
+    space = FixedTrials()
     different = list({space.hash(arm): arm for arm in arms}.values())
-    kinds: dict[str, Arm] = {}
+    kinds: dict[str, Trial] = {}
     for arm in different:
         kinds.setdefault(_kind(arm), arm)
     paces = _measure(kinds, problem, executor, seed)
@@ -84,20 +84,20 @@ def forecast(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor, s
     return Forecast(len(different), total / min(executor.workers, len(different)), executor.workers, warnings)
 
 
-def _of_budgets(arms: Sequence[Arm], problem: NetworkProblem, executor: Executor) -> float | None:
+def _of_budgets(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor) -> float | None:
     """What trainings take that the clock ends, measurements left out; None where one is ended by its steps."""
     budgets = [training_settings(problem.settings, arm).budget.seconds for arm in arms]
     known = [seconds for seconds in budgets if seconds is not None]
     return math.fsum(known) / min(executor.workers, len(arms)) if len(known) == len(arms) else None
 
 
-def _kind(arm: Arm) -> str:
+def _kind(arm: Trial) -> str:
     """Arms of one kind take equally long for a step."""
     parts = {"network": arm.network.model_dump(mode="json"), "task": arm.task, "batch": arm.training.get("batch_size")}
     return canonical.digest(parts)
 
 
-def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str, Pace]) -> tuple[str, ...]:
+def _too_short(arms: Sequence[Trial], problem: NetworkProblem, paces: Mapping[str, Pace]) -> tuple[str, ...]:
     """One sentence for each group of arms that will not see all training samples once."""
     found: dict[str, list[str]] = {}
     for arm in arms:
@@ -133,7 +133,7 @@ def _too_short(arms: Sequence[Arm], problem: NetworkProblem, paces: Mapping[str,
     )
 
 
-def _measure(kinds: dict[str, Arm], problem: NetworkProblem, executor: Executor, seed: int) -> dict[str, Pace]:
+def _measure(kinds: dict[str, Trial], problem: NetworkProblem, executor: Executor, seed: int) -> dict[str, Pace]:
     """By kind, of those that could be measured."""
     for name, arm in kinds.items():
         executor.submit(Job(f"pace/{name}", PACE, problem.payload(arm, seed), problem.seconds, problem.memory_bytes))
@@ -152,7 +152,7 @@ def _measure(kinds: dict[str, Arm], problem: NetworkProblem, executor: Executor,
     return found
 
 
-def _of_flops(arm: Arm, training: TrainingSettings, pace: Pace) -> int | None:
+def _of_flops(arm: Trial, training: TrainingSettings, pace: Pace) -> int | None:
     """Steps that a budget in FLOPs holds; None where there is none, or it was not measured."""
     flops = training.budget.flops
     if flops is None or not pace.flops:
@@ -165,7 +165,7 @@ def _of_flops(arm: Arm, training: TrainingSettings, pace: Pace) -> int | None:
     return int(flops / pace.flops)
 
 
-def _check_procedure(arm: Arm, problem: NetworkProblem, training: TrainingSettings, steps: int) -> None:
+def _check_procedure(arm: Trial, problem: NetworkProblem, training: TrainingSettings, steps: int) -> None:
     """What a procedure refuses of a budget in steps it refuses of about as many.
 
     Raises:
@@ -181,7 +181,7 @@ def _check_procedure(arm: Arm, problem: NetworkProblem, training: TrainingSettin
         raise UsageError(f"{arm.name}: the budget holds about {steps:,} steps here. {error}") from None
 
 
-def _seconds(arm: Arm, problem: NetworkProblem, pace: Pace) -> float:
+def _seconds(arm: Trial, problem: NetworkProblem, pace: Pace) -> float:
     """Of one training with its measurements."""
     settings, training = problem.settings, training_settings(problem.settings, arm)
     step, begin = pace.step, pace.begin

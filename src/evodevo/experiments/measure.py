@@ -25,7 +25,7 @@ from evodevo.training.precision import Precision
 
 
 @dataclass(frozen=True)
-class Measured:
+class NetworkMeasurement:
     """What was measured. Numbers may be NaN where there was no target.
 
     Attributes:
@@ -104,7 +104,7 @@ def measure(
     shuffle: Sequence[str] = (),
     count_flops: bool = False,
     thresholds: Mapping[str, Sequence[float]] | None = None,
-) -> Measured:
+) -> NetworkMeasurement:
     """Measure a network; it comes back in the mode (training or not) in which it was.
 
     Args:
@@ -139,7 +139,7 @@ def measure(
     outputs = {tally.spec.name: {**judged[tally.spec.name].metrics, **tally.metrics()} for tally in tallies}
     per_sample = _mean_of_known(np.stack([tally.per_sample() for tally in tallies]))
     _add_bits(outputs, tallies, task, split, chosen)
-    return Measured(
+    return NetworkMeasurement(
         loss=_mean([one["loss"] for one in outputs.values()]),
         accuracy=_mean([outputs[one.spec.name].get(one.main, math.nan) for one in tallies]),
         outputs=outputs,

@@ -9,11 +9,11 @@ from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.execution.base import Executor, Job, Progress, Result
 from evodevo.experiments.problem import FEATURES, NetworkProblem
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 
 
 def prepare_features(
-    arms: Sequence[Arm],
+    arms: Sequence[Trial],
     problem: NetworkProblem,
     executor: Executor,
     seed: int,
@@ -36,7 +36,7 @@ def prepare_features(
     """
     if problem.settings.features == "live":
         return 0
-    kinds: dict[str, Arm] = {}
+    kinds: dict[str, Trial] = {}
     for arm in arms:
         towers = arm.network.towers(problem.open_task(arm.task).inputs)
         if towers:

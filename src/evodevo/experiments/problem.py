@@ -10,7 +10,7 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import NetworkEvaluationSettings, task_settings, training_settings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.objectives.base import parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.search.problem import Goal, Outcome, Problem, read_answer
@@ -38,11 +38,11 @@ class NetworkProblem(Problem):
 
     def __init__(
         self,
-        arm_of: Callable[[Any], Arm],
+        arm_of: Callable[[Any], Trial],
         settings: NetworkEvaluationSettings,
         blobs: Path | None = None,
         cache_folder: Path | None = None,
-        arms: Sequence[Arm] = (),
+        arms: Sequence[Trial] = (),
     ) -> None:
         self.arm_of = arm_of
         self.settings = settings

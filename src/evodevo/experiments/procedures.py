@@ -36,8 +36,8 @@ from evodevo.registry import Registry, table
 if TYPE_CHECKING:
     from evodevo.experiments.settings import NetworkEvaluationSettings
     from evodevo.experiments.trained import Trained
-    from evodevo.experiments.trainer import Bench
-    from evodevo.experiments.trials import Arm
+    from evodevo.experiments.trainer import Trainer
+    from evodevo.experiments.trials import Trial
     from evodevo.networks.spec import NetworkSpec
     from evodevo.runs.archive import Individual
     from evodevo.tasks.base import SampleTask
@@ -50,10 +50,10 @@ class Procedure(ABC):
     """One row. Only ``train`` loads torch."""
 
     @abstractmethod
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         """Train the network of an arm, in a worker; see the rules above."""
 
-    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:  # noqa: B027 - optional
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:  # noqa: B027 - optional
         """What must hold of an arm before anything is trained.
 
         Raises:
@@ -61,7 +61,7 @@ class Procedure(ABC):
         """
 
     def check_task(  # noqa: B027 - optional
-        self, settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask
+        self, settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask
     ) -> None:
         """Likewise, where it depends on inputs and outputs of the task.
 
@@ -86,17 +86,17 @@ class TrainedBy(Procedure):
         function: (bench, options) -> what it leaves.
     """
 
-    def __init__(self, function: Callable[[Bench, Mapping[str, Any]], Trained]) -> None:
+    def __init__(self, function: Callable[[Trainer, Mapping[str, Any]], Trained]) -> None:
         self.function = function
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         return self.function(bench, options)
 
 
 class TrainOnce(Procedure):
     """Trained from scratch, in one stage."""
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         from evodevo.experiments.trainer import train_once
 
         return train_once(bench, options)

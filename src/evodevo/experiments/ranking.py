@@ -17,7 +17,7 @@ from evodevo.experiments.paired import DRAWS, LEVEL, Numbers
 from evodevo.randomness import generator
 
 if TYPE_CHECKING:
-    from evodevo.experiments.comparison import Row, Table
+    from evodevo.experiments.comparison import ComparisonRow, ComparisonTable
 
 FEWEST_ARMS, FEWEST_SEEDS = 3, 2
 """Of two arms the difference says all; of one seed no interval can be had."""
@@ -45,9 +45,9 @@ class Rank:
         return asdict(self)
 
 
-def ranks(table: Table) -> dict[str, Rank]:
+def ranks(table: ComparisonTable) -> dict[str, Rank]:
     """Group of a row -> its rank; rows of a cell with fewer than three arms, or two common seeds, have none."""
-    cells: dict[tuple[tuple[str, str | float], ...], list[Row]] = {}
+    cells: dict[tuple[tuple[str, str | float], ...], list[ComparisonRow]] = {}
     for row in table.rows:
         if row.trainings:
             cells.setdefault(tuple(sorted(row.cell.items(), key=lambda item: item[0])), []).append(row)
@@ -88,7 +88,7 @@ def _places(scores: Numbers) -> Numbers:
     return places
 
 
-def _scores(row: Row) -> dict[int, float]:
+def _scores(row: ComparisonRow) -> dict[int, float]:
     """Seed -> test accuracy."""
     known = {one.genome.seed: one.fact.get("test", {}).get("accuracy") for one in row.trainings}
     return {seed: float(value) for seed, value in known.items() if value is not None}

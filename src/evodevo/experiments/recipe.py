@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Arm, ArmPlan, expand
+from evodevo.experiments.trials import Trial, Variant, expand
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.search.study import StudySettings
 from evodevo.settings import Settings
@@ -42,7 +42,7 @@ class Comparison(Settings):
     """
 
     title: str = ""
-    arms: tuple[ArmPlan, ...] = Field(min_length=1, max_length=10_000)
+    arms: tuple[Variant, ...] = Field(min_length=1, max_length=10_000)
     learning_rates: tuple[Annotated[float, Field(gt=0)], ...] = Field(default=(1e-3,), min_length=1)
     seeds: int = Field(default=1, ge=1, le=1000)
     reference: str | None = None
@@ -59,7 +59,7 @@ class Comparison(Settings):
             raise ValueError(f"the reference {self.reference!r} is no arm")
         return self
 
-    def trainings(self) -> list[Arm]:
+    def trainings(self) -> list[Trial]:
         """Every training."""
         return expand(self.arms, self.learning_rates, self.seeds)
 

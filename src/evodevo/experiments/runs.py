@@ -13,11 +13,11 @@ from evodevo.experiments.prepare import prepare_features
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.trials import Arm, ArmPlan, ArmSpace
+from evodevo.experiments.trials import FixedTrials, Trial, Variant
 from evodevo.randomness import generator
 from evodevo.runs.answers import Predicts
 from evodevo.runs.archive import SLICES, Individual, Run, Slice, absolute
-from evodevo.runs.given import OPERATION, Given
+from evodevo.runs.given import OPERATION, FixedGeneration
 from evodevo.runs.sampling import SamplingSettings
 from evodevo.search.base import Proposal
 from evodevo.search.problem import Problem
@@ -56,7 +56,7 @@ class NetworkSlice(Slice):
     def tokens_per_step(self, values: Mapping[str, Any]) -> int:
         return int(values["evaluation"]["training"]["batch_size"])
 
-    def arms(self, settings: Any, problem: NetworkProblem) -> list[Arm]:
+    def arms(self, settings: Any, problem: NetworkProblem) -> list[Trial]:
         """The trainings of a run, or of a search, all of whose genomes read with the same towers, any one."""
         return [problem.arm_of(self.space(settings).sample(generator(settings.study.seed, "towers")))]
 
@@ -97,8 +97,8 @@ class ExperimentSlice(NetworkSlice):
         found = {"experiment": {"arms": [one.model_dump(mode="json") for one in settled]}}
         return {**super().paths(settings), **found}
 
-    def space(self, settings: ExperimentSettings) -> ArmSpace:
-        return ArmSpace()
+    def space(self, settings: ExperimentSettings) -> FixedTrials:
+        return FixedTrials()
 
     def problem(
         self, settings: ExperimentSettings, blobs: Path | None = None, cache_folder: Path | None = None
@@ -106,16 +106,16 @@ class ExperimentSlice(NetworkSlice):
         arms = settings.experiment.trainings()
         return NetworkProblem(_itself, settings.evaluation, blobs, cache_folder, arms)
 
-    def arms(self, settings: ExperimentSettings, problem: NetworkProblem) -> list[Arm]:
+    def arms(self, settings: ExperimentSettings, problem: NetworkProblem) -> list[Trial]:
         return settings.experiment.trainings()
 
-    def algorithm(self, settings: ExperimentSettings) -> Given:
+    def algorithm(self, settings: ExperimentSettings) -> FixedGeneration:
         """All trainings, in the order of the recipe."""
         proposals = [
             Proposal(arm, () if arm.parent is None else (arm.parent,), ARM if arm.parent is None else OPERATION, {})
             for arm in settings.experiment.trainings()
         ]
-        return Given(proposals)
+        return FixedGeneration(proposals)
 
     def forecast(self, settings: ExperimentSettings, problem: Problem, executor: Executor) -> dict[str, Any]:
         assert isinstance(problem, NetworkProblem), "the slice's own"
@@ -158,13 +158,13 @@ class ExperimentSlice(NetworkSlice):
         return report(run)
 
 
-def plan_again(individual: str, arm: Any) -> ArmPlan:
+def plan_again(individual: str, arm: Any) -> Variant:
     """The plan by which a training of an experiment is done again."""
     values = arm.model_dump(exclude={"learning_rate", "seed"})
-    return ArmPlan.model_validate({**values, "learning_rates": (arm.learning_rate,), "parent": individual})
+    return Variant.model_validate({**values, "learning_rates": (arm.learning_rate,), "parent": individual})
 
 
-def _itself(arm: Arm) -> Arm:
+def _itself(arm: Trial) -> Trial:
     return arm
 
 

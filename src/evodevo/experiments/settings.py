@@ -6,14 +6,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.settings import Settings, merge, validate
 from evodevo.tasks.base import TASKS
 from evodevo.training.settings import TrainingSettings
 
 
-class Probe(Settings):
+class ProbeSettings(Settings):
     """A trained network measured once more under other circumstances. What is left out stays as it was trained.
 
     Attributes:
@@ -40,7 +40,7 @@ class Probe(Settings):
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
 
-class Selection(Settings):
+class WeightSelection(Settings):
     """Which weights a training leaves: those that were best on validation samples, at the points of its curve.
 
     Attributes:
@@ -56,7 +56,7 @@ class Selection(Settings):
     min_share: float = Field(default=0.0, ge=0, le=1)
 
 
-PAPER_SELECTION = Selection(metric="auc", patience=5)
+PAPER_SELECTION = WeightSelection(metric="auc", patience=5)
 """Architect Thyself, section 4.1; with ``paper_training`` and one point of the curve per epoch."""
 
 
@@ -98,8 +98,8 @@ class NetworkEvaluationSettings(Settings):
     train_samples: int = Field(default=0, ge=0)
     curve_points: int = Field(default=10, ge=1, le=256)
     curve_samples: int = Field(default=256, ge=1)
-    select: Selection | None = None
-    probes: tuple[Probe, ...] = ()
+    select: WeightSelection | None = None
+    probes: tuple[ProbeSettings, ...] = ()
     exchange: bool = False
     trace_samples: int = Field(default=64, ge=0, le=4096)
     trace_course: bool = False
@@ -120,12 +120,12 @@ def task_settings(settings: NetworkEvaluationSettings, changes: dict[str, Any] |
     return validate(kind, merge(settings.task_settings, changes or {}), what=f"settings of the task {settings.task!r}")
 
 
-def procedure_options(settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:
+def procedure_options(settings: NetworkEvaluationSettings, arm: Trial) -> dict[str, Any]:
     """The options of an arm's procedure: the common ones, and what the arm replaces."""
     return merge(settings.options.get(arm.procedure, {}), arm.options)
 
 
-def training_settings(settings: NetworkEvaluationSettings, arm: Arm) -> TrainingSettings:
+def training_settings(settings: NetworkEvaluationSettings, arm: Trial) -> TrainingSettings:
     """How an arm is trained: the common settings, what the arm changes, its learning rate.
 
     Raises:

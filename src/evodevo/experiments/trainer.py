@@ -21,11 +21,11 @@ from evodevo.execution.base import Report
 from evodevo.experiments.checkpoint_selection import BestWeights
 from evodevo.experiments.flop_counter import look_at_step
 from evodevo.experiments.loss_terms import LossTerms
-from evodevo.experiments.measure import Measured, measure, places
+from evodevo.experiments.measure import NetworkMeasurement, measure, places
 from evodevo.experiments.settings import NetworkEvaluationSettings, task_settings, training_settings
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer_state import Ended, Memory, Standing, read_memory, result_at, result_of
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trainer_state import FinishedStage, Memory, SelectionState, read_memory, result_at, result_of
+from evodevo.experiments.trials import Trial
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
@@ -33,7 +33,7 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.features import FeaturesTask
 from evodevo.training import checkpoints
-from evodevo.training.loop import LossFunction, Progress, Snapshot, TrainingResult, model_loss, train
+from evodevo.training.loop import LossFunction, TrainingProgress, TrainingResult, TrainingSnapshot, model_loss, train
 from evodevo.training.precision import Batch, Precision
 from evodevo.training.settings import TrainingSettings
 from evodevo.training.surgery import Origins, carry_state
@@ -43,7 +43,7 @@ CURVE = ("validation_loss", "validation_error", "flops", "seconds")
 metric that selects weights, and ``loss/<term>``, each term of the loss, mean over the steps since the point before."""
 
 
-class Bench:
+class Trainer:
     """What a procedure works with.
 
     Args:
@@ -66,7 +66,7 @@ class Bench:
 
     def __init__(
         self,
-        arm: Arm,
+        arm: Trial,
         settings: NetworkEvaluationSettings,
         task: SampleTask,
         seed: int,
@@ -94,13 +94,15 @@ class Bench:
         self._facts: dict[str, Any] = dict(self._memory.facts)
         self._series = {name: list(self._memory.series.get(name, ())) for name in (*CURVE, *self._memory.series)}
         self._terms = LossTerms(self._memory.terms)
-        self._selections: dict[str, Standing] = dict(self._memory.selections)
+        self._selections: dict[str, SelectionState] = dict(self._memory.selections)
         self._best: BestWeights | None = None
-        self._ended: list[Ended] = []
+        self._ended: list[FinishedStage] = []
         self._steps = 0
         self._paused = self._memory.paused
         self._spent: dict[str, float] = dict(self._memory.spent)
-        self._border: tuple[Snapshot, float] | None = None  # between two segments: where it stands, and since when
+        self._border: tuple[TrainingSnapshot, float] | None = (
+            None  # between two segments: where it stands, and since when
+        )
         self._untold: list[dict[str, Any]] = []
         self._counted: object = None  # the network whose step has been counted
         self._curve_places = places(task, "validation", settings.curve_samples)
@@ -176,7 +178,7 @@ class Bench:
                 self._terms.add(network.terms)
             return loss
 
-        def progress(now: Progress) -> bool:
+        def progress(now: TrainingProgress) -> bool:
             nonlocal points
             if watched and now.share * self.settings.curve_points >= points + 1:
                 points = int(now.share * self.settings.curve_points)
@@ -210,10 +212,10 @@ class Bench:
             self._add_point(network, result.steps, result.seconds, 1.0)
         if self._best is not None and result.state == "finished":
             self._best.restore(network)
-        kept = {name: getattr(result, name) for name in Ended.model_fields if name != "flops"}
+        kept = {name: getattr(result, name) for name in FinishedStage.model_fields if name != "flops"}
         flops = (result.steps - self._steps_of_segments) * self.flops_per_step
         self._border = (result.snapshot, time.monotonic()) if result.state == "paused" else None
-        self._end(Ended(**kept, flops=flops))
+        self._end(FinishedStage(**kept, flops=flops))
         return result
 
     @property
@@ -274,7 +276,7 @@ class Bench:
         *,
         samples: int | None = None,
         task: SampleTask | None = None,
-    ) -> Measured:
+    ) -> NetworkMeasurement:
         """The network on samples of a split."""
         source = task or self.task
         return measure(
@@ -332,7 +334,7 @@ class Bench:
         return self.used_seconds - self._paused
 
     def save(
-        self, network: Network, pool: FolderPool, snapshot: Snapshot | None = None, *, border: bool = False
+        self, network: Network, pool: FolderPool, snapshot: TrainingSnapshot | None = None, *, border: bool = False
     ) -> tuple[str, list[str]]:
         """The digest of a checkpoint, and of each blob that it is made of: what nobody holds is garbage.
 
@@ -354,7 +356,7 @@ class Bench:
     # Within
 
     @property
-    def _whole(self) -> list[Ended]:
+    def _whole(self) -> list[FinishedStage]:
         """One result for each stage: segments that another one goes on from are in its numbers."""
         return [one for one in self._ended[:-1] if one.state != "paused"] + self._ended[-1:]
 
@@ -371,7 +373,7 @@ class Bench:
         last = self._ended[-1] if self._ended else None
         return last.steps if last is not None and last.state == "paused" else 0
 
-    def _cross_border(self, network: Network) -> Snapshot | None:
+    def _cross_border(self, network: Network) -> TrainingSnapshot | None:
         """Where the segment before stood; what was used since then counts against the budget, but as no training.
 
         Where something happened in between that would not come again, a checkpoint keeps it before anybody is told.
@@ -451,7 +453,7 @@ class Bench:
         standing = self._selections.get(str(stage)) if cut_short else None
         return BestWeights(self.settings.select, standing, self.pool)
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: FinishedStage) -> None:
         self._ended.append(ended)
         if ended.state != "paused":
             self._steps += ended.steps
@@ -468,7 +470,7 @@ class Bench:
             self._report({"restarted": str(error)})
             return None
 
-    def _restore(self, network: Network) -> Snapshot | None:
+    def _restore(self, network: Network) -> TrainingSnapshot | None:
         """The weights and the optimiser of the stage that was cut short."""
         if self._kept is None:
             return None
@@ -477,7 +479,7 @@ class Bench:
         self._kept.restore(network)
         return snapshot
 
-    def _checkpoint(self, network: Network, snapshot: Snapshot, *, border: bool = False) -> None:
+    def _checkpoint(self, network: Network, snapshot: TrainingSnapshot, *, border: bool = False) -> None:
         assert self.pool is not None, "asked for only where there is one"
         best = None if self._best is None else self._best.keep(self.pool)
         if best is not None and self._best is not None and self._best.standing is not None:
@@ -514,7 +516,7 @@ def _shape(state: Mapping[str, Any]) -> torch.Size:
     return max(shapes, key=len, default=torch.Size())
 
 
-def train_once(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def train_once(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """The procedure ``train``: the network from scratch, in one stage."""
     network = bench.build()
     return Trained(network, bench.train(network))
@@ -525,7 +527,7 @@ def specification_of(planned: NetworkSpec, network: Network) -> NetworkSpec:
     return planned.model_copy(update={"structure": network.settled()})
 
 
-def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Arm) -> dict[str, Any]:
+def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Trial) -> dict[str, Any]:
     """What a network reads and how it is put together again: JSON, kept with the weights.
 
     Samples, not their features: put together again, a network has the towers that read them.

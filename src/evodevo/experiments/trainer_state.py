@@ -9,12 +9,12 @@ from pydantic import Field
 from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.settings import Settings, validate
 from evodevo.training import checkpoints
-from evodevo.training.loop import Cursor, Snapshot, TrainingResult
+from evodevo.training.loop import Cursor, TrainingResult, TrainingSnapshot
 
 Points = tuple[tuple[float, float], ...]
 
 
-class Ended(Settings):
+class FinishedStage(Settings):
     """What is kept of a stage that has ended: all of its result but the weights.
 
     Of a stage in segments each segment is kept, with what was used since the stage began; ``flops`` are its own.
@@ -30,7 +30,7 @@ class Ended(Settings):
     flops: float = 0.0
 
 
-class Standing(Settings):
+class SelectionState(Settings):
     """How a selection of weights stands.
 
     Attributes:
@@ -72,12 +72,12 @@ class Memory(Settings):
 
     stage: int = 0
     border: bool = False
-    ended: tuple[Ended, ...] = ()
+    ended: tuple[FinishedStage, ...] = ()
     facts: dict[str, Any] = Field(default_factory=dict)
     state: dict[str, Any] = Field(default_factory=dict)
     series: dict[str, Points] = Field(default_factory=dict)
     terms: dict[str, tuple[float, int]] = Field(default_factory=dict)
-    selections: dict[str, Standing] = Field(default_factory=dict)
+    selections: dict[str, SelectionState] = Field(default_factory=dict)
     paused: float = 0.0
     spent: dict[str, float] = Field(default_factory=dict)
 
@@ -94,14 +94,14 @@ def read_memory(kept: checkpoints.Checkpoint) -> Memory:
         raise UnsafeFileError(f"not a checkpoint of a network's training: {error}") from None
 
 
-def result_of(ended: Ended) -> TrainingResult:
+def result_of(ended: FinishedStage) -> TrainingResult:
     """What ``Bench.train`` answers for a stage that had ended before the interruption."""
-    snapshot = Snapshot(Cursor(seed=0, step=ended.steps, tokens=ended.tokens, seconds=ended.seconds), {})
-    values = {name: getattr(ended, name) for name in Ended.model_fields if name != "flops"}
+    snapshot = TrainingSnapshot(Cursor(seed=0, step=ended.steps, tokens=ended.tokens, seconds=ended.seconds), {})
+    values = {name: getattr(ended, name) for name in FinishedStage.model_fields if name != "flops"}
     return TrainingResult(**values, snapshot=snapshot)
 
 
-def result_at(snapshot: Snapshot) -> TrainingResult:
+def result_at(snapshot: TrainingSnapshot) -> TrainingResult:
     """The same for a stage that was stopped early, just before the interruption."""
     cursor = snapshot.cursor
     return TrainingResult(

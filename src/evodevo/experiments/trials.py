@@ -20,7 +20,7 @@ _LABELS = frozenset({"name", "role", "cell", "parent"})
 _MAX_CHARACTERS = 4 << 20
 
 
-class ArmPlan(Settings):
+class Variant(Settings):
     """One thing that an experiment compares; trained with every learning rate and every seed.
 
     Attributes:
@@ -49,8 +49,8 @@ class ArmPlan(Settings):
     parent: str | None = None
 
 
-class Arm(Settings):
-    """One training: an arm with its learning rate and the number of its seed. Fields as in ``ArmPlan``."""
+class Trial(Settings):
+    """One training: an arm with its learning rate and the number of its seed. Fields as in ``Variant``."""
 
     name: str = Field(min_length=1, max_length=60)
     role: Role = "other"
@@ -88,18 +88,18 @@ def show_value(value: str | float) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def expand(plans: Sequence[ArmPlan], learning_rates: Sequence[float], seeds: int) -> list[Arm]:
+def expand(plans: Sequence[Variant], learning_rates: Sequence[float], seeds: int) -> list[Trial]:
     """Every training, seed by seed, so that a run that is cut short has compared all arms on the first seeds."""
     shared = {"learning_rates"}
     return [
-        Arm.model_validate({**plan.model_dump(exclude=shared), "learning_rate": rate, "seed": seed})
+        Trial.model_validate({**plan.model_dump(exclude=shared), "learning_rate": rate, "seed": seed})
         for seed in range(seeds)
         for plan in plans
         for rate in (learning_rates if plan.learning_rates is None else plan.learning_rates)
     ]
 
 
-class ArmSpace(Space[Arm]):
+class FixedTrials(Space[Trial]):
     """The trainings of an experiment. They are given: nothing is drawn, mutated or crossed here.
 
     Two arms whose labels alone differ are one training and have one hash.
@@ -107,31 +107,31 @@ class ArmSpace(Space[Arm]):
 
     name = "arm"
 
-    def repair(self, genome: Arm, rng: np.random.Generator) -> Arm:
+    def repair(self, genome: Trial, rng: np.random.Generator) -> Trial:
         return genome
 
-    def check(self, genome: Arm) -> None:
+    def check(self, genome: Trial) -> None:
         return None
 
-    def segments(self, genome: Arm) -> tuple[Arm, ...]:
+    def segments(self, genome: Trial) -> tuple[Trial, ...]:
         return (genome,)
 
-    def join(self, segments: Sequence[Any]) -> Arm:
-        if len(segments) != 1 or not isinstance(segments[0], Arm):
+    def join(self, segments: Sequence[Any]) -> Trial:
+        if len(segments) != 1 or not isinstance(segments[0], Trial):
             raise GenomeError(f"a training is one segment; got {len(segments)}.")
         return segments[0]
 
-    def hash(self, genome: Arm) -> str:
+    def hash(self, genome: Trial) -> str:
         genes = self._to_genes(genome)
         return canonical.digest({name: value for name, value in genes.items() if name not in _LABELS})
 
-    def title(self, genome: Arm) -> str:
+    def title(self, genome: Trial) -> str:
         return genome.title
 
-    def print(self, genome: Arm) -> str:
+    def print(self, genome: Trial) -> str:
         return canonical.dumps(self._to_genes(genome))
 
-    def parse(self, text: str) -> Arm:
+    def parse(self, text: str) -> Trial:
         try:
             return self._from_genes(canonical.loads(text, what="a training", max_bytes=_MAX_CHARACTERS))
         except GenomeError:
@@ -139,25 +139,25 @@ class ArmSpace(Space[Arm]):
         except UsageError as error:
             raise GenomeError(str(error)) from None
 
-    def _sample(self, rng: np.random.Generator) -> Arm:
+    def _sample(self, rng: np.random.Generator) -> Trial:
         self._refuse()
 
-    def _mutate(self, genome: Arm, rng: np.random.Generator) -> Arm:
+    def _mutate(self, genome: Trial, rng: np.random.Generator) -> Trial:
         self._refuse()
 
-    def _crossover(self, a: Arm, b: Arm, rng: np.random.Generator) -> tuple[Arm, Arm]:
+    def _crossover(self, a: Trial, b: Trial, rng: np.random.Generator) -> tuple[Trial, Trial]:
         self._refuse()
 
     def _refuse(self) -> NoReturn:
         raise UsageError("the trainings of an experiment are given by its recipe; a search needs another space.")
 
-    def _to_genes(self, genome: Arm) -> Any:
+    def _to_genes(self, genome: Trial) -> Any:
         return genome.model_dump(mode="json")
 
-    def _from_genes(self, genes: Any) -> Arm:
+    def _from_genes(self, genes: Any) -> Trial:
         if not isinstance(genes, dict):
             raise GenomeError("the genes of a training are an object with its settings.")
         try:
-            return validate(Arm, genes, what="a training")
+            return validate(Trial, genes, what="a training")
         except UsageError as error:
             raise GenomeError(str(error)) from None

@@ -104,7 +104,7 @@ class Provenance:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ExportSubject:
     """The network to export.
 
     Attributes:
@@ -142,7 +142,7 @@ class Exporter(ABC):
     library: str
 
     @abstractmethod
-    def write(self, subject: Subject, folder: Path) -> None:
+    def write(self, subject: ExportSubject, folder: Path) -> None:
         """Write ``file``.
 
         Raises:
@@ -158,10 +158,10 @@ class Exporter(ABC):
         """
 
     @abstractmethod
-    def usage(self, subject: Subject) -> Sequence[tuple[str, str]]:
+    def usage(self, subject: ExportSubject) -> Sequence[tuple[str, str]]:
         """(heading, Python) of examples that run in the folder of the export."""
 
-    def notes(self, subject: Subject) -> Sequence[str]:
+    def notes(self, subject: ExportSubject) -> Sequence[str]:
         """What this format leaves out or changes, a sentence each."""
         return ()
 

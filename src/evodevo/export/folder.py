@@ -20,7 +20,7 @@ from typing import Any
 
 from evodevo import __version__, canonical
 from evodevo.errors import DiskFullError, UsageError
-from evodevo.export.base import Exporter, Subject
+from evodevo.export.base import Exporter, ExportSubject
 from evodevo.export.model_card import model_card
 from evodevo.export.verify import Verified, verify
 
@@ -45,7 +45,7 @@ class Export:
     verified: Verified
 
 
-def write_export(exporter: Exporter, subject: Subject, target: Path) -> Export:
+def write_export(exporter: Exporter, subject: ExportSubject, target: Path) -> Export:
     """Export to a folder that is missing, empty, or an earlier export, which is replaced. All or nothing.
 
     Raises:
@@ -118,7 +118,7 @@ def _files_of(manifest: Path) -> set[str]:
     return {manifest.name, *said["files"]}
 
 
-def _spec(exporter: Exporter, subject: Subject) -> dict[str, Any]:
+def _spec(exporter: Exporter, subject: ExportSubject) -> dict[str, Any]:
     return {
         "schema": "evodevo.export_spec/1",
         "task": subject.provenance.task,
@@ -130,7 +130,9 @@ def _spec(exporter: Exporter, subject: Subject) -> dict[str, Any]:
     }
 
 
-def _manifest(exporter: Exporter, subject: Subject, verified: Verified, files: Mapping[str, str]) -> dict[str, Any]:
+def _manifest(
+    exporter: Exporter, subject: ExportSubject, verified: Verified, files: Mapping[str, str]
+) -> dict[str, Any]:
     made = subject.provenance
     return {
         "schema": SCHEMA,

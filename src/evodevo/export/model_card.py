@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from evodevo import __version__
-from evodevo.export.base import Exporter, Provenance, Subject
+from evodevo.export.base import Exporter, ExportSubject, Provenance
 from evodevo.export.verify import Verified
 
 MOST_CLASSES = 200
@@ -20,12 +20,12 @@ MOST_ANCESTORS = 40
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!])")
 
 
-def model_card(exporter: Exporter, subject: Subject, verified: Verified) -> str:
+def model_card(exporter: Exporter, subject: ExportSubject, verified: Verified) -> str:
     """The text of the card."""
     return "\n".join(_lines(exporter, subject, verified)) + "\n"
 
 
-def _lines(exporter: Exporter, subject: Subject, verified: Verified) -> Iterator[str]:
+def _lines(exporter: Exporter, subject: ExportSubject, verified: Verified) -> Iterator[str]:
     made, image = subject.provenance, subject.image
     yield from _front_matter(exporter, made)
     yield ""

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from evodevo.errors import DiskFullError, UsageError
-from evodevo.export.base import Exporter, Images, Logits, Subject
+from evodevo.export.base import Exporter, ExportSubject, Images, Logits
 from evodevo.export.fresh_process import ask
 
 _TRACED = 3
@@ -67,7 +67,7 @@ class TorchExport(Exporter):
     file = "model.pt2"
     library = "pytorch"
 
-    def write(self, subject: Subject, folder: Path) -> None:
+    def write(self, subject: ExportSubject, folder: Path) -> None:
         """See ``Exporter.write``: an input (B, height, width, channels) of bytes, an output (B, C) of logits."""
         share_equal(subject.network)
         program = exported(subject.network, subject)
@@ -81,7 +81,7 @@ class TorchExport(Exporter):
         """See ``Exporter.ask``."""
         return ask(folder / self.file, probes)
 
-    def usage(self, subject: Subject) -> Sequence[tuple[str, str]]:
+    def usage(self, subject: ExportSubject) -> Sequence[tuple[str, str]]:
         """See ``Exporter.usage``: tensors with PyTorch alone; files with Pillow."""
         image = subject.image
         sizes = {"file": self.file, "height": image.height, "width": image.width, "channels": image.channels}
@@ -91,7 +91,7 @@ class TorchExport(Exporter):
             ("Image files, with Pillow: `python classify.py a.png`", _FILES.format(**sizes, mode=mode)),
         )
 
-    def notes(self, subject: Subject) -> Sequence[str]:
+    def notes(self, subject: ExportSubject) -> Sequence[str]:
         """See ``Exporter.notes``."""
         found = [
             f"`{self.file}` takes any number of samples from 1 to {MOST_SAMPLES:,} and is frozen: it has no gradients.",
@@ -127,7 +127,7 @@ def share_equal(module: nn.Module) -> int:
     return sum(one.numel() for one in {id(one): one for one in module.parameters()}.values())
 
 
-def exported(module: nn.Module, subject: Subject) -> torch.export.ExportedProgram:
+def exported(module: nn.Module, subject: ExportSubject) -> torch.export.ExportedProgram:
     """The graph of a module for any number of samples, without traces of its origin.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.errors import VerificationError
-from evodevo.export.base import Exporter, ImageInput, Images, Subject
+from evodevo.export.base import Exporter, ExportSubject, ImageInput, Images
 from evodevo.randomness import generator
 
 TOLERANCE = 1e-4
@@ -55,7 +55,7 @@ def probes(image: ImageInput, sizes: Sequence[int] = SIZES) -> list[Images]:
     return found
 
 
-def verify(exporter: Exporter, subject: Subject, folder: Path) -> Verified:
+def verify(exporter: Exporter, subject: ExportSubject, folder: Path) -> Verified:
     """Compare the outputs of an export in a folder with those of its network.
 
     Raises:

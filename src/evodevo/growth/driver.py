@@ -21,25 +21,25 @@ from torch import Tensor
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import Blobs, Editor, repeat
 from evodevo.growth.events import (
+    BankedModule,
     EventRecord,
     GrowthMemory,
-    Kept,
     LookRecord,
     Pending,
     RewardRecord,
     Stood,
     module_rows,
 )
-from evodevo.growth.fitness import History, assess, relative_costs
+from evodevo.growth.fitness import FitnessHistory, assess, relative_costs
 from evodevo.growth.grown import Grown, probe, teach, unroll
-from evodevo.growth.legality import Situation, refusal, rule
+from evodevo.growth.legality import EventState, refusal, rule
 from evodevo.growth.prices import Prices, prices
-from evodevo.growth.probes import Probe
+from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.pruning import judge
-from evodevo.growth.resources import Resources, Task, check_start
+from evodevo.growth.resources import Resources, TaskSizes, check_start
 from evodevo.growth.rewards import reward
 from evodevo.growth.spec import GrowthSettings
-from evodevo.growth.strategists.base import Snapshot, create
+from evodevo.growth.strategists.base import StrategistState, create
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.settings import settings_for
 from evodevo.growth.strategists.state import State
@@ -70,7 +70,7 @@ class Surroundings:
         batch_size: Samples in one training step.
     """
 
-    task: Task
+    task: TaskSizes
     probed: Callable[[int], Sequence[Batch]]
     lessons: Callable[[int], TrainingBatch]
     precision: Precision
@@ -125,7 +125,7 @@ class Growth:
         )
         if self.memory.strategist_blob is not None:
             tensors = self._tensors(self.memory.strategist_blob)
-            self.strategist.load_state_dict(Snapshot(tensors, self.memory.strategist))
+            self.strategist.load_state_dict(StrategistState(tensors, self.memory.strategist))
         elif settings.memory and self.learned.edits:  # before the first event, also of a run that was killed there
             self.strategist.remember(self.learned)
 
@@ -169,7 +169,7 @@ class Growth:
             progress=share,
         )
         learnt = self._conclude(state)
-        situation = Situation(
+        situation = EventState(
             structure=zoo.structure,
             task=self.around.task,
             history=history,
@@ -210,7 +210,7 @@ class Growth:
                 "rewarming": {one: at for one, at in {**memory.rewarming, **again}.items() if one in there},
                 "pending": pending,
                 "bank": tuple(
-                    Kept(name=one.name, genotype=one.genotype, digest=one.digest or "") for one in bank.entries
+                    BankedModule(name=one.name, genotype=one.genotype, digest=one.digest or "") for one in bank.entries
                 ),
                 "blobs": self._named(edits),
             }
@@ -314,7 +314,7 @@ class Growth:
 
     # Within
 
-    def _look(self) -> tuple[Probe, History]:
+    def _look(self) -> tuple[ModuleProbe, FitnessHistory]:
         """A probe, and the history that follows from it; ``memory`` still holds the earlier history."""
         seen = probe(self.zoo, self._probed(), self.settings.fitness)
         costs = {one.id: float(genotype_parameters(one.genotype)) for one in self.zoo.structure.live}
@@ -339,7 +339,7 @@ class Growth:
         self,
         number: int,
         decisions: Sequence[Decision],
-        history: History,
+        history: FitnessHistory,
         replaces: str | None,
         bank: ModuleBank,
     ) -> tuple[tuple[Edit, ...], dict[int, ModuleGenotype]]:
@@ -393,7 +393,7 @@ class Growth:
             return f"the others could not learn from it: {done.state}"
         return f"distilled in {done.steps} steps, from {done.before:.3g} to {done.after:.3g}"
 
-    def _gain(self, history: History) -> float:
+    def _gain(self, history: FitnessHistory) -> float:
         """Expected fall of the loss by a birth, in nats: mean impact of earlier newborns, at least the tolerance."""
         born = {one.id for one in self.zoo.structure.live if one.birth_event and one.id not in self.memory.warming}
         known = [max(0.0, history.modules[one].impact) for one in sorted(born)]

@@ -25,7 +25,7 @@ from evodevo.growth.grown import weights as weights_of
 from evodevo.growth.spec import BirthSettings, GrowthSettings
 from evodevo.growth.strategists.state import BIRTHS
 from evodevo.growth.zoo.bank import ModuleBank, start_from
-from evodevo.growth.zoo.birth import Origin, Parent, inherit, rebuild, same_nodes
+from evodevo.growth.zoo.birth import ModuleParent, Origin, inherit, rebuild, same_nodes
 from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.modules.attributes import SIGMA
 from evodevo.module_zoo.modules.build import build_module
@@ -164,7 +164,8 @@ class Editor:
         else:
             states = {one: self._state(one) for one in before}
             parents = {
-                one: Parent(before[one], state, self.blobs.put_bytes(save(state))) for one, state in states.items()
+                one: ModuleParent(before[one], state, self.blobs.put_bytes(save(state)))
+                for one, state in states.items()
             }
             tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""
             if action.operation == "grow" and self.settings.birth.inheritance == "split":
@@ -203,7 +204,7 @@ class Editor:
         child = mutate(parent, rng, scale)
         if self.settings.birth.inheritance != "split":
             return child
-        own = {name: Parent(parent, self._state(name))}
+        own = {name: ModuleParent(parent, self._state(name))}
         for _ in range(TRIES):
             module = build_module(child, 0)
             inherit(module, child, own, self.settings.birth, same_nodes(child, parent, name), 0)
@@ -233,7 +234,7 @@ def insert(zoo: Grown, edit: Edit, child: Operator | None = None) -> None:
 
 
 @torch.no_grad()
-def _alike(child: Operator, parent: Parent, seed: int) -> bool:
+def _alike(child: Operator, parent: ModuleParent, seed: int) -> bool:
     """Whether a newborn computes what its parent does: only then does halving the weight of each change nothing."""
     own = build_module(parent.genotype, 0)
     own.load_state_dict(dict(parent.state))

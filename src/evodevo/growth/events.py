@@ -9,9 +9,9 @@ from typing import Any, Self
 from pydantic import Field
 
 from evodevo.growth.edit_spec import Edit
-from evodevo.growth.fitness import History
-from evodevo.growth.probes import Probe
-from evodevo.growth.rewards import Scale, Standing
+from evodevo.growth.fitness import FitnessHistory
+from evodevo.growth.probes import ModuleProbe
+from evodevo.growth.rewards import RewardScale, RewardState
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Decision
 from evodevo.growth.thrift import Portions
@@ -20,7 +20,7 @@ from evodevo.settings import Settings
 
 
 class Stood(Settings):
-    """``rewards.Standing`` as plain data that can be stored."""
+    """``rewards.RewardState`` as plain data that can be stored."""
 
     value: float
     loss: float
@@ -31,14 +31,14 @@ class Stood(Settings):
     parameters: float = 0.0
 
     @classmethod
-    def of(cls, standing: Standing) -> Self:
-        """Convert from a ``Standing``."""
+    def of(cls, standing: RewardState) -> Self:
+        """Convert from a ``RewardState``."""
         return cls(**asdict(standing))
 
     @property
-    def standing(self) -> Standing:
-        """Convert back to a ``Standing``."""
-        return Standing(**self.model_dump())
+    def standing(self) -> RewardState:
+        """Convert back to a ``RewardState``."""
+        return RewardState(**self.model_dump())
 
 
 class ModuleRow(Settings):
@@ -157,7 +157,7 @@ class Pending(Settings):
     reward: float | None = None
 
 
-class Kept(Settings):
+class BankedModule(Settings):
     """A module in the bank; its weights lie in a blob."""
 
     name: str
@@ -183,14 +183,14 @@ class GrowthMemory(Settings):
         portions: Limits of probes and distillation until the next event; None, for no limits, before the first.
     """
 
-    history: History = History()
+    history: FitnessHistory = FitnessHistory()
     low: dict[str, int] = Field(default_factory=dict)
     values: tuple[float, ...] = ()
     warming: dict[str, float] = Field(default_factory=dict)
     rewarming: dict[str, float] = Field(default_factory=dict)
-    scale: Scale = Scale()
+    scale: RewardScale = RewardScale()
     pending: Pending | None = None
-    bank: tuple[Kept, ...] = ()
+    bank: tuple[BankedModule, ...] = ()
     strategist: dict[str, Any] = Field(default_factory=dict)
     strategist_blob: str | None = None
     learned_blob: str | None = None
@@ -204,7 +204,7 @@ class GrowthMemory(Settings):
         return sorted({*self.blobs, *(one for one in others if one is not None)})
 
 
-def module_rows(probe: Probe, history: History, ages: Mapping[str, int]) -> tuple[ModuleRow, ...]:
+def module_rows(probe: ModuleProbe, history: FitnessHistory, ages: Mapping[str, int]) -> tuple[ModuleRow, ...]:
     """The rows of one event in the timeline."""
     return tuple(
         ModuleRow(

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from evodevo.growth.pairs import Pairs
-from evodevo.growth.probes import Probe
+from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.heuristic import standardised
 from evodevo.settings import Settings
@@ -54,7 +54,7 @@ class ModuleHistory(Settings):
         return math.sqrt(self.variance)
 
 
-class History(Settings):
+class FitnessHistory(Settings):
     """Histories of the live modules, by id; those of removed modules are dropped."""
 
     modules: dict[str, ModuleHistory] = Field(default_factory=dict)
@@ -65,7 +65,9 @@ class History(Settings):
         return {one: module.fitness for one, module in self.modules.items()}
 
 
-def assess(history: History, probe: Probe, costs: Mapping[str, float], settings: FitnessSettings) -> History:
+def assess(
+    history: FitnessHistory, probe: ModuleProbe, costs: Mapping[str, float], settings: FitnessSettings
+) -> FitnessHistory:
     """The history after one more event, for the modules of the probe.
 
     Args:
@@ -92,7 +94,7 @@ def assess(history: History, probe: Probe, costs: Mapping[str, float], settings:
             }
         )
     fitness = _fitness(modules, costs, settings)
-    return History(modules={one: _judged(module, fitness[one], rate) for one, module in modules.items()})
+    return FitnessHistory(modules={one: _judged(module, fitness[one], rate) for one, module in modules.items()})
 
 
 def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:
@@ -103,7 +105,7 @@ def relative_costs(costs: Mapping[str, float]) -> dict[str, float]:
     return _shares(costs)
 
 
-def redundancies(probe: Probe, spread: float) -> dict[str, float]:
+def redundancies(probe: ModuleProbe, spread: float) -> dict[str, float]:
     """Id -> mean over the others of exp(-gamma distance^2), in [0, 1]; 0 for a module that is alone (70).
 
     The paper calls this novelty, which is its opposite: novelty is 1 - redundancy.
@@ -112,19 +114,19 @@ def redundancies(probe: Probe, spread: float) -> dict[str, float]:
     return Pairs(distance.ids, np.exp(-spread * np.square(distance.values))).mean_of_others()
 
 
-def diversity(probe: Probe) -> float:
+def diversity(probe: ModuleProbe) -> float:
     """D(M), in [0, 2): mean distance of genotypes and mean distance of outputs, each in [0, 1] (19)."""
     return probe.genotype_distance.mean() / 2 + probe.output_distance.mean()
 
 
-def novelty(history: History) -> float:
+def novelty(history: FitnessHistory) -> float:
     """Mean over modules of 1 - redundancy, in [0, 1]."""
     if not history.modules:
         return 0.0
     return 1 - sum(one.redundancy for one in history.modules.values()) / len(history.modules)
 
 
-def complementarity(probe: Probe, fitness: Mapping[str, float]) -> Pairs:
+def complementarity(probe: ModuleProbe, fitness: Mapping[str, float]) -> Pairs:
     """Share of samples on which exactly one of two modules is right alone, times the lesser of their standardised F.
 
     Source: docs/spec/architect_thyself.md#complementarity.
@@ -137,7 +139,7 @@ def complementarity(probe: Probe, fitness: Mapping[str, float]) -> Pairs:
     return Pairs.of_each(probe.ids, of)
 
 
-def _contributions(probe: Probe) -> dict[str, float]:
+def _contributions(probe: ModuleProbe) -> dict[str, float]:
     """What moves C: usage and impact, each as a share of the most used and of the most needed module (69)."""
     used, needed = _shares(probe.usage), _shares(probe.impact)
     return {one: USAGE * used[one] + IMPACT * needed[one] for one in probe.ids}

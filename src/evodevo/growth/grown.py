@@ -16,7 +16,7 @@ from torch import Tensor
 from evodevo.growth import gated, probes
 from evodevo.growth.h_model import probing, teaching, unrolling
 from evodevo.growth.h_model.grown import GrownHModel
-from evodevo.growth.probes import Probe
+from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.base import Unroll
 from evodevo.growth.training.lessons import Distilled
@@ -52,7 +52,7 @@ def network_of(grown: Grown) -> Network:
     return grown.model if isinstance(grown, GrownHModel) else grown
 
 
-def probe(grown: Grown, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:
+def probe(grown: Grown, batches: Iterable[Batch], settings: FitnessSettings) -> ModuleProbe:
     """See ``probes.probe`` and ``h_model.probing.probe``."""
     if isinstance(grown, GrownHModel):
         return probing.probe(grown, batches, settings)

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evodevo.errors import UsageError
-from evodevo.growth.fitness import History
+from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.h_model.pool import HModelPool, PoolStructure
-from evodevo.growth.resources import Resources, Task
+from evodevo.growth.resources import Resources, TaskSizes
 from evodevo.growth.spec import CapSettings, GrowthSettings, Operation
 from evodevo.growth.strategists.state import BIRTHS, Legal
 from evodevo.module_zoo.modules.cost import genotype_parameters
@@ -25,7 +25,7 @@ CHILD = "child"
 
 
 @dataclass(frozen=True)
-class Situation:
+class EventState:
     """A network at an event.
 
     Attributes:
@@ -40,8 +40,8 @@ class Situation:
     """
 
     structure: PoolStructure
-    task: Task
-    history: History
+    task: TaskSizes
+    history: FitnessHistory
     spared: Mapping[str, str] = field(default_factory=dict)
     warming: Collection[str] = ()
     left: float = 1.0
@@ -62,7 +62,7 @@ class Ruling:
     replaces: str | None = None
 
 
-def rule(situation: Situation, settings: GrowthSettings) -> Ruling:
+def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
     """The actions that are legal before the first sub-action of an event; the driver checks again after each.
 
     Raises:
@@ -102,7 +102,7 @@ def rule(situation: Situation, settings: GrowthSettings) -> Ruling:
 
 
 def refusal(
-    structure: PoolStructure, child: ModuleGenotype, task: Task, caps: CapSettings, replaces: str | None = None
+    structure: PoolStructure, child: ModuleGenotype, task: TaskSizes, caps: CapSettings, replaces: str | None = None
 ) -> str | None:
     """Why exactly this child may not be born into the network; None where it may.
 
@@ -118,7 +118,7 @@ def refusal(
     return None if excess is None else f"with the child {excess}"
 
 
-def _no_birth(situation: Situation, settings: GrowthSettings, replaces: str | None) -> str | None:
+def _no_birth(situation: EventState, settings: GrowthSettings, replaces: str | None) -> str | None:
     """Why no birth at all is legal; None where births are."""
     if situation.warming:
         return f"{', '.join(sorted(situation.warming))} warms up, and meanwhile nobody is born"
@@ -137,7 +137,7 @@ def _no_birth(situation: Situation, settings: GrowthSettings, replaces: str | No
     return None
 
 
-def _replaced(situation: Situation) -> str | None:
+def _replaced(situation: EventState) -> str | None:
     """The least fit module outside its warm-up whose impact is at most the expected gain of a child."""
     modules = situation.history.modules
     live = [module.id for module in situation.structure.live if module.id in modules]
@@ -146,7 +146,7 @@ def _replaced(situation: Situation) -> str | None:
 
 
 def _births(
-    situation: Situation,
+    situation: EventState,
     settings: GrowthSettings,
     replaces: str | None,
     allowed: Collection[Operation],

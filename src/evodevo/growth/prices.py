@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evodevo.growth.h_model.pool import HModelPool, PoolStructure
-from evodevo.growth.resources import Task
+from evodevo.growth.resources import TaskSizes
 from evodevo.growth.spec import FitnessSettings
 from evodevo.module_zoo.cost import zoo_work
 from evodevo.operators.cost import total_work
@@ -62,7 +62,7 @@ class Prices:
         return steps * inner * one + outer * self.forward * (1 + 2 * self.share)
 
 
-def prices(structure: PoolStructure, task: Task, settings: FitnessSettings) -> Prices:
+def prices(structure: PoolStructure, task: TaskSizes, settings: FitnessSettings) -> Prices:
     """Prices of a network as it is now."""
     if isinstance(structure, HModelPool):
         forward = float(structure.cost(task.inputs, task.outputs).flops)

@@ -27,7 +27,7 @@ from evodevo.growth.tallies import Tally
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.vector import genotype_distance
 from evodevo.module_zoo.router import losses as module_losses
-from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.base import RouterOutput
 from evodevo.module_zoo.router.relations import Relations
 from evodevo.networks.base import Batch
 from evodevo.networks.routing.gates import widened
@@ -36,7 +36,7 @@ TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class Probe:
+class ModuleProbe:
     """Measurements of one probe; nothing depends on the order of modules.
 
     Attributes:
@@ -71,7 +71,7 @@ class Probe:
 
 
 @torch.no_grad()
-def probe(zoo: ModuleZoo, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:
+def probe(zoo: ModuleZoo, batches: Iterable[Batch], settings: FitnessSettings) -> ModuleProbe:
     """Measure all live modules; the zoo keeps its mode, and no random number is drawn.
 
     Args:
@@ -95,7 +95,7 @@ def probe(zoo: ModuleZoo, batches: Iterable[Batch], settings: FitnessSettings) -
     return sums.probe()
 
 
-def everything(zoo: ModuleZoo, batch: Batch) -> tuple[Tensor, Tensor, Decision, dict[str, Tensor]]:
+def everything(zoo: ModuleZoo, batch: Batch) -> tuple[Tensor, Tensor, RouterOutput, dict[str, Tensor]]:
     """Run every live module once.
 
     Returns:
@@ -122,7 +122,7 @@ def relate(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...]) -> 
     return zoo.router.relate(f, keys)
 
 
-def answers(zoo: ModuleZoo, f: Tensor, outputs: Tensor, decision: Decision) -> dict[str, Tensor]:
+def answers(zoo: ModuleZoo, f: Tensor, outputs: Tensor, decision: RouterOutput) -> dict[str, Tensor]:
     """Logits by output for a routing decision over module outputs."""
     return zoo.answer(zoo.router.mix(decision, outputs, f))
 
@@ -211,14 +211,14 @@ class _Sums:
         self.distance += _sum(torch.cdist(wide, wide, compute_mode=EXACT))
         self.norm += _sum(wide.norm(dim=-1))
 
-    def probe(self) -> Probe:
+    def probe(self) -> ModuleProbe:
         if not self.samples:
             raise DataError("a probe needs at least one sample of the split 'architecture'; it got none.")
         ids, count = self.ids, self.samples
         dense = self.dense.loss()
         genotypes = {module.id: module.genotype for module in self.zoo.structure.modules}
         lengths = (self.norm.unsqueeze(0) + self.norm.unsqueeze(1)).clamp(min=TINY)
-        return Probe(
+        return ModuleProbe(
             ids=ids,
             samples=count,
             loss=self.routed.loss(),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from evodevo.experiments.measure import places
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trainer import Trainer
 from evodevo.growth.agenda import Agenda, What, dates
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edit_spec import Action, Edit
@@ -28,7 +28,7 @@ from evodevo.growth.grown import grown_of, network_of
 from evodevo.growth.latency import LatencyTable, calibrate
 from evodevo.growth.log import Log, write_log
 from evodevo.growth.procedure_settings import check_events, check_zoo, pool_to_grow, total_steps
-from evodevo.growth.resources import Task
+from evodevo.growth.resources import TaskSizes
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.thrift import Means, Portions, portions
@@ -51,7 +51,7 @@ FORESEEN = 1.05
 """Tolerance factor of ``exceeded``: the FLOPs of a training are foreseen to this accuracy."""
 
 
-def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Train a zoo or an H-Model that grows; options are ``GrowthSettings``.
 
     Facts, under ``growth``: ``edits``, as in the log but without tensors; ``differing``, decisions in which the
@@ -73,7 +73,7 @@ def train_grow(bench: Bench, options: Mapping[str, Any]) -> Trained:
 class _Run:
     """One run of the procedure."""
 
-    def __init__(self, bench: Bench, settings: GrowthSettings) -> None:
+    def __init__(self, bench: Trainer, settings: GrowthSettings) -> None:
         self.bench = bench
         self.settings = settings
         self.task = with_architecture_split(bench.task)
@@ -341,7 +341,7 @@ class _Run:
         bench, size = self.bench, self.bench.training.batch_size
         lessons = integer_seed(bench.seed, "lessons")
         return Surroundings(
-            task=Task(self.task.inputs, self.task.outputs, batch=size, table=self._table()),
+            task=TaskSizes(self.task.inputs, self.task.outputs, batch=size, table=self._table()),
             probed=self._probes,
             lessons=lambda number: self.task.batch("train", lessons, number, size),
             precision=bench.precision,

@@ -6,7 +6,7 @@ import math
 
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.growth.h_model.pool import HModelPool, PoolStructure, pool_of
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
@@ -19,14 +19,14 @@ from evodevo.tasks.base import SampleTask
 from evodevo.training.settings import TrainingSettings
 
 
-def check_grow(settings: NetworkEvaluationSettings, arm: Arm) -> None:
+def check_grow(settings: NetworkEvaluationSettings, arm: Trial) -> None:
     """Refuse options, modules and budgets with which nothing can grow; raises UsageError."""
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     check_zoo(pool_to_grow(arm), growth)
     check_events(training_settings(settings, arm), growth)
 
 
-def check_caps(settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) -> None:
+def check_caps(settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
     """Check the whole network against its caps, before it grows; seconds are measured when the run begins.
 
     Raises:
@@ -35,13 +35,13 @@ def check_caps(settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) 
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     caps = growth.caps.model_copy(update={"latency": None})
     if any(cap is not None for cap in (caps.parameters, caps.flops, caps.memory_bytes)):
-        from evodevo.growth.resources import Task, check_start  # knows torch, which most runs need in workers only
+        from evodevo.growth.resources import TaskSizes, check_start  # knows torch, which most runs need in workers only
 
         batch = training_settings(settings, arm).batch_size
-        check_start(pool_to_grow(arm), Task(task.inputs, task.outputs, batch=batch), caps)
+        check_start(pool_to_grow(arm), TaskSizes(task.inputs, task.outputs, batch=batch), caps)
 
 
-def pool_to_grow(arm: Arm) -> PoolStructure:
+def pool_to_grow(arm: Trial) -> PoolStructure:
     """The modules that can be born and removed: those of a zoo, or the hidden layers of an H-Model.
 
     Raises:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evodevo.growth.fitness import History, ModuleHistory
+from evodevo.growth.fitness import FitnessHistory, ModuleHistory
 from evodevo.growth.spec import PruneSettings
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PruneCandidate:
     """A module that the rule proposes for pruning.
 
     Attributes:
@@ -32,7 +32,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PruneDecision:
     """Result of a rule at one event.
 
     Attributes:
@@ -42,18 +42,18 @@ class Verdict:
         spared: Reason why it stays, by id, for modules that may not be pruned under any rule.
     """
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[PruneCandidate, ...] = ()
     low: dict[str, int] = field(default_factory=dict)
     spared: dict[str, str] = field(default_factory=dict)
 
 
 def judge(
-    history: History,
+    history: FitnessHistory,
     low: Mapping[str, int],
     ages: Mapping[str, int],
     warming: Collection[str],
     settings: PruneSettings,
-) -> Verdict:
+) -> PruneDecision:
     """Apply the rule, once per event.
 
     Args:
@@ -73,11 +73,11 @@ def judge(
     most = max(len(modules) - settings.least, 0)
     if settings.rule == "standard":
         most = min(most, 1)
-    return Verdict(tuple(Candidate(one, _reason(short[one], now[one])) for one in going[:most]), now, kept)
+    return PruneDecision(tuple(PruneCandidate(one, _reason(short[one], now[one])) for one in going[:most]), now, kept)
 
 
 def spared(
-    history: History, ages: Mapping[str, int], warming: Collection[str], settings: PruneSettings
+    history: FitnessHistory, ages: Mapping[str, int], warming: Collection[str], settings: PruneSettings
 ) -> dict[str, str]:
     """Reason by id for each module that may not be pruned at all. Only ``standard`` looks at the impact."""
     modules = history.modules

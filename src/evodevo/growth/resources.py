@@ -23,7 +23,7 @@ KEPT_PER_ACTIVATION = 2
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskSizes:
     """The parts of a task and its training that determine cost.
 
     Attributes:
@@ -55,7 +55,7 @@ class Resources:
     latency: float | None = None
 
     @classmethod
-    def of(cls, structure: PoolStructure, task: Task) -> Resources:
+    def of(cls, structure: PoolStructure, task: TaskSizes) -> Resources:
         """Compute resources from the structure alone; nothing is built.
 
         The estimate of memory treats every FLOP as part of a product over d numbers, which gives one number per 2 d.
@@ -90,7 +90,7 @@ class Resources:
         return None
 
 
-def check_start(structure: PoolStructure, task: Task, caps: CapSettings) -> Resources:
+def check_start(structure: PoolStructure, task: TaskSizes, caps: CapSettings) -> Resources:
     """Resources of the network before it grows.
 
     Raises:

@@ -19,7 +19,7 @@ from evodevo.settings import Settings
 TINY = 1e-12
 
 
-class Scale(Settings):
+class RewardScale(Settings):
     """Scale of changes of the validation metric: their root mean square so far.
 
     Around 0 and not around their mean: equal gains must neither vanish nor explode.
@@ -32,9 +32,9 @@ class Scale(Settings):
     count: int = Field(default=0, ge=0)
     squares: float = Field(default=0.0, ge=0)
 
-    def seen(self, change: float) -> Scale:
+    def seen(self, change: float) -> RewardScale:
         """The scale after one more change."""
-        return Scale(count=self.count + 1, squares=self.squares + change**2)
+        return RewardScale(count=self.count + 1, squares=self.squares + change**2)
 
     @property
     def size(self) -> float:
@@ -44,7 +44,7 @@ class Scale(Settings):
 
 
 @dataclass(frozen=True)
-class Standing:
+class RewardState:
     """A network at one moment, on the split ``architecture``.
 
     Attributes:
@@ -83,8 +83,8 @@ class Reward:
 
 
 def reward(
-    before: Standing, after: Standing, curve: Sequence[float], scale: Scale, settings: RewardSettings
-) -> tuple[Reward, Scale]:
+    before: RewardState, after: RewardState, curve: Sequence[float], scale: RewardScale, settings: RewardSettings
+) -> tuple[Reward, RewardScale]:
     """The reward of an event, and the scale for the next.
 
     Args:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.growth.procedure_settings import check_caps, check_grow
 from evodevo.growth.report.reading import grown_network, growth_of
 from evodevo.growth.report.words import growth_words
@@ -17,21 +17,21 @@ from evodevo.tasks.base import SampleTask
 
 if TYPE_CHECKING:
     from evodevo.experiments.trained import Trained
-    from evodevo.experiments.trainer import Bench
+    from evodevo.experiments.trainer import Trainer
 
 
 class Grow(Procedure):
     """A zoo, or the hidden layers of an H-Model, are pruned, grown and grafted while the network trains."""
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         from evodevo.growth.procedure import train_grow
 
         return train_grow(bench, options)
 
-    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
         check_grow(settings, arm)
 
-    def check_task(self, settings: NetworkEvaluationSettings, arm: Arm, task: SampleTask) -> None:
+    def check_task(self, settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask) -> None:
         check_caps(settings, arm, task)
 
     def network(self, individual: Individual) -> NetworkSpec:

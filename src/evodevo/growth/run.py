@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.growth.recipes.growing import strategist_of, with_edit_memory
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.drive import GROW
@@ -128,7 +128,7 @@ def join(memories: Iterable[EditMemory]) -> EditMemory:
 
 
 def _strategist(one: Individual) -> str | None:
-    return strategist_of(one.run.settings.evaluation, one.genome) if isinstance(one.genome, Arm) else None
+    return strategist_of(one.run.settings.evaluation, one.genome) if isinstance(one.genome, Trial) else None
 
 
 def _memory(one: Individual, digest: str) -> EditMemory:

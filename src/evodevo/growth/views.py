@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from evodevo.growth.fitness import History, complementarity, diversity, novelty
+from evodevo.growth.fitness import FitnessHistory, complementarity, diversity, novelty
 from evodevo.growth.h_model.pool import PoolStructure
-from evodevo.growth.probes import Probe
-from evodevo.growth.rewards import Standing
+from evodevo.growth.probes import ModuleProbe
+from evodevo.growth.rewards import RewardState
 from evodevo.growth.strategists.state import VALUES, ModuleState, State
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
@@ -16,8 +16,8 @@ from evodevo.module_zoo.modules.vector import LENGTH, genotype_vector
 
 def state_of(
     structure: PoolStructure,
-    probe: Probe,
-    history: History,
+    probe: ModuleProbe,
+    history: FitnessHistory,
     *,
     most: int,
     ages: Mapping[str, int],
@@ -74,9 +74,9 @@ def state_of(
     )
 
 
-def standing_of(probe: Probe, history: History, cost: float, parameters: float = 0.0) -> Standing:
+def standing_of(probe: ModuleProbe, history: FitnessHistory, cost: float, parameters: float = 0.0) -> RewardState:
     """Metric, loss and costs of a network; FLOPs and parameters are multiples of those at the start."""
-    return Standing(
+    return RewardState(
         value=probe.accuracy,
         loss=probe.loss,
         cost=cost,

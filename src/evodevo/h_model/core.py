@@ -1,7 +1,9 @@
 """The core of the H-Model: hidden layers with routers that set their connections, per sample and per iteration.
 
 ``begin`` routes the inputs, ``iterate`` runs every hidden layer once, ``answer`` returns what the outputs have
-received. Between two iterations the whole state is a ``Flow``. docs/spec/h_model.md#forward-pass; equations 1-3.
+received. Between two iterations the whole state is a ``RoutingState``.
+
+Source: docs/spec/h_model.md#forward-pass; equations 1-3.
 
 Legend: B samples, S positions, d width, I inputs, H hidden layers, O outputs, N = H + O targets, K sources (I or H),
 T iterations; P is 1, or S where connections are decided at each position.
@@ -22,7 +24,7 @@ from evodevo.h_model.cost import layer_flops
 from evodevo.h_model.router import Router, start_biases
 from evodevo.h_model.router_group import RouterGroup
 from evodevo.h_model.runners.choice import build_runner
-from evodevo.h_model.runners.loop import Crew, Runner
+from evodevo.h_model.runners.loop import LayerRunner, PassCache
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.iteration_embedding import IterationEmbedding
 from evodevo.networks.routing import losses
@@ -36,7 +38,7 @@ from evodevo.operators.layers.build import build_layer
 
 
 @dataclass(frozen=True)
-class Moment:
+class StepTrace:
     """Record of one iteration (or of the input step), for a trace.
 
     Attributes:
@@ -57,7 +59,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Flow:
+class RoutingState:
     """State of a pass between two iterations.
 
     Attributes:
@@ -87,12 +89,12 @@ class Flow:
     total: int = 0
     kept: Tensor | None = None
     penalties: dict[str, Tensor] = field(default_factory=dict)
-    record: list[Moment] | None = None
+    record: list[StepTrace] | None = None
     rows: Tensor | None = None
-    crew: Crew | None = None
+    crew: PassCache | None = None
     routers: RouterGroup | None = None
 
-    def select(self, rows: Tensor) -> Flow:
+    def select(self, rows: Tensor) -> RoutingState:
         """The same flow for some samples only."""
         places = torch.arange(self.x.shape[0], device=self.x.device) if self.rows is None else self.rows
         return replace(
@@ -105,7 +107,7 @@ class Flow:
             rows=places[rows],
         )
 
-    def detach(self) -> Flow:
+    def detach(self) -> RoutingState:
         """The same flow, cut off from the graph."""
         weight = self.weight.detach() if isinstance(self.weight, Tensor) else self.weight
         return replace(self, x=self.x.detach(), inflow=self.inflow.detach(), y=self.y.detach(), weight=weight)
@@ -175,7 +177,7 @@ class HCore(nn.Module):
         self.births: dict[int, float | Tensor] = {}
         self.gates: Tensor | None = None
         self.level = False
-        self.runner: Runner = build_runner("auto")
+        self.runner: LayerRunner = build_runner("auto")
         self._share = 0.0
         self._legal_tables()
 
@@ -280,7 +282,7 @@ class HCore(nn.Module):
 
     # A pass
 
-    def run(self, values: Tensor, masks: Tensor | None = None, *, iterations: int | None = None) -> Flow:
+    def run(self, values: Tensor, masks: Tensor | None = None, *, iterations: int | None = None) -> RoutingState:
         """Run all iterations, without halting. Arguments as for ``begin``."""
         total = self.structure.iterations if iterations is None else iterations
         flow = self.begin(values, masks, total)
@@ -294,16 +296,16 @@ class HCore(nn.Module):
         masks: Tensor | None,
         total: int,
         *,
-        record: list[Moment] | None = None,
+        record: list[StepTrace] | None = None,
         streams: Streams | None = None,
-    ) -> Flow:
+    ) -> RoutingState:
         """The input step.
 
         Args:
             values: Inputs, (B, I, S, d).
             masks: Real positions, (B, I, S), or None.
             total: Number of iterations that follow; with 0 only connections to outputs are computed.
-            record: List to which a ``Moment`` of every step is appended.
+            record: List to which a ``StepTrace`` of every step is appended.
             streams: Running sums of routers, when the positions continue earlier ones.
         """
         kept = self._drawn_layers(values.device)
@@ -323,8 +325,8 @@ class HCore(nn.Module):
         outputs = slice(-self.output_count, None)
         share = self._term_weight(0)
         if record is not None:
-            record.append(Moment(weights, inflow))
-        return Flow(
+            record.append(StepTrace(weights, inflow))
+        return RoutingState(
             x,
             inflow,
             node_masks,
@@ -339,7 +341,7 @@ class HCore(nn.Module):
             routers=RouterGroup.of(cast("list[Router]", list(self.routers))) if whole else None,
         )
 
-    def iterate(self, flow: Flow, *, streams: Streams | None = None) -> Flow:
+    def iterate(self, flow: RoutingState, *, streams: Streams | None = None) -> RoutingState:
         """One iteration: every hidden layer reads its input, computes its message and routes it.
 
         In the last one connections to hidden layers are not needed (docs/spec/h_model.md#forward-pass).
@@ -381,7 +383,7 @@ class HCore(nn.Module):
             called = torch.ones_like(x[:, :, 0, 0], dtype=torch.bool) if active is None else active
             norms = messages.detach().norm(dim=-1)
             spoken = masked_mean(messages.detach(), masks)
-            flow.record.append(Moment(weights, inflow_after, norms, called, flow.rows, spoken))
+            flow.record.append(StepTrace(weights, inflow_after, norms, called, flow.rows, spoken))
         y, y_masks, share = self._answer_so_far(flow, heard, node_masks)
         return replace(
             flow,
@@ -395,7 +397,7 @@ class HCore(nn.Module):
             penalties=self._penalties(flow.penalties, weights, logits, inflow_after, of_input=False),
         )
 
-    def answer(self, flow: Flow) -> Tensor:
+    def answer(self, flow: RoutingState) -> Tensor:
         """What the outputs have received, (B, O, S, d), divided according to ``output_division``.
 
         Source: docs/spec/h_model.md#outputs.
@@ -536,7 +538,7 @@ class HCore(nn.Module):
         return self.division[min(t, len(self.division) - 1)].exp()
 
     def _answer_so_far(
-        self, flow: Flow, heard: Tensor, masks: Tensor | None
+        self, flow: RoutingState, heard: Tensor, masks: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor | float]:
         """y, y_masks and weight after one more iteration."""
         said = heard[:, -self.output_count :]

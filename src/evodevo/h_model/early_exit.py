@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.h_model.core import Flow, Moment
-from evodevo.h_model.parts import HModelParts, Thought
+from evodevo.h_model.core import RoutingState, StepTrace
+from evodevo.h_model.parts import HModelParts, IterationOutput
 
 Places = Mapping[str, tuple[int, int]]
 
 
 def think_until_sure(
-    model: HModelParts, values: Tensor, masks: Tensor | None, places: Places, record: list[Moment] | None = None
-) -> Thought:
+    model: HModelParts, values: Tensor, masks: Tensor | None, places: Places, record: list[StepTrace] | None = None
+) -> IterationOutput:
     """Iterate; whoever is sure leaves the batch with what it has, divided by its own number of steps.
 
     A causal model decides at each position, from that position alone; a sample leaves when all its positions are sure.
@@ -48,7 +48,7 @@ def think_until_sure(
             flow = flow.select(live)
             judge.select(live)
     model.halting_counts = counts.cpu()
-    return Thought(kept.y, kept.masks, flow)
+    return IterationOutput(kept.y, kept.masks, flow)
 
 
 class _Kept:
@@ -83,12 +83,12 @@ class _Judge:
         self._mixed: Tensor | None = None
         self._logits: dict[str, Tensor] = {}
 
-    def before(self, flow: Flow) -> None:
+    def before(self, flow: RoutingState) -> None:
         """The answers before the first iteration, to which ``kl`` compares."""
         if self.rule == "kl":
             self._logits = self._answers(flow)
 
-    def after(self, flow: Flow) -> tuple[Tensor, Tensor]:
+    def after(self, flow: RoutingState) -> tuple[Tensor, Tensor]:
         """The state (b, O, S, d) and who is sure (b, P)."""
         y = self.model.core.answer(flow)
         if self.rule == "kl":
@@ -114,11 +114,11 @@ class _Judge:
         self._mixed = None if self._mixed is None else self._mixed[rows]
         self._logits = {name: logits[rows] for name, logits in self._logits.items()}
 
-    def _answers(self, flow: Flow) -> dict[str, Tensor]:
+    def _answers(self, flow: RoutingState) -> dict[str, Tensor]:
         answers: dict[str, Tensor] = self.model.outputs(self.model.core.answer(flow), flow.y_masks, self.places)
         return answers
 
-    def _steady(self, flow: Flow) -> Tensor:
+    def _steady(self, flow: RoutingState) -> Tensor:
         """Whether no answer has moved by more than the threshold, in nats."""
         now, length = self._answers(flow), flow.x.shape[2]
         steady: Tensor | None = None

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evodevo.h_model import extension, halting
-from evodevo.h_model.core import Flow, Moment
+from evodevo.h_model.core import RoutingState, StepTrace
 from evodevo.h_model.early_exit import think_until_sure
 from evodevo.h_model.extension import Change
-from evodevo.h_model.parts import HModelParts, Thought
+from evodevo.h_model.parts import HModelParts, IterationOutput
 from evodevo.h_model.trace.file import trace_to_bytes
 from evodevo.h_model.trace.record import record_trace, trace_of
 from evodevo.h_model.trace.spec import RoutingTrace
@@ -91,7 +91,7 @@ class HModel(HModelParts):
 
     def _expected_loss(
         self,
-        thoughts: list[Thought],
+        thoughts: list[IterationOutput],
         distribution: Tensor,
         batch: Batch,
         places: Mapping[str, tuple[int, int]],
@@ -114,7 +114,9 @@ class HModel(HModelParts):
         assert isinstance(total, Tensor)
         return total / len(self.output_specs)
 
-    def _flows(self, values: Tensor, masks: Tensor | None, record: list[Moment] | None = None) -> Iterator[Flow]:
+    def _flows(
+        self, values: Tensor, masks: Tensor | None, record: list[StepTrace] | None = None
+    ) -> Iterator[RoutingState]:
         """The input step and each iteration, for all samples."""
         total = self._drawn_iterations()
         flow = self.core.begin(values, masks, total, record=record)
@@ -136,8 +138,8 @@ class HModel(HModelParts):
         values: Tensor,
         masks: Tensor | None,
         places: Mapping[str, tuple[int, int]],
-        record: list[Moment] | None = None,
-    ) -> Thought:
+        record: list[StepTrace] | None = None,
+    ) -> IterationOutput:
         """What stands in the end; samples that halt leave the batch at once."""
         rule = self.structure.halting.rule
         if rule == "none" or self.training:
@@ -147,10 +149,10 @@ class HModel(HModelParts):
             return self._thought(last)
         return think_until_sure(self, values, masks, places, record)
 
-    def _thought(self, flow: Flow) -> Thought:
-        return Thought(self.core.answer(flow), flow.y_masks, flow)
+    def _thought(self, flow: RoutingState) -> IterationOutput:
+        return IterationOutput(self.core.answer(flow), flow.y_masks, flow)
 
-    def _chance(self, thought: Thought) -> Tensor:
+    def _chance(self, thought: IterationOutput) -> Tensor:
         assert self.unit is not None
         chance: Tensor = self.unit(thought.y, thought.masks)
         return chance
@@ -161,11 +163,11 @@ class HModel(HModelParts):
             return self.iterations
         return int(torch.randint(low, high + 1, ()).item())
 
-    def _checkpointed(self, flow: Flow) -> Flow:
+    def _checkpointed(self, flow: RoutingState) -> RoutingState:
         """One iteration whose activations are computed again in the backward pass."""
         from torch.utils.checkpoint import checkpoint
 
-        result: Flow = checkpoint(self.core.iterate, flow, use_reentrant=False)
+        result: RoutingState = checkpoint(self.core.iterate, flow, use_reentrant=False)
         return result
 
     # Growing and shrinking
@@ -195,7 +197,7 @@ class HModel(HModelParts):
         was_training = self.training
         self.eval()
         messages = self.inputs(batch)
-        moments: list[Moment] = []
+        moments: list[StepTrace] = []
         final = self._final(messages.values, messages.masks, messages.places, moments)
         self.train(was_training)
         return trace_of(self, moments, messages.masks, final.flow.total)

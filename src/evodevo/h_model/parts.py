@@ -15,7 +15,7 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.h_model import halting
-from evodevo.h_model.core import Flow, HCore
+from evodevo.h_model.core import HCore, RoutingState
 from evodevo.h_model.runners.choice import RunnerName, build_runner
 from evodevo.h_model.spec import HModelStructure
 from evodevo.h_model.trace.spec import RoutingTrace
@@ -31,7 +31,7 @@ LARGEST_T = 4096
 
 
 @dataclass
-class Thought:
+class IterationOutput:
     """What stands after some iteration.
 
     Attributes:
@@ -42,7 +42,7 @@ class Thought:
 
     y: Tensor
     masks: Tensor | None
-    flow: Flow
+    flow: RoutingState
 
 
 class HModelParts(Network):

@@ -7,7 +7,7 @@ from typing import Any
 
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.runs import NetworkSlice
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.h_model.draw import h_model_drawing
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.search import HModelSearchSettings
@@ -30,9 +30,9 @@ class HModelSlice(NetworkSlice):
     ) -> NetworkProblem:
         space, rate = self.space(settings), settings.evaluation.training.optimizer.learning_rate
 
-        def arm(genome: Any) -> Arm:
+        def arm(genome: Any) -> Trial:
             network = HModelNetwork(structure=space.structure(genome))
-            return Arm(name="H-Model", role="h_model", network=network, learning_rate=rate)
+            return Trial(name="H-Model", role="h_model", network=network, learning_rate=rate)
 
         return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
 

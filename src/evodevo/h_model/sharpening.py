@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 from torch import nn
 
 from evodevo.errors import UsageError
-from evodevo.training.loop import Progress, TrainingResult, train
+from evodevo.training.loop import TrainingProgress, TrainingResult, train
 from evodevo.training.precision import Batch, Precision
 from evodevo.training.settings import TrainingSettings
 
@@ -41,7 +41,7 @@ def sharpen(
     tokens_per_step: int,
     seed: int,
     alpha_end: float | None = None,
-    report: Callable[[Progress], bool | None] | None = None,
+    report: Callable[[TrainingProgress], bool | None] | None = None,
     precision: Precision | None = None,
 ) -> TrainingResult:
     """Train a model in place for the mode in which it will run; the mode stays set.

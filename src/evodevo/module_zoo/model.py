@@ -23,13 +23,13 @@ from evodevo.module_zoo.modules.pool import ModulePool
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.vector import genotype_vector
 from evodevo.module_zoo.router import losses as module_losses
-from evodevo.module_zoo.router.base import Decision
-from evodevo.module_zoo.router.others import GenotypeKeys, Predictor, build_router, chosen
+from evodevo.module_zoo.router.base import RouterOutput
+from evodevo.module_zoo.router.others import GenotypeKeys, RouterPredictor, build_router, chosen
 from evodevo.module_zoo.router.relations import Relations
 from evodevo.module_zoo.router.report import zoo_routing
 from evodevo.module_zoo.senses.alignment import Alignment, numbered
 from evodevo.module_zoo.senses.fusion import Fused, Fusion
-from evodevo.module_zoo.senses.model import Sense, Senses
+from evodevo.module_zoo.senses.model import EncodedModality, Senses
 from evodevo.module_zoo.senses.spec import read_inputs
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.module_zoo.statistics import ZooStatistics
@@ -50,7 +50,7 @@ ROUTED = 1000
 
 
 @dataclass(frozen=True)
-class Heard:
+class ModuleInput:
     """What modules are told.
 
     Attributes:
@@ -58,7 +58,7 @@ class Heard:
         fused: F and f.
     """
 
-    sides: tuple[Sense | None, Sense | None]
+    sides: tuple[EncodedModality | None, EncodedModality | None]
     fused: Fused
 
 
@@ -77,10 +77,10 @@ class Passage:
         answers: output -> logits.
     """
 
-    heard: Heard
+    heard: ModuleInput
     ids: tuple[str, ...]
     outputs: Tensor
-    decision: Decision
+    decision: RouterOutput
     predicted: Tensor | None
     executed: Tensor
     mixed: Tensor
@@ -141,7 +141,7 @@ class ModuleZoo(Network):
         vectors = {module.id: genotype_vector(module.genotype) for module in structure.modules}
         keys = router.keys if router.kind == "graph_attention" else "output"
         self.genotype_keys = GenotypeKeys(structure.width, vectors) if keys == "genotype" else None
-        self.predictor = Predictor(structure.width, router, ids) if keys == "predictor" else None
+        self.predictor = RouterPredictor(structure.width, router, ids) if keys == "predictor" else None
         self.statistics = ZooStatistics(ids, structure.contribution)
         self.heads = nn.ModuleDict({spec.name: OutputLayer(spec, structure.width, 0, causal=False) for spec in outputs})
         self._parameters_of = {module.id: genotype_parameters(module.genotype) for module in structure.modules}
@@ -319,16 +319,16 @@ class ModuleZoo(Network):
         """The whole pass."""
         return self.consult(self.fuse(batch))
 
-    def fuse(self, batch: Batch) -> Heard:
+    def fuse(self, batch: Batch) -> ModuleInput:
         """What modules are told: each modality, and both together. One modality passes as it is."""
         image, text = self.senses(batch)
         if self.fusion is not None and image is not None and text is not None:
-            return Heard((image, text), self.fusion(image, text))
+            return ModuleInput((image, text), self.fusion(image, text))
         alone = image if image is not None else text
         assert alone is not None, "senses have one side at least"
-        return Heard((image, text), Fused(alone.tokens, alone.mask, masked_mean(alone.tokens, alone.mask)))
+        return ModuleInput((image, text), Fused(alone.tokens, alone.mask, masked_mean(alone.tokens, alone.mask)))
 
-    def consult(self, heard: Heard) -> Passage:
+    def consult(self, heard: ModuleInput) -> Passage:
         """Modules, router and heads.
 
         While training every module runs. In evaluation, keys from outputs need them all, too; keys from genotypes and
@@ -366,7 +366,7 @@ class ModuleZoo(Network):
         legal: Tensor | None = None,
         *,
         dense: bool = False,
-    ) -> Decision:
+    ) -> RouterOutput:
         """What the router decides among these modules; the others are as if they were not there.
 
         Args:
@@ -469,7 +469,7 @@ class ModuleZoo(Network):
         )
         return {"align": self.structure.losses.align * loss}
 
-    def _matched(self, batch: Batch, sides: tuple[Sense, Sense]) -> Tensor | None:
+    def _matched(self, batch: Batch, sides: tuple[EncodedModality, EncodedModality]) -> Tensor | None:
         """(B,), true where a sample has both sides and they belong together; None where all do."""
         parts = [side.present for side in sides if side.present is not None]
         if MATCHED in batch:

@@ -7,7 +7,7 @@ from typing import Any
 
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.runs import NetworkSlice
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.module_zoo.draw import drawing_of, zoo_words
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.search import ModuleZooSearchSettings
@@ -38,8 +38,8 @@ class ModuleZooSlice(NetworkSlice):
     ) -> NetworkProblem:
         space, rate = self.space(settings), settings.evaluation.training.optimizer.learning_rate
 
-        def arm(genome: Any) -> Arm:
-            return Arm(name="zoo", network=ModuleZooNetwork(structure=space.structure(genome)), learning_rate=rate)
+        def arm(genome: Any) -> Trial:
+            return Trial(name="zoo", network=ModuleZooNetwork(structure=space.structure(genome)), learning_rate=rate)
 
         return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
 

@@ -35,7 +35,7 @@ Draw = Callable[..., np.random.Generator]
 
 
 @dataclass(frozen=True)
-class Known:
+class PublishedPath:
     """A path that was trained and kept, with what later decisions need of it.
 
     Attributes:
@@ -68,7 +68,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class View:
+class SystemView:
     """What a cycle sees of its system: publications up to ``seq``, whatever happens meanwhile.
 
     Attributes:
@@ -79,7 +79,7 @@ class View:
     """
 
     seq: int
-    offers: Mapping[str, Known]
+    offers: Mapping[str, PublishedPath]
     agents: Mapping[str, AgentRow]
     locks: Mapping[str, frozenset[str]]
 
@@ -89,7 +89,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Situation:
+class GenerationContext:
     """All that a generation's children depend on, besides their draws.
 
     Attributes:
@@ -109,17 +109,17 @@ class Situation:
     agent: AgentRow
     settings: AgentSettings
     cycle: CycleSettings
-    view: View
+    view: SystemView
     population: Population
-    known: Mapping[str, Known]
+    known: Mapping[str, PublishedPath]
     root: tuple[float, float]
-    resolve: Callable[[str, int], Known]
+    resolve: Callable[[str, int], PublishedPath]
     history: Callable[[], Sequence[tuple[tuple[str, ...], bool]]]
-    ancestors: Callable[[str], Sequence[Known]]
+    ancestors: Callable[[str], Sequence[PublishedPath]]
 
 
 @dataclass(frozen=True)
-class Part:
+class ChildComponent:
     """Where a component of a child comes from.
 
     Attributes:
@@ -161,14 +161,14 @@ class Child:
     structure: Mapping[str, Any]
     hparams: Mapping[str, Any]
     mu: Mapping[str, float]
-    parts: tuple[Part, ...]
+    parts: tuple[ChildComponent, ...]
     parent: str | None
     accepted: bool
     bar: float | None
     flops: float
     factor: float
     accounted: float
-    subpaths: tuple[Known, ...] = ()
+    subpaths: tuple[PublishedPath, ...] = ()
     story: Mapping[str, Any] = field(default_factory=dict)
     payload: Mapping[str, Any] = field(default_factory=dict)
     entry: str = "path"
@@ -193,7 +193,7 @@ class AgentClass(ABC):
         """Whether agents of this class may build on what an agent publishes (itself and roots included)."""
 
     @abstractmethod
-    def missing(self, agent: AgentRow, view: View) -> str | None:
+    def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """What the agent needs and does not see yet, for a person; None where it can begin."""
 
     def check(self, settings: AgentSettings) -> None:
@@ -209,7 +209,7 @@ class AgentClass(ABC):
         return None
 
     @abstractmethod
-    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+    def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """The children of one generation. ``draw(place, purpose, …)`` and ``draw("generation", …)`` are all its chance.
 
         Args:
@@ -219,7 +219,7 @@ class AgentClass(ABC):
         """
 
 
-def readable(view: View, kind: AgentClass, settings: AgentSettings) -> View:
+def readable(view: SystemView, kind: AgentClass, settings: AgentSettings) -> SystemView:
     """What agents of a class may build on: offers that it reads, of paths that can read the samples of the task, by
     agents that the settings do not leave out."""
     offers = {

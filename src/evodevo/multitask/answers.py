@@ -15,7 +15,7 @@ HEX = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedComponent:
     """A component that training made: its blob is in the pool."""
 
     digest: str
@@ -42,7 +42,7 @@ class Answer:
     evals: tuple[float | None, ...] = ()
     quality: float | None = None
     improved: bool = False
-    components: Mapping[str, Trained] = field(default_factory=dict)
+    components: Mapping[str, TrainedComponent] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -77,7 +77,7 @@ def read_answer(payload: bytes, trained: Mapping[str, int], quality_bar: float |
     if improved != (always or kept_evaluation(evals, quality_bar) is not None):
         raise UsageError(f"it says improved = {improved}; its accuracies {evals} and the bar {quality_bar} do not.")
     components = {
-        role: Trained(_digest(one["digest"]), int(one["parameters"]))
+        role: TrainedComponent(_digest(one["digest"]), int(one["parameters"]))
         for role, one in (said.get("components") or {}).items()
     }
     if improved and {role: one.parameters for role, one in components.items()} != dict(trained):

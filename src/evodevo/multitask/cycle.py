@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from evodevo.multitask import ledger
-from evodevo.multitask.agent import AGENTS, AgentClass, Child, Situation, envelope, genome_hash, readable
+from evodevo.multitask.agent import AGENTS, AgentClass, Child, GenerationContext, envelope, genome_hash, readable
 from evodevo.multitask.answers import Answer, read_answer
 from evodevo.multitask.genome import ComponentUse, Path, SubPath
-from evodevo.multitask.ledger import Asked
+from evodevo.multitask.ledger import ChildRow
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import CHILD, DISCARDED, FAILED, KEPT, QUALITY, SCORE
-from evodevo.multitask.search.population import Member, Population
+from evodevo.multitask.search.population import Population, ScoredPath
 from evodevo.multitask.search.score import NO_COST, ScoreSettings, quality_bar, score
 from evodevo.multitask.settings import AgentSettings, CycleSettings
 from evodevo.randomness import generator, integer_seed
@@ -62,15 +62,15 @@ class Cycle:
             for one in library.known(ledger.kept_before(store, agent, row)).values()
             if (found := ledger.member(one, agent.name, self.view, self._scoring, self._root)) is not None
         ]
-        self._asked: dict[str, Asked] = {one.id: one for one in ledger.asked(store, row)}
+        self._asked: dict[str, ChildRow] = {one.id: one for one in ledger.asked(store, row)}
 
     @property
-    def waiting(self) -> list[Asked]:
+    def waiting(self) -> list[ChildRow]:
         """Children without a result, in the order of their places."""
         return [one for one in self._asked.values() if one.result is None]
 
     @property
-    def children(self) -> list[Asked]:
+    def children(self) -> list[ChildRow]:
         """All children so far, in the order of their places."""
         return list(self._asked.values())
 
@@ -85,7 +85,7 @@ class Cycle:
             self._start, self.children, self._member, self._cycle, self._earlier, lambda g: self._draw(g, "prune")
         )
 
-    def ask(self) -> list[Asked]:
+    def ask(self) -> list[ChildRow]:
         """Record the next generation where none is under way; children that wait for a result, new or old."""
         if not self.waiting and not self.done:
             first = len(self._asked)
@@ -124,7 +124,7 @@ class Cycle:
         self._asked[individual] = ledger.with_result(self._store, one)
         return fate
 
-    def lost(self, one: Asked) -> bool:
+    def lost(self, one: ChildRow) -> bool:
         """Whether ``repair`` has given up weights that a child needs, so that it can never be trained."""
         sources = {part["source"] for part in one.row.details["parts"]}
         inside = self._store.systems.components_of(one.row.details["subpaths"])
@@ -132,7 +132,7 @@ class Cycle:
         every = self._store.systems.components(self.agent.system_id)
         return any(not part.held for part in [*needed, *(own for own in every if own.id in sources)])
 
-    def read(self, one: Asked, answer: bytes) -> Answer:
+    def read(self, one: ChildRow, answer: bytes) -> Answer:
         """What the evaluator of a child said.
 
         Raises:
@@ -151,7 +151,7 @@ class Cycle:
         self._store.systems.publish(self._lease, self.row.number, best, retained=kept[1:])
         return best
 
-    def payload(self, one: Asked) -> dict[str, Any]:
+    def payload(self, one: ChildRow) -> dict[str, Any]:
         """What the evaluator of a child needs to know; it follows from its rows alone."""
         details, path = one.row.details, one.row.genome_envelope["genes"]
         sources = [part["source"] for part in details["parts"] if part["source"] is not None]
@@ -189,17 +189,17 @@ class Cycle:
     def _scoring(self) -> ScoreSettings:
         return self._cycle.score if self.kind.priced else NO_COST
 
-    def _member(self, individual: str) -> Member | None:
+    def _member(self, individual: str) -> ScoredPath | None:
         known = self._library.known([individual]).get(individual)
         if known is None:
             return None
         return ledger.member(known, self.agent.name, self.view, self._scoring, self._root)
 
-    def _situation(self) -> Situation:
+    def _situation(self) -> GenerationContext:
         living = self.population()
         known = {**self._library.known([one.id for one in living])}
         known.update({one.id: one for one in self.view.offers.values()})
-        return Situation(
+        return GenerationContext(
             self.agent,
             self.settings,
             self._cycle,
@@ -288,7 +288,7 @@ class Cycle:
             "always": child.always,
         }
 
-    def _subpaths(self, one: Asked) -> list[Any]:
+    def _subpaths(self, one: ChildRow) -> list[Any]:
         inside = one.row.details["subpaths"]
         found = self._library.known(inside)
         return [found[individual] for individual in inside]

@@ -10,7 +10,7 @@ from evodevo.errors import DiskFullError, StoreDamagedError, UsageError
 from evodevo.execution.base import Executor, Job, Progress, Result
 from evodevo.multitask.answers import Answer
 from evodevo.multitask.cycle import Cycle
-from evodevo.multitask.ledger import Asked
+from evodevo.multitask.ledger import ChildRow
 from evodevo.multitask.settings import WorkSettings
 from evodevo.search.problem import DAMAGED, DISK_FULL
 
@@ -19,11 +19,11 @@ REPEATABLE = ("lost", "killed")
 
 
 @dataclass(frozen=True)
-class Told:
+class ChildResult:
     """A child whose result is recorded."""
 
     cycle: Cycle
-    child: Asked
+    child: ChildRow
     answer: Answer
     fate: str
 
@@ -31,7 +31,7 @@ class Told:
 @dataclass
 class _Open:
     cycle: Cycle
-    child: Asked
+    child: ChildRow
     lost: int = 0
 
     @property
@@ -39,7 +39,7 @@ class _Open:
         return f"{self.child.id}/{self.child.attempts + 1}#{self.lost}"
 
 
-class Dispatcher:
+class ChildDispatcher:
     """Hands children to an executor.
 
     Args:
@@ -62,7 +62,7 @@ class Dispatcher:
             if child.id not in under_way:
                 self._send(_Open(cycle, child))
 
-    def poll(self, timeout: float) -> Iterator[Told]:
+    def poll(self, timeout: float) -> Iterator[ChildResult]:
         """Record what came back; waits at most ``timeout`` seconds for something."""
         for event in self._executor.poll(timeout):
             one = self._open.get(event.id)
@@ -81,7 +81,7 @@ class Dispatcher:
                     f"path {one.cycle.agent.name}/{one.child.path.number} cannot be trained: {answer.detail} What was"
                     " recorded is safe, and the run goes on from there with the same command."
                 )
-            yield Told(one.cycle, one.child, answer, one.cycle.tell(one.child.id, answer))
+            yield ChildResult(one.cycle, one.child, answer, one.cycle.tell(one.child.id, answer))
 
     def cancel_all(self) -> None:
         """Stop everything; what was stopped waits for a result still."""

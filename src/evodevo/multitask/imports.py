@@ -10,8 +10,8 @@ from pathlib import Path
 
 from evodevo.errors import UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.agent import IMPORT, Known
-from evodevo.multitask.agents.network import ImportedPart, ImportOptions, Origin
+from evodevo.multitask.agent import IMPORT, PublishedPath
+from evodevo.multitask.agents.network import ImportedPart, ImportOptions, ImportOrigin
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
@@ -20,8 +20,8 @@ from evodevo.storage.systems.base import AgentRow
 
 
 def import_network(
-    system: System, name: str, pool: BlobPool, origin: Origin, *, cache_folder: Path | None = None
-) -> Known:
+    system: System, name: str, pool: BlobPool, origin: ImportOrigin, *, cache_folder: Path | None = None
+) -> PublishedPath:
     """Import a network, and publish it.
 
     An import that was killed halfway goes on with the same call, or with the next run of the system.

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evodevo.multitask.agent import AgentClass, Known, View
+from evodevo.multitask.agent import AgentClass, PublishedPath, SystemView
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import KEPT, deciding
 from evodevo.multitask.search.accounts import accounted_parameters
-from evodevo.multitask.search.population import Member, Population, ordered, with_generation
+from evodevo.multitask.search.population import Population, ScoredPath, ordered, with_generation
 from evodevo.multitask.search.score import ScoreSettings, cost, score
 from evodevo.multitask.settings import CycleSettings
 from evodevo.storage import Store
@@ -24,7 +24,7 @@ from evodevo.storage.systems.base import AgentRow, CycleRow, PathRow
 
 
 @dataclass(frozen=True)
-class Asked:
+class ChildRow:
     """A child of a cycle: its rows, and its result where there is one."""
 
     path: PathRow
@@ -38,19 +38,19 @@ class Asked:
         return self.row.id
 
 
-def asked(store: Store, cycle: CycleRow) -> list[Asked]:
+def asked(store: Store, cycle: CycleRow) -> list[ChildRow]:
     """The children of a cycle so far, in the order of their places."""
     paths = store.systems.paths(cycle.agent_id, cycle.number)
     rows = store.systems.individuals([one.id for one in paths])
     results = store.systems.evaluations_of([one.id for one in paths])
     found = [
-        Asked(one, rows[one.id], deciding(results[one.id]), max((r.attempt for r in results[one.id]), default=0))
+        ChildRow(one, rows[one.id], deciding(results[one.id]), max((r.attempt for r in results[one.id]), default=0))
         for one in paths
     ]
     return sorted(found, key=lambda one: one.row.slot)
 
 
-def with_result(store: Store, child: Asked) -> Asked:
+def with_result(store: Store, child: ChildRow) -> ChildRow:
     """A child with the result that it has by now."""
     results = store.systems.evaluations_of([child.id])[child.id]
     return replace(child, result=deciding(results), attempts=max((one.attempt for one in results), default=0))
@@ -89,17 +89,19 @@ def kept_before(store: Store, agent: AgentRow, cycle: CycleRow) -> list[str]:
     return list(dict.fromkeys(kept))
 
 
-def member(known: Known, agent: str, view: View, settings: ScoreSettings, root: tuple[float, float]) -> Member | None:
+def member(
+    known: PublishedPath, agent: str, view: SystemView, settings: ScoreSettings, root: tuple[float, float]
+) -> ScoredPath | None:
     """A kept path with its score at a view; None where it has no quality."""
     accounted = accounted_parameters(known.sizes, view.locks, agent)
     value = score(known.quality, cost(accounted, known.flops, settings, root).factor)
-    return None if value is None else Member(known.id, known.path.number, value)
+    return None if value is None else ScoredPath(known.id, known.path.number, value)
 
 
 def population(
-    start: Sequence[Member],
-    children: Sequence[Asked],
-    members: Callable[[str], Member | None],
+    start: Sequence[ScoredPath],
+    children: Sequence[ChildRow],
+    members: Callable[[str], ScoredPath | None],
     settings: CycleSettings,
     earlier: Counter[str],
     generator: Callable[[int], np.random.Generator],
@@ -127,7 +129,7 @@ def population(
     return with_counts(living, counts)
 
 
-def with_counts(living: Sequence[Member], counted: Counter[str]) -> Population:
+def with_counts(living: Sequence[ScoredPath], counted: Counter[str]) -> Population:
     """The population with its offspring so far."""
     return tuple(replace(one, offspring=counted[one.id]) for one in living)
 

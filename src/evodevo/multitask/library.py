@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evodevo.errors import NotFoundError, StoreDamagedError
-from evodevo.multitask.agent import Known, View, path_of
+from evodevo.multitask.agent import PublishedPath, SystemView, path_of
 from evodevo.multitask.recorded import QUALITY, deciding
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow, path_id
@@ -22,14 +22,14 @@ class Library:
     def __init__(self, store: Store, system_id: str) -> None:
         self._store = store
         self.system_id = system_id
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, PublishedPath] = {}
         self._parents: dict[str, str | None] = {}
 
     def agents(self) -> dict[str, AgentRow]:
         """Of the system, by name, in agent order."""
         return {one.name: one for one in self._store.systems.agents(self.system_id)}
 
-    def known(self, ids: Iterable[str]) -> dict[str, Known]:
+    def known(self, ids: Iterable[str]) -> dict[str, PublishedPath]:
         """Those of these individuals that were kept.
 
         Raises:
@@ -49,10 +49,10 @@ class Library:
                     raise StoreDamagedError(f"path {one} has components and no result. Next: evodevo repair.")
                 quality = result.scores[QUALITY].value if QUALITY in result.scores else None
                 flops = float(result.cost.get("flops", 0.0))
-                self._known[one] = Known(one, path_of(rows[one]), tuple(parts[one]), quality, flops)
+                self._known[one] = PublishedPath(one, path_of(rows[one]), tuple(parts[one]), quality, flops)
         return {one: self._known[one] for one in wanted if one in self._known}
 
-    def one(self, individual: str) -> Known:
+    def one(self, individual: str) -> PublishedPath:
         """A kept path.
 
         Raises:
@@ -63,7 +63,7 @@ class Library:
             raise NotFoundError(f"individual {individual} is no path that was kept.")
         return found[individual]
 
-    def by_number(self, agent: str, number: int) -> Known:
+    def by_number(self, agent: str, number: int) -> PublishedPath:
         """A kept path by its agent's name and number.
 
         Raises:
@@ -82,7 +82,7 @@ class Library:
             one = self._parent(one)
         return found
 
-    def view(self, seq: int) -> View:
+    def view(self, seq: int) -> SystemView:
         """What a cycle with this view sees."""
         visible = self._store.systems.visible(self.system_id, seq)
         agents = self.agents()
@@ -91,7 +91,7 @@ class Library:
         lost = [name for name, individual in offered.items() if individual not in known]
         if lost:
             raise StoreDamagedError(f"what {lost[0]} published is no path that was kept. Next: evodevo repair.")
-        return View(
+        return SystemView(
             seq,
             {name: known[individual] for name, individual in offered.items()},
             {name: agents[name] for name in offered},

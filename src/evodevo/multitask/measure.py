@@ -11,7 +11,7 @@ from typing import Any, Literal
 from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError, StoreDamagedError
 from evodevo.execution.base import Executor, Job, Progress
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.recorded import ACCURACY
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
@@ -25,7 +25,7 @@ FACTS = ("samples", "right", "answers", "weights")
 
 def measure(
     system: System,
-    known: Known,
+    known: PublishedPath,
     executor: Executor,
     *,
     split: Literal["test", "validation"] = "test",
@@ -78,7 +78,7 @@ def measure(
 
 
 @dataclass(frozen=True)
-class Measured:
+class SplitMeasurement:
     """What a path answered to all of a split.
 
     Attributes:
@@ -94,13 +94,15 @@ class Measured:
     weights: tuple[float, ...] | None
 
 
-def measured(system: System, known: Known, *, split: Literal["test", "validation"] = "test") -> Measured | None:
+def measured(
+    system: System, known: PublishedPath, *, split: Literal["test", "validation"] = "test"
+) -> SplitMeasurement | None:
     """What ``measure`` found and recorded; None where it has not measured this path on this split."""
     for one in system.store.systems.evaluations_of([known.id])[known.id]:
         if one.fidelity == split and one.state == "done" and (value := one.scores[ACCURACY].value) is not None:
             weights = one.extra.get("weights")
             shares = None if weights is None else tuple(map(float, weights))
-            return Measured(value, one.extra.get("right"), one.extra.get("answers"), shares)
+            return SplitMeasurement(value, one.extra.get("right"), one.extra.get("answers"), shares)
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.multitask.agent import AGENTS, readable
 from evodevo.multitask.cycle import Cycle
-from evodevo.multitask.dispatch import Dispatcher
+from evodevo.multitask.dispatch import ChildDispatcher
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import WITHDRAWN
 from evodevo.multitask.schedule import Past, Round, is_root, next_round, past, stages
@@ -23,7 +23,7 @@ Listener = Callable[[str, dict[str, Any]], None]
 """Told what happens: type and JSON-able facts."""
 
 
-class Runner:
+class AgentRunner:
     """Runs cycles of agents that this process holds.
 
     Args:
@@ -40,7 +40,7 @@ class Runner:
         store: Store,
         system: SystemRow,
         leases: Mapping[str, Lease],
-        dispatcher: Dispatcher,
+        dispatcher: ChildDispatcher,
         listener: Listener,
         stopped: Callable[[], bool],
     ) -> None:

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.execution.base import Executor
-from evodevo.multitask.agent import AGENTS, Known, View
-from evodevo.multitask.dispatch import Dispatcher
+from evodevo.multitask.agent import AGENTS, PublishedPath, SystemView
+from evodevo.multitask.dispatch import ChildDispatcher
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import WITHDRAWN
 from evodevo.multitask.rules import whole_settings
-from evodevo.multitask.runner import Listener, Runner, withdraw
+from evodevo.multitask.runner import AgentRunner, Listener, withdraw
 from evodevo.multitask.schedule import is_root, past, replay_order
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.settings import AgentSettings, SystemSettings
@@ -165,7 +165,7 @@ class System:
         if gone:
             raise UsageError(f"{quoted_list(gone)} was withdrawn; add the task under another name to begin anew.")
 
-        def work(runner: Runner) -> None:
+        def work(runner: AgentRunner) -> None:
             (runner.rounds if schedule == "rounds" else runner.free)(chosen, cycles)
 
         return self._work(chosen, executor, cache, work)
@@ -223,11 +223,11 @@ class System:
 
     # Reading
 
-    def view(self, seq: int | None = None) -> View:
+    def view(self, seq: int | None = None) -> SystemView:
         """What there is, now or at an earlier publication."""
         return self.library.view(self.store.systems.view_now(self.row.id) if seq is None else seq)
 
-    def best(self, task: str, *, agent: str | None = None) -> Known:
+    def best(self, task: str, *, agent: str | None = None) -> PublishedPath:
         """The path that answers a task: of the agents that offer one, that with the best validation accuracy.
 
         Args:
@@ -268,11 +268,11 @@ class System:
         return [one for one in every if one.id in chosen]
 
     def _work(
-        self, agents: Sequence[AgentRow], executor: Executor, cache: str | None, work: Callable[[Runner], None]
+        self, agents: Sequence[AgentRow], executor: Executor, cache: str | None, work: Callable[[AgentRunner], None]
     ) -> RunResult:
         self._stop = False
         places = {"blobs": _text(self.store.blobs_folder), "cache": cache}
-        dispatcher = Dispatcher(executor, self.settings.work, places)
+        dispatcher = ChildDispatcher(executor, self.settings.work, places)
         with ExitStack() as held:
             leases: dict[str, Lease] = {}
             for one in agents:
@@ -280,7 +280,7 @@ class System:
                 held.callback(self.store.release, leases[one.id])
             held.callback(dispatcher.cancel_all)
             self._note(leases, "running")
-            work(Runner(self.store, self.row, leases, dispatcher, self._listener, lambda: self._stop))
+            work(AgentRunner(self.store, self.row, leases, dispatcher, self._listener, lambda: self._stop))
             state: Literal["finished", "interrupted"] = "interrupted" if self._stop else "finished"
             self._note(leases, state)
         return RunResult(state)

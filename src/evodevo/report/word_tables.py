@@ -12,7 +12,7 @@ MOST_ROWS = 600
 
 
 @dataclass(frozen=True)
-class Words:
+class TextTable:
     """A table of texts: the first column names the rows.
 
     Args:
@@ -26,7 +26,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Picture:
+class CaptionedDrawing:
     """One drawing, as SVG.
 
     Args:
@@ -39,7 +39,7 @@ class Picture:
     folded: str = ""
 
 
-def words_table(words: Words) -> Element:
+def words_table(words: TextTable) -> Element:
     """A table of texts; of very many rows the first."""
     caption = cut(words.caption, 400)
     if len(words.rows) > MOST_ROWS:
@@ -49,7 +49,7 @@ def words_table(words: Words) -> Element:
     return table([cut(name, 60) for name in words.columns], rows, numeric, caption)
 
 
-def pictures(drawn: Iterable[Picture]) -> list[Element]:
+def pictures(drawn: Iterable[CaptionedDrawing]) -> list[Element]:
     """Drawings, folded where they are to be."""
     found = []
     for one in drawn:

@@ -13,7 +13,7 @@ LIKELY = 0.5
 
 
 @dataclass(frozen=True)
-class Answered:
+class OutputPrediction:
     """The answer of one output to one sample.
 
     Attributes:
@@ -43,7 +43,7 @@ class Prediction:
         executed: of a zoo: modules that were run.
     """
 
-    answers: Mapping[str, Answered]
+    answers: Mapping[str, OutputPrediction]
     absent: tuple[str, ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
     executed: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.search.base import Algorithm, AlgorithmSettings, Breed, Draw, Known, Proposal, Scored, State
+from evodevo.search.base import Algorithm, AlgorithmSettings, Breed, Draw, Known, Proposal, Scored, SearchState
 from evodevo.search.space import Space
 from evodevo.storage import Lease, Store
 
@@ -14,7 +14,7 @@ OPERATION = "retrain"
 SOURCE = "train.source"
 
 
-class Given(Algorithm):
+class FixedGeneration(Algorithm):
     """No search: one generation of genomes that are there already."""
 
     name = "given"
@@ -23,11 +23,11 @@ class Given(Algorithm):
         super().__init__(AlgorithmSettings(population=max(2, len(proposals))))
         self.proposals = list(proposals)
 
-    def ask(self, state: State, space: Space[Any], draw: Draw, count: int, known: Known) -> list[Proposal]:
+    def ask(self, state: SearchState, space: Space[Any], draw: Draw, count: int, known: Known) -> list[Proposal]:
         """All of them, whatever ``count``."""
         return list(self.proposals)
 
-    def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
+    def _breeder(self, state: SearchState, space: Space[Any], count: int) -> Breed:
         raise UsageError("given genomes have no children.")
 
     def _survive(
@@ -41,7 +41,7 @@ def record_source(store: Store, lease: Lease, space: Space[Any], individual: str
     store.add_event(lease, SOURCE, individual, {"genome": space.to_json(genome)})
 
 
-def recall_source(store: Store, run_id: str, space: Space[Any]) -> Given:
+def recall_source(store: Store, run_id: str, space: Space[Any]) -> FixedGeneration:
     """What a recorded run trains.
 
     Raises:
@@ -51,4 +51,4 @@ def recall_source(store: Store, run_id: str, space: Space[Any]) -> Given:
     if source is None:
         raise NotFoundError(f"run {run_id} was killed before it said what to train. Begin a new one: evodevo train")
     genome = space.from_json(source.payload["genome"])
-    return Given([Proposal(genome, (source.subject,), OPERATION, {})])
+    return FixedGeneration([Proposal(genome, (source.subject,), OPERATION, {})])

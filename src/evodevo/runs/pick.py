@@ -62,7 +62,7 @@ class Search(Protocol[C_co]):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GoalComparison:
     """One goal of the chosen one beside a baseline.
 
     Attributes:
@@ -81,11 +81,11 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BaselineComparison:
     """The chosen one beside one baseline."""
 
     baseline: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[GoalComparison, ...]
 
     @property
     def dominates(self) -> bool:
@@ -111,7 +111,7 @@ class Pick(Generic[C]):
 
     individual: C
     reason: str
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[BaselineComparison, ...]
 
 
 def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[C]:
@@ -163,7 +163,7 @@ def knee(front: Sequence[C], goals: Sequence[Goal]) -> C:
     return min(front, key=total)
 
 
-def compare(individual: Candidate, run: Search[Candidate]) -> tuple[Comparison, ...]:
+def compare(individual: Candidate, run: Search[Candidate]) -> tuple[BaselineComparison, ...]:
     """The individual beside every baseline that has scores; over fresh seeds where both have some."""
     found = []
     for baseline in run.baselines():
@@ -176,17 +176,17 @@ def compare(individual: Candidate, run: Search[Candidate]) -> tuple[Comparison, 
                 ours, theirs = individual.own(goal.name) or ours, baseline.own(goal.name) or theirs
             verdicts.append(_verdict(goal, ours, theirs))
         if len(verdicts) == len(run.goals):
-            found.append(Comparison(baseline.name, tuple(verdicts)))
+            found.append(BaselineComparison(baseline.name, tuple(verdicts)))
     return tuple(found)
 
 
-def _verdict(goal: Goal, ours: Summary, theirs: Summary) -> Verdict:
+def _verdict(goal: Goal, ours: Summary, theirs: Summary) -> GoalComparison:
     sign = 1.0 if goal.direction == "minimise" else -1.0
     better = sign * ours.mean < sign * theirs.mean
     apart = ours.high < theirs.low or ours.low > theirs.high
     # What a genome's shape decides alone (its cost) has no spread over several seeds and is exact.
     several = min(ours.seeds, theirs.seeds) > 1
-    return Verdict(goal.name, ours, theirs, better, apart and several)
+    return GoalComparison(goal.name, ours, theirs, better, apart and several)
 
 
 def _keeps(individual: Candidate, condition: str, goals: Sequence[Goal]) -> bool:

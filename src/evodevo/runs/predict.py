@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import NotFoundError
-from evodevo.runs.answers import Answered, Prediction, continues_texts
+from evodevo.runs.answers import OutputPrediction, Prediction, continues_texts
 from evodevo.tasks.base import OutputSpec, SampleTask
 from evodevo.tasks.inputs import Batch
 from evodevo.training.probabilities import softmax
@@ -126,9 +126,9 @@ def best_trained(archive: Archive, name: str) -> Individual:
     return found[0]
 
 
-def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> Answered:
+def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> OutputPrediction:
     names = spec.names or tuple(map(str, range(spec.size)))
-    return Answered(spec.kind, dict(zip(names, map(float, probabilities), strict=True)))
+    return OutputPrediction(spec.kind, dict(zip(names, map(float, probabilities), strict=True)))
 
 
 def _probabilities(spec: OutputSpec, logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """The ask-and-tell interface of every search algorithm, and the values that it exchanges with a driver.
 
-An algorithm holds settings and nothing else. The progress of a search is a ``State``, an immutable value: ``ask`` reads
-it, ``tell`` returns the next one. A driver that records the results can therefore replay a run to the same proposals,
-in any process, after any crash.
+An algorithm holds settings and nothing else. The progress of a search is a ``SearchState``, an immutable value: ``ask``
+reads it, ``tell`` returns the next one. A driver that records the results can therefore replay a run to the same
+proposals, in any process, after any crash.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class State:
+class SearchState:
     """The whole state of a search.
 
     Attributes:
@@ -113,7 +113,7 @@ class State:
         }
 
     @classmethod
-    def from_json(cls, space: Space[Any], data: Any) -> State:
+    def from_json(cls, space: Space[Any], data: Any) -> SearchState:
         """The state that ``to_json`` wrote.
 
         Raises:
@@ -187,11 +187,11 @@ class Algorithm(ABC):
         """Number of children in a generation after the first."""
         return self.settings.population
 
-    def start(self) -> State:
+    def start(self) -> SearchState:
         """The state before the first ``tell``."""
-        return State()
+        return SearchState()
 
-    def ask(self, state: State, space: Space[Any], draw: Draw, count: int, known: Known) -> list[Proposal]:
+    def ask(self, state: SearchState, space: Space[Any], draw: Draw, count: int, known: Known) -> list[Proposal]:
         """New genomes: the initial population before the first ``tell``, then children; samples without a population.
 
         The first half of the initial population are the space's simple designs (``Space.initial``) where it has some,
@@ -227,7 +227,7 @@ class Algorithm(ABC):
                     litter.add_sample(slot, {})
         return litter.proposals
 
-    def tell(self, state: State, scored: Sequence[Scored]) -> State:
+    def tell(self, state: SearchState, scored: Sequence[Scored]) -> SearchState:
         """The state after these results; failed ones (``values`` None) are counted in ``told`` and dropped.
 
         Raises:
@@ -246,7 +246,7 @@ class Algorithm(ABC):
         return replace(state, population=population, standings=standings, told=told)
 
     @abstractmethod
-    def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
+    def _breeder(self, state: SearchState, space: Space[Any], count: int) -> Breed:
         """The function that makes children of this (not empty) population; ``count`` of them are needed."""
 
     @abstractmethod

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from evodevo.search.base import Breed, Proposal, State
+from evodevo.search.base import Breed, Proposal, SearchState
 from evodevo.search.selection import tournament
 from evodevo.search.space import Space
 
 
-def pair_breeder(state: State, space: Space[Any], tournament_size: int) -> Breed:
+def pair_breeder(state: SearchState, space: Space[Any], tournament_size: int) -> Breed:
     """Matings of two different parents, each the winner of a tournament; both children are kept.
 
     A population of one has no second parent: its children are mutants.

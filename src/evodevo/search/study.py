@@ -21,7 +21,7 @@ from evodevo.errors import DiskFullError, EvaluationsFailedError, UsageError
 from evodevo.execution.base import Executor
 from evodevo.execution.serial import SerialExecutor
 from evodevo.randomness import generator, integer_seed
-from evodevo.search.base import Algorithm, Proposal, Scored, SpaceExhausted, State, create
+from evodevo.search.base import Algorithm, Proposal, Scored, SearchState, SpaceExhausted, create
 from evodevo.search.dispatch import Dispatcher, Finished, Ticket
 from evodevo.search.front import feasible_points, front_places, hypervolume, reference_point
 from evodevo.search.problem import (
@@ -300,7 +300,7 @@ class Study:
                 return exhausted
         return False
 
-    def _generation(self, state: State, generation: int) -> tuple[list[Member], bool]:
+    def _generation(self, state: SearchState, generation: int) -> tuple[list[Member], bool]:
         """The members of a generation, recorded or new, and whether the space was exhausted."""
         recorded = [member for member in self.members.values() if member.generation == generation]
         if recorded:
@@ -341,7 +341,7 @@ class Study:
             self._close_generation(len(self._hypervolumes), self._told[-(len(self._told) % population) :], state)
         return exhausted
 
-    def _tell_one(self, state: State, member: Member) -> State:
+    def _tell_one(self, state: SearchState, member: Member) -> SearchState:
         """Tell one result; in steady state a generation ends after as many results as the population has members."""
         population = self.settings.population
         state = self._tell(state, [member])
@@ -349,7 +349,7 @@ class Study:
             self._close_generation(len(self._told) // population - 1, self._told[-population:], state)
         return state
 
-    def _children(self, state: State, born: int) -> tuple[list[Member], bool]:
+    def _children(self, state: SearchState, born: int) -> tuple[list[Member], bool]:
         """The initial population at once, later one child per call; and whether the space was exhausted."""
         population = self.settings.population
         draw, exhausted = partial(self._draw, born), False
@@ -596,11 +596,11 @@ class Study:
         pool = [member for member in self.members.values() if member.operation != BASELINE]
         return _front(pool, self.problem.goals)
 
-    def _tell(self, state: State, members: Sequence[Member]) -> State:
+    def _tell(self, state: SearchState, members: Sequence[Member]) -> SearchState:
         self._told += members
         return self.algorithm.tell(state, [self._scored(member) for member in members])
 
-    def _close_generation(self, generation: int, own: Sequence[Member], state: State) -> None:
+    def _close_generation(self, generation: int, own: Sequence[Member], state: SearchState) -> None:
         """Fix the reference point once, measure the hypervolume of all results so far, and record both.
 
         Args:

@@ -248,7 +248,7 @@ class Lease:
 
 
 @dataclass(frozen=True)
-class Found:
+class PrefixMatch:
     """The run or individual whose id begins with a prefix."""
 
     kind: Literal["run", "individual"]
@@ -256,7 +256,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Damage:
     """A damaged database, row, or blob."""
 
     kind: Literal["database", "row", "blob"]
@@ -271,7 +271,7 @@ class CheckReport:
     blobs: int
     bytes: int
     deep: bool
-    problems: tuple[Problem, ...]
+    problems: tuple[Damage, ...]
 
     @property
     def ok(self) -> bool:
@@ -296,7 +296,7 @@ class RepairReport:
 
     quarantined: tuple[str, ...]
     lost_evaluations: tuple[str, ...]
-    remaining: tuple[Problem, ...]
+    remaining: tuple[Damage, ...]
 
 
 @dataclass(frozen=True)

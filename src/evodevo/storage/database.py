@@ -17,17 +17,17 @@ from evodevo.errors import EvodevoError, StoreDamagedError
 from evodevo.storage import integrity, leases, migrations, queries, recording
 from evodevo.storage.base import (
     CheckReport,
+    Damage,
     Evaluation,
     EvaluationRow,
     EvaluationState,
     EventRow,
-    Found,
     GarbageReport,
     IndividualRow,
     Lease,
     NewIndividual,
     Parent,
-    Problem,
+    PrefixMatch,
     RepairReport,
     RunRow,
     RunState,
@@ -36,7 +36,7 @@ from evodevo.storage.blobs import BlobPool, FolderPool, MemoryPool
 from evodevo.storage.engine import Database, open_memory
 from evodevo.storage.failpoints import failpoint
 from evodevo.storage.liveness import Owner, is_alive
-from evodevo.storage.opening import Layout, Mode, backup, backup_hint, open_database
+from evodevo.storage.opening import Mode, StoreLayout, backup, backup_hint, open_database
 from evodevo.storage.schema import metadata
 from evodevo.storage.systems.store import Systems
 
@@ -57,7 +57,9 @@ class Store:
     - A store may be used from several threads of the process that opened it, not from its forks.
     """
 
-    def __init__(self, database: Database, blobs: BlobPool, layout: Layout | None, *, network: bool = False) -> None:
+    def __init__(
+        self, database: Database, blobs: BlobPool, layout: StoreLayout | None, *, network: bool = False
+    ) -> None:
         self._database = database
         self.blobs = blobs
         self._layout = layout
@@ -78,7 +80,7 @@ class Store:
             StoreVersionError: A newer evodevo wrote the store.
             StoreDamagedError: The database differs from what was written.
         """
-        layout = Layout(Path(path).absolute())
+        layout = StoreLayout(Path(path).absolute())
         database, network = open_database(layout, mode, create=create)
         return cls(database, FolderPool(layout.blobs), layout, network=network)
 
@@ -225,7 +227,7 @@ class Store:
         with self._writing(lease) as connection:
             recording.set_run_settings(connection, lease.run_id, settings)
 
-    def find(self, prefix: str) -> Found:
+    def find(self, prefix: str) -> PrefixMatch:
         """The run or individual with a unique prefix of its id; see ``queries.find``."""
         with self._database.reading() as connection:
             return queries.find(connection, prefix)
@@ -378,7 +380,7 @@ class Store:
             with self._database.reading() as connection:
                 return integrity.check(connection, self.blobs, deep=deep)
         except StoreDamagedError as error:
-            return CheckReport(0, 0, deep, (Problem("database", self._database.place, str(error)),))
+            return CheckReport(0, 0, deep, (Damage("database", self._database.place, str(error)),))
 
     def repair(self) -> RepairReport:
         """Quarantine damaged blobs and mark the evaluations that lost theirs, so that a resume repeats them.

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DatabaseError
 
 from evodevo.errors import StoreDamagedError
 from evodevo.storage import queries
-from evodevo.storage.base import CheckReport, GarbageReport, Problem, individual_id
+from evodevo.storage.base import CheckReport, Damage, GarbageReport, individual_id
 from evodevo.storage.blobs import BlobPool
 from evodevo.storage.recording import add_event
 from evodevo.storage.schema import blob_reference_table, blob_table, evaluation_table, individual_table, run_table
@@ -39,13 +39,13 @@ def check(connection: Connection, pool: BlobPool, *, deep: bool) -> CheckReport:
         pool: Pool of the blobs.
         deep: Whether to hash every blob and read every row and page; otherwise only sizes and structure.
     """
-    problems: list[Problem] = list(_database_problems(connection, deep=deep))
+    problems: list[Damage] = list(_database_problems(connection, deep=deep))
     count = size = 0
     if not problems:
         problems.extend(_row_problems(connection, deep=deep))
         held = _held(connection)
         count, size = len(held), sum(held.values())
-        problems.extend(Problem("blob", loss.digest, loss.problem) for loss in losses(connection, pool, deep=deep))
+        problems.extend(Damage("blob", loss.digest, loss.problem) for loss in losses(connection, pool, deep=deep))
     return CheckReport(count, size, deep, tuple(problems))
 
 
@@ -158,23 +158,23 @@ def _owners(connection: Connection, digest: str) -> tuple[tuple[str, str, str], 
     return tuple((kind, owner, run) for kind, owner, run in connection.execute(query))
 
 
-def _database_problems(connection: Connection, *, deep: bool) -> Iterator[Problem]:
+def _database_problems(connection: Connection, *, deep: bool) -> Iterator[Damage]:
     try:
         pragma = "integrity_check" if deep else "quick_check"
         for (line,) in connection.exec_driver_sql(f"PRAGMA {pragma}(20)"):
             if line != "ok":
-                yield Problem("database", "store.db", str(line))
+                yield Damage("database", "store.db", str(line))
         for row in connection.exec_driver_sql("PRAGMA foreign_key_check"):
-            yield Problem("database", "store.db", f"row {row[1]} of {row[0]} refers to a row of {row[2]} that is not")
+            yield Damage("database", "store.db", f"row {row[1]} of {row[0]} refers to a row of {row[2]} that is not")
     except DatabaseError as error:
-        yield Problem("database", "store.db", str(error.orig))
+        yield Damage("database", "store.db", str(error.orig))
 
 
-def _row_problems(connection: Connection, *, deep: bool) -> Iterator[Problem]:
+def _row_problems(connection: Connection, *, deep: bool) -> Iterator[Damage]:
     table = individual_table
     for row in connection.execute(select(table.c.id, table.c.run_id, table.c.birth)):
         if row.id != individual_id(row.run_id, row.birth):
-            yield Problem("row", f"individual {row.id}", "its id does not follow from its run and birth")
+            yield Damage("row", f"individual {row.id}", "its id does not follow from its run and birth")
     yield from system_integrity.problems(connection)
     if not deep:
         return
@@ -185,4 +185,4 @@ def _row_problems(connection: Connection, *, deep: bool) -> Iterator[Problem]:
             queries.evaluations(connection, run_id=run_id)
             queries.events(connection, run_id, 0, None)
         except StoreDamagedError as error:
-            yield Problem("row", f"run {run_id}", str(error))
+            yield Damage("row", f"run {run_id}", str(error))

@@ -21,7 +21,7 @@ Mode = Literal["rw", "ro"]
 
 
 @dataclass(frozen=True)
-class Layout:
+class StoreLayout:
     """Paths inside a store's folder."""
 
     folder: Path
@@ -42,7 +42,7 @@ class Layout:
         return self.folder / "backups"
 
 
-def open_database(layout: Layout, mode: Mode, *, create: bool) -> tuple[Database, bool]:
+def open_database(layout: StoreLayout, mode: Mode, *, create: bool) -> tuple[Database, bool]:
     """Open a store's database; with ``rw``, create or migrate it where needed.
 
     Returns:
@@ -68,7 +68,7 @@ def open_database(layout: Layout, mode: Mode, *, create: bool) -> tuple[Database
     return _open_for_writing(layout)
 
 
-def backup(database: Database, layout: Layout, version: str) -> Path:
+def backup(database: Database, layout: StoreLayout, version: str) -> Path:
     """Make a compact, consistent copy of the database, without blobs.
 
     Returns:
@@ -110,7 +110,7 @@ def _open_for_reading(path: Path) -> Database:
     return database
 
 
-def _open_for_writing(layout: Layout) -> tuple[Database, bool]:
+def _open_for_writing(layout: StoreLayout) -> tuple[Database, bool]:
     for folder in (layout.folder, layout.blobs):
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -141,14 +141,14 @@ def _set_journal(database: Database, *, network: bool) -> None:
         driver.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
 
 
-def _is_emptied(layout: Layout) -> bool:
+def _is_emptied(layout: StoreLayout) -> bool:
     # A kill during creation leaves an empty file too, but then there are no blobs. All data may also be in the WAL.
     wal = layout.database.with_name(layout.database.name + "-wal")
     nothing = layout.database.stat().st_size == 0 and not (wal.exists() and wal.stat().st_size)
     return nothing and any(layout.blobs.glob("sha256/*/*"))
 
 
-def backup_hint(layout: Layout) -> str:
+def backup_hint(layout: StoreLayout) -> str:
     """Advice on how to restore a database that cannot be repaired, as the end of an error message."""
     newest = max(layout.backups.glob("*.db"), key=lambda path: path.stat().st_mtime, default=None)
     if newest is None:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, literal, select
 
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError, quoted_list
-from evodevo.storage.base import EvaluationRow, EventRow, Found, IndividualRow, Parent, RunRow, Score
+from evodevo.storage.base import EvaluationRow, EventRow, IndividualRow, Parent, PrefixMatch, RunRow, Score
 from evodevo.storage.schema import (
     blob_reference_table,
     evaluation_table,
@@ -174,7 +174,7 @@ def run_blobs(connection: Connection, run_id: str) -> dict[str, str]:
     return {row.role: row.digest for row in connection.execute(query.order_by(table.c.role))}
 
 
-def find(connection: Connection, prefix: str) -> Found:
+def find(connection: Connection, prefix: str) -> PrefixMatch:
     """The run or individual with a unique prefix of its id.
 
     Raises:
@@ -217,13 +217,13 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _begin_with(connection: Connection, prefix: str, limit: int) -> list[Found]:
+def _begin_with(connection: Connection, prefix: str, limit: int) -> list[PrefixMatch]:
     # A range uses the index, which LIKE would not; the tilde sorts after every letter and digit.
     end = prefix + "~"
-    matches: list[Found] = []
+    matches: list[PrefixMatch] = []
     for kind, table in (("run", run_table), ("individual", individual_table)):
         query = select(table.c.id).where(table.c.id >= prefix, table.c.id < end).order_by(table.c.id).limit(limit)
-        matches.extend(Found(kind, name) for name in connection.execute(query).scalars())  # type: ignore[arg-type]
+        matches.extend(PrefixMatch(kind, name) for name in connection.execute(query).scalars())  # type: ignore[arg-type]
     return matches[:limit]
 
 

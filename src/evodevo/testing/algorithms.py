@@ -21,8 +21,8 @@ import pytest
 
 from evodevo import canonical
 from evodevo.randomness import generator
-from evodevo.search.base import Algorithm, Proposal, Scored, SpaceExhausted, State
-from evodevo.testing.bare_search import History, generational, steady_state
+from evodevo.search.base import Algorithm, Proposal, Scored, SearchState, SpaceExhausted
+from evodevo.testing.bare_search import SearchHistory, generational, steady_state
 from evodevo.testing.tabular import OPERATIONS, Cell, CellSpace
 
 SPACE = CellSpace()
@@ -55,7 +55,7 @@ class AlgorithmTests:
         """A fresh algorithm with the settings to be tested."""
         raise NotImplementedError
 
-    def history(self, evaluations: int = 96, seed: int = 1) -> History:
+    def history(self, evaluations: int = 96, seed: int = 1) -> SearchHistory:
         """A generational search in which a third of the genomes fail."""
         return generational(self.make_algorithm(), SPACE, failing, seed=seed, evaluations=evaluations)
 
@@ -211,7 +211,7 @@ class AlgorithmTests:
         assert set(found) <= allowed
 
 
-def _ask(algorithm: Algorithm, state: State, count: int) -> list[Proposal]:
+def _ask(algorithm: Algorithm, state: SearchState, count: int) -> list[Proposal]:
     return algorithm.ask(state, SPACE, partial(generator, 0, 0), count, lambda genome_hash: False)
 
 

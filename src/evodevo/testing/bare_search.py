@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.randomness import generator
-from evodevo.search.base import Algorithm, Proposal, Scored, SpaceExhausted, State
+from evodevo.search.base import Algorithm, Proposal, Scored, SearchState, SpaceExhausted
 from evodevo.search.space import Space
 
 Evaluate = Callable[[Any], tuple[float, ...] | None]
@@ -19,12 +19,12 @@ Evaluate = Callable[[Any], tuple[float, ...] | None]
 
 
 @dataclass(frozen=True)
-class History:
+class SearchHistory:
     """What happened: proposals and scores in the order of telling, and the last state."""
 
     proposals: tuple[Proposal, ...]
     scored: tuple[Scored, ...]
-    state: State
+    state: SearchState
 
     @property
     def values(self) -> list[tuple[float, ...]]:
@@ -34,7 +34,7 @@ class History:
 
 def generational(
     algorithm: Algorithm, space: Space[Any], evaluate: Evaluate, *, seed: int, evaluations: int
-) -> History:
+) -> SearchHistory:
     """Whole generations, the last one cut to the number of evaluations; ends early where the space is exhausted."""
     known: set[str] = set()
     proposals: list[Proposal] = []
@@ -56,7 +56,7 @@ def generational(
         if len(asked) < count:
             break
         generation += 1
-    return History(tuple(proposals), tuple(scored), state)
+    return SearchHistory(tuple(proposals), tuple(scored), state)
 
 
 def steady_state(
@@ -68,7 +68,7 @@ def steady_state(
     evaluations: int,
     workers: int = 8,
     seconds: Callable[[int], float] = lambda event: 1.0,
-) -> History:
+) -> SearchHistory:
     """A free worker gets the next child at once; time is simulated.
 
     Args:
@@ -99,7 +99,7 @@ def steady_state(
         one = Scored(str(born), proposal.genome, evaluate(proposal.genome))
         finished.append((proposal, one))
         state = algorithm.tell(state, [one])
-    return History(tuple(proposal for proposal, _ in finished), tuple(one for _, one in finished), state)
+    return SearchHistory(tuple(proposal for proposal, _ in finished), tuple(one for _, one in finished), state)
 
 
 def _draw(seed: int, generation: int, slot: int, purpose: str) -> np.random.Generator:

@@ -69,7 +69,7 @@ class Kill:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SessionPlan:
     """One session."""
 
     store: str
@@ -85,7 +85,7 @@ def main(text: str) -> None:
     from evodevo.runs.evolve import evolve, resume
 
     values = json.loads(text)
-    plan = Plan(**{**values, "kill": Kill(**values["kill"])})
+    plan = SessionPlan(**{**values, "kill": Kill(**values["kill"])})
     passes, armed = 0, bool(plan.kill.failpoint)
     studies: list[Study] = []
 
@@ -170,7 +170,7 @@ class Victim:
     """
 
     def __init__(self, folder: Path, data: Path, cache: Path, workers: int = 1) -> None:
-        self._plan = Plan(str(folder / "runs"), str(cache), str(data), workers, Kill())
+        self._plan = SessionPlan(str(folder / "runs"), str(cache), str(data), workers, Kill())
         self._known: dict[tuple[str, int], int] = {}
 
     @property

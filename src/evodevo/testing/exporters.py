@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from evodevo.execution.environment import worker_environment
-from evodevo.export.base import Component, Exporter, ImageInput, Images, Logits, Provenance, Subject
+from evodevo.export.base import Component, Exporter, ExportSubject, ImageInput, Images, Logits, Provenance
 from evodevo.export.folder import CARD, Export, write_export
 from evodevo.export.verify import probes
 from evodevo.multitask.paths.frozen import FrozenPath
@@ -56,7 +56,7 @@ def multipath(**structure: object) -> Multipath:
     return joint.eval()
 
 
-def subject(network: nn.Module, image: ImageInput = IMAGE) -> Subject:
+def subject(network: nn.Module, image: ImageInput = IMAGE) -> ExportSubject:
     """A network as it is exported."""
     dense = DensePath(network)
 
@@ -74,7 +74,7 @@ def subject(network: nn.Module, image: ImageInput = IMAGE) -> Subject:
         "gallery", "B~shapes", "shapes", "B~shapes/4", "multipath" if paths else "vision_path", 0.5, 0.25, 8, 1e6,
         parts, (("B~shapes/1", "num_layers"),), paths, "2026-01-01",
     )  # fmt: skip
-    return Subject(dense, image, CLASSES, answer, made)
+    return ExportSubject(dense, image, CLASSES, answer, made)
 
 
 def _draw(module: nn.Module, seed: int) -> None:
@@ -94,15 +94,17 @@ class ExporterTests:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def whole(cls) -> Subject:
+    def whole(cls) -> ExportSubject:
         return subject(multipath())
 
     @pytest.fixture(scope="class")
     @classmethod
-    def written(cls, whole: Subject, tmp_path_factory: pytest.TempPathFactory) -> Export:
+    def written(cls, whole: ExportSubject, tmp_path_factory: pytest.TempPathFactory) -> Export:
         return write_export(cls.exporter, whole, tmp_path_factory.mktemp("export") / "model")
 
-    def test_a_fresh_process_answers_alike_for_any_number_of_samples(self, whole: Subject, written: Export) -> None:
+    def test_a_fresh_process_answers_alike_for_any_number_of_samples(
+        self, whole: ExportSubject, written: Export
+    ) -> None:
         asked = probes(whole.image, (1, 4, 31))
         answers = self.exporter.ask(written.folder, asked)
         for batch, answer in zip(asked, answers, strict=True):
@@ -127,7 +129,7 @@ class ExporterTests:
         assert str(Path(__file__).parents[1]).encode() not in found
 
     def test_the_examples_of_the_card_run_where_evodevo_is_not(
-        self, whole: Subject, written: Export, tmp_path: Path
+        self, whole: ExportSubject, written: Export, tmp_path: Path
     ) -> None:
         from PIL import Image
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from evodevo.module_zoo.router import losses as module_losses
-from evodevo.module_zoo.router.base import Decision, ModuleRouter
+from evodevo.module_zoo.router.base import ModuleRouter, RouterOutput
 from evodevo.module_zoo.router.gates import SIMPLEX
 from evodevo.module_zoo.router.others import build_router
 from evodevo.module_zoo.spec import ZooRouterStructure
@@ -233,13 +233,13 @@ def _contribution() -> Tensor:
     return torch.tensor([0.3, float("nan"), 0.9, 0.1, 0.5, float("nan")], dtype=torch.float64)
 
 
-def _untied(decision: Decision) -> Tensor:
+def _untied(decision: RouterOutput) -> Tensor:
     """(B,), true where no two modules count equally much."""
     weights = evened(decision.weights).sort(-1).values
     return (weights.diff(dim=-1) > 0).logical_or(weights[:, 1:] == 0).all(-1)
 
 
-def _losses(decision: Decision, outputs: Tensor) -> Tensor:
+def _losses(decision: RouterOutput, outputs: Tensor) -> Tensor:
     """Everything that may be added to a task's loss."""
     logits, legal = decision.logits, decision.legal
     parameters = torch.arange(1, outputs.shape[1] + 1) * 100
@@ -254,7 +254,7 @@ def _losses(decision: Decision, outputs: Tensor) -> Tensor:
     )
 
 
-def _check(decision: Decision, case: ModuleRouterCase) -> None:
+def _check(decision: RouterOutput, case: ModuleRouterCase) -> None:
     weights = decision.weights
     assert bool((weights >= 0).all())
     assert bool((weights[~decision.legal] == 0).all())

@@ -27,7 +27,7 @@ from evodevo.module_zoo.senses.cost import (
     side_lengths,
 )
 from evodevo.module_zoo.senses.fusion import Fused, Fusion
-from evodevo.module_zoo.senses.model import Sense, Senses
+from evodevo.module_zoo.senses.model import EncodedModality, Senses
 from evodevo.module_zoo.senses.spec import fused_length
 from evodevo.module_zoo.spec import FusionStructure, StatisticsStructure, ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
@@ -295,16 +295,16 @@ def build_fusion(structure: FusionStructure, seed: int = 0) -> Fusion:
     return fusion
 
 
-def both_sides(*, masked: bool = False, count: int = 4, seed: int = 0) -> tuple[Sense, Sense]:
+def both_sides(*, masked: bool = False, count: int = 4, seed: int = 0) -> tuple[EncodedModality, EncodedModality]:
     """Random sides of 5 and 7 positions; ``masked`` ones have some that are not real, anywhere but at the first."""
     source = torch.Generator().manual_seed(seed)
 
-    def side(length: int) -> Sense:
+    def side(length: int) -> EncodedModality:
         tokens = torch.randn(count, length, WIDTH, generator=source, dtype=torch.float64)
         mask = torch.rand(count, length, generator=source) > 0.4
         mask[:, 0] = True
         vector = torch.randn(count, WIDTH, generator=source, dtype=torch.float64)
-        return Sense(tokens, mask if masked else None, vector)
+        return EncodedModality(tokens, mask if masked else None, vector)
 
     return side(FIRST), side(SECOND)
 
@@ -315,16 +315,16 @@ def _with_missing(case: SensesCase, batch: Mapping[str, Tensor]) -> dict[str, Te
     return dict(batch) | {f"{name}/present": torch.arange(4) != row for name, row in rows.items()}
 
 
-def _row(sense: Sense | None, row: int) -> Sense | None:
+def _row(sense: EncodedModality | None, row: int) -> EncodedModality | None:
     return None if sense is None else _chosen(sense, slice(row, row + 1))
 
 
-def _chosen(sense: Sense, rows: slice) -> Sense:
+def _chosen(sense: EncodedModality, rows: slice) -> EncodedModality:
     mask = None if sense.mask is None else sense.mask[rows]
-    return Sense(sense.tokens[rows], mask, sense.vector[rows])
+    return EncodedModality(sense.tokens[rows], mask, sense.vector[rows])
 
 
-def _assert_same_sense(one: Sense | None, two: Sense | None) -> None:
+def _assert_same_sense(one: EncodedModality | None, two: EncodedModality | None) -> None:
     assert (one is None) == (two is None)
     if one is not None and two is not None:
         torch.testing.assert_close(_real(one), _real(two), rtol=0, atol=TOLERANCE)
@@ -336,7 +336,7 @@ def _assert_same_fused(one: Fused, two: Fused) -> None:
     torch.testing.assert_close(one.vector, two.vector, rtol=0, atol=TOLERANCE)
 
 
-def _real(given: Sense | Fused) -> Tensor:
+def _real(given: EncodedModality | Fused) -> Tensor:
     """All real positions of all samples, in order: (positions, d)."""
     return given.tokens.flatten(0, 1) if given.mask is None else given.tokens[given.mask]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.spec import HModelStructure
@@ -40,13 +40,13 @@ def settings(changes: dict[str, Any] | None = None) -> NetworkEvaluationSettings
     return validate(NetworkEvaluationSettings, merge(SETTINGS, changes or {}), what="settings")
 
 
-def h_model(**more: Any) -> Arm:
-    return Arm(**{"name": "H-Model", "network": HModelNetwork(structure=STRUCTURE), "learning_rate": 1e-2, **more})
+def h_model(**more: Any) -> Trial:
+    return Trial(**{"name": "H-Model", "network": HModelNetwork(structure=STRUCTURE), "learning_rate": 1e-2, **more})
 
 
-def transformer(**more: Any) -> Arm:
+def transformer(**more: Any) -> Trial:
     network = StackNetwork(structure=parameter_matched(STRUCTURE))
-    return Arm(**{"name": "Tr(I+H+O)", "network": network, "learning_rate": 1e-2, **more})
+    return Trial(**{"name": "Tr(I+H+O)", "network": network, "learning_rate": 1e-2, **more})
 
 
 def problem(changes: dict[str, Any] | None = None, blobs: Path | None = None, **more: Any) -> NetworkProblem:

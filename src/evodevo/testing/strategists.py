@@ -19,7 +19,7 @@ from safetensors.torch import load, save
 
 from evodevo import randomness
 from evodevo.errors import UsageError
-from evodevo.growth.strategists.base import Snapshot, Strategist, Unroll
+from evodevo.growth.strategists.base import Strategist, StrategistState, Unroll
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.state import BIRTHS, Legal, ModuleState, State
 from evodevo.growth.strategists.transition import Decision, Transition
@@ -93,9 +93,9 @@ def told(strategist: Strategist, events: Sequence[int]) -> list[Transition]:
     return transitions
 
 
-def through_files(snapshot: Snapshot) -> Snapshot:
+def through_files(snapshot: StrategistState) -> StrategistState:
     """As it comes back from a store."""
-    return Snapshot(load(save(dict(snapshot.tensors))), json.loads(json.dumps(dict(snapshot.data))))
+    return StrategistState(load(save(dict(snapshot.tensors))), json.loads(json.dumps(dict(snapshot.data))))
 
 
 def toy_unroll() -> Unroll:
@@ -189,14 +189,14 @@ class StrategistTests:
     def test_what_another_learnt_is_refused(self) -> None:
         strategist = self.make_strategist()
         with pytest.raises(UsageError):
-            strategist.load_state_dict(Snapshot({"a": torch.zeros(1)}, {"strategist": "testing.other"}))
+            strategist.load_state_dict(StrategistState({"a": torch.zeros(1)}, {"strategist": "testing.other"}))
 
     def test_only_who_learns_changes(self) -> None:
         strategist = self.make_strategist()
         if not strategist.learns:
             assert strategist.update(told(strategist, range(3))) == {}
             assert strategist.remember(EditMemory()) == 0
-            assert strategist.state_dict() == Snapshot()
+            assert strategist.state_dict() == StrategistState()
 
     def test_a_meta_gradient_leaves_the_network_alone(self) -> None:
         strategist, unroll = self.make_strategist(), toy_unroll()

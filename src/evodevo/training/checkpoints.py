@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from evodevo import canonical
 from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.settings import Settings, validate
-from evodevo.training.loop import Cursor, Snapshot
+from evodevo.training.loop import Cursor, TrainingSnapshot
 
 FORMAT = "evodevo.checkpoint/1"
 MAX_TENSORS = 20_000
@@ -122,7 +122,7 @@ class Checkpoint:
             for name, tensor in expected.items():
                 tensor.copy_(loaded[name])
 
-    def snapshot(self, model: nn.Module) -> Snapshot:
+    def snapshot(self, model: nn.Module) -> TrainingSnapshot:
         """The state that ``train(resume=…)`` needs beside the weights.
 
         Raises:
@@ -148,7 +148,7 @@ class Checkpoint:
             _check_tensors(tensors, expected, what)
             for name, tensor in tensors.items():
                 state[name][moment] = tensor
-        return Snapshot(cursor, state)
+        return TrainingSnapshot(cursor, state)
 
     def attachment(self, role: str) -> bytes:
         """The bytes attached under that role.
@@ -167,7 +167,7 @@ def save(
     store: BlobStore,
     model: nn.Module,
     *,
-    snapshot: Snapshot | None = None,
+    snapshot: TrainingSnapshot | None = None,
     genome: dict[str, Any] | None = None,
     input_specification: dict[str, Any] | None = None,
     attachments: Mapping[str, bytes] | None = None,

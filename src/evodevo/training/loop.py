@@ -33,7 +33,7 @@ _SMOOTHING = 0.9  # the smoothed loss is an average over about ten steps
 _CUDA_CHECK_EVERY = 16  # steps between two reads of the losses, each of which waits for the device
 
 
-class Curve(Settings):
+class LossCurve(Settings):
     """Mean losses over equal intervals of steps; the interval doubles whenever there are too many points.
 
     Args:
@@ -46,18 +46,18 @@ class Curve(Settings):
     stride: int = Field(default=1, ge=1)
     pending: tuple[float, ...] = ()
 
-    def add(self, tokens: int, loss: float) -> Curve:
+    def add(self, tokens: int, loss: float) -> LossCurve:
         """The curve with one more step."""
         # model_construct below skips pydantic's validation, which would otherwise run at every step.
         pending = (*self.pending, loss)
         if len(pending) < self.stride:
-            return Curve.model_construct(points=self.points, stride=self.stride, pending=pending)
+            return LossCurve.model_construct(points=self.points, stride=self.stride, pending=pending)
         points = (*self.points, (tokens, math.fsum(pending) / len(pending)))
         if len(points) < MAX_CURVE_POINTS:
-            return Curve.model_construct(points=points, stride=self.stride, pending=())
+            return LossCurve.model_construct(points=points, stride=self.stride, pending=())
         pairs = zip(points[::2], points[1::2], strict=True)
         halved = tuple((late[0], (early[1] + late[1]) / 2) for early, late in pairs)
-        return Curve.model_construct(points=halved, stride=2 * self.stride, pending=())
+        return LossCurve.model_construct(points=halved, stride=2 * self.stride, pending=())
 
     def complete(self, tokens: int) -> tuple[tuple[int, float], ...]:
         """The points, and one more for the interval that is not full."""
@@ -74,11 +74,11 @@ class Cursor(Settings):
     flops: float = Field(default=0.0, ge=0)
     last_loss: float | None = None
     smoothed_loss: float | None = None
-    curve: Curve = Curve()
+    curve: LossCurve = LossCurve()
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class TrainingSnapshot:
     """State of a training between two steps, without the model's weights.
 
     Args:
@@ -92,7 +92,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """Measurements after a step; ``share`` is the used fraction of the budget, 0 to 1."""
 
     step: int
@@ -125,7 +125,7 @@ class TrainingResult:
     curve: tuple[tuple[int, float], ...]
     final_loss: float | None
     reason: str
-    snapshot: Snapshot
+    snapshot: TrainingSnapshot
 
 
 def model_loss(model: nn.Module, batch: Any) -> Tensor:
@@ -142,12 +142,12 @@ def train(
     seed: int,
     loss_function: LossFunction = model_loss,
     uniform_loss: float | None = None,
-    resume: Snapshot | None = None,
+    resume: TrainingSnapshot | None = None,
     changed: bool = False,
     until: int | None = None,
     until_share: float | None = None,
-    report: Callable[[Progress], bool | None] | None = None,
-    checkpoint: Callable[[Snapshot], None] | None = None,
+    report: Callable[[TrainingProgress], bool | None] | None = None,
+    checkpoint: Callable[[TrainingSnapshot], None] | None = None,
     precision: Precision | None = None,
     factors: Mapping[str, float] | None = None,
     flops_per_step: float = 0.0,
@@ -235,14 +235,14 @@ def train(
             if report is not None and report_due and report(account.progress(share)) is False:
                 state = "stopped"
             if checkpoint is not None and (checkpoint_due or state == "stopped"):
-                checkpoint(Snapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
+                checkpoint(TrainingSnapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
             if state == "stopped":
                 break
 
     optimizer.zero_grad(set_to_none=True)
     if state in ("finished", "paused"):
         state = account.look() or state
-    return account.result(state, Snapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
+    return account.result(state, TrainingSnapshot(account.cursor(), optimizers.state_by_name(model, optimizer)))
 
 
 def _seed(device: torch.device, seed: int) -> None:
@@ -381,10 +381,10 @@ class _Account:
             return "diverged"
         return None
 
-    def progress(self, share: float) -> Progress:
+    def progress(self, share: float) -> TrainingProgress:
         assert self._last_loss is not None, "looked at before"
         tokens = self.step * self._tokens_per_step
-        return Progress(self.step, tokens, self.seconds(), self._last_loss, share)
+        return TrainingProgress(self.step, tokens, self.seconds(), self._last_loss, share)
 
     def cursor(self) -> Cursor:
         return self._cursor.model_copy(
@@ -399,7 +399,7 @@ class _Account:
             }
         )
 
-    def result(self, state: State, snapshot: Snapshot) -> TrainingResult:
+    def result(self, state: State, snapshot: TrainingSnapshot) -> TrainingResult:
         cursor = snapshot.cursor
         return TrainingResult(
             state=state,

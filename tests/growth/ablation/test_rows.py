@@ -20,15 +20,15 @@ from evodevo.errors import UsageError
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options
-from evodevo.experiments.trials import ArmPlan, expand
+from evodevo.experiments.trials import Variant, expand
 from evodevo.growth import driver
 from evodevo.growth.ablation import paper as ablation_paper
-from evodevo.growth.ablation.recipe import BASE, Left, ablation, cell_of
+from evodevo.growth.ablation.recipe import BASE, SkippedRow, ablation, cell_of
 from evodevo.growth.ablation.row import BLOCKS, AblationRow
 from evodevo.growth.ablation.rows import ALL, ROWS, chosen_rows, row_called
-from evodevo.growth.fitness import History, ModuleHistory
-from evodevo.growth.legality import Situation, rule
-from evodevo.growth.resources import Task
+from evodevo.growth.fitness import FitnessHistory, ModuleHistory
+from evodevo.growth.legality import EventState, rule
+from evodevo.growth.resources import TaskSizes
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.state import Legal, State
@@ -77,7 +77,7 @@ def resolved(**more: Any) -> ExperimentSettings:
 
 
 @functools.cache
-def made() -> tuple[ExperimentSettings, tuple[Left, ...]]:
+def made() -> tuple[ExperimentSettings, tuple[SkippedRow, ...]]:
     return ablation(resolved(), ROWS, (IMAGE, TEXT))
 
 
@@ -88,13 +88,13 @@ def made_short() -> ExperimentSettings:
     return ablation(resolved(evaluation=evaluation), GROWING, (IMAGE, TEXT))[0]
 
 
-def arm_of(row: AblationRow, of: ExperimentSettings | None = None, *, name: str | None = None) -> ArmPlan:
+def arm_of(row: AblationRow, of: ExperimentSettings | None = None, *, name: str | None = None) -> Variant:
     wanted = (name or row.title, cell_of(row))
     (found,) = [one for one in (of or made()[0]).experiment.arms if (one.name, one.cell["block"]) == wanted]
     return found
 
 
-def base_of(row: AblationRow, of: ExperimentSettings | None = None) -> ArmPlan:
+def base_of(row: AblationRow, of: ExperimentSettings | None = None) -> Variant:
     return arm_of(row, of, name=BASE)
 
 
@@ -205,7 +205,7 @@ def test_what_a_task_does_not_have_is_left_out_with_the_reason() -> None:
 # Networks that do not grow
 
 
-def learned(plan: ArmPlan) -> Tensor:
+def learned(plan: Variant) -> Tensor:
     """Answers after three steps of training at equal seed."""
     network = build_network(plan.network, (IMAGE, TEXT), (CLASS,), 0)
     assert isinstance(network, ModuleZoo)
@@ -303,7 +303,7 @@ class Differs(BaseException):
 Heard = list[dict[str, Any]]
 
 
-def grown(plan: ArmPlan, folder: Path, strategist: str = "random", unlike: Heard | None = None) -> tuple[Heard, Any]:
+def grown(plan: Variant, folder: Path, strategist: str = "random", unlike: Heard | None = None) -> tuple[Heard, Any]:
     """What was reported of a short growth, losses and edits; then its facts and the trained weights.
 
     Raises:
@@ -419,9 +419,9 @@ def test_where_nobody_may_go_a_full_zoo_has_no_births() -> None:
     facts = {one.id: ModuleHistory(fitness=0.0, impact=-1.0) for one in modules}
     for options, births in ((arm_of(row).options, 0), (base_of(row).options, 1)):
         settings = validate(GrowthSettings, merge(options, {"birth": {"most": 6}}), what="grow")
-        situation = Situation(
+        situation = EventState(
             structure=zoo_structure(SMALL),
-            task=Task((IMAGE, TEXT), (CLASS,), batch=4),
-            history=History(modules=facts),
+            task=TaskSizes((IMAGE, TEXT), (CLASS,), batch=4),
+            history=FitnessHistory(modules=facts),
         )
         assert rule(situation, settings).legal.births == births

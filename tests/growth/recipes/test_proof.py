@@ -11,7 +11,7 @@ from evodevo.errors import UsageError
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import procedure_options, training_settings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.growth.recipes.proof import CONTROL
 from evodevo.growth.recipes.proof_data import TRIALS, trial_of
 from evodevo.growth.spec import GrowthSettings
@@ -38,7 +38,7 @@ def folder(name: str) -> str:
     return str(DATA / name)
 
 
-def zoo_of(plan: ArmPlan) -> ZooStructure:
+def zoo_of(plan: Variant) -> ZooStructure:
     assert isinstance(plan.network, ModuleZooNetwork)
     return plan.network.structure
 

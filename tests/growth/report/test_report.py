@@ -14,13 +14,13 @@ import pytest
 
 from evodevo.cli.application import run as command
 from evodevo.errors import ExitCode
-from evodevo.experiments.comparison import Table, compare_arms
+from evodevo.experiments.comparison import ComparisonTable, compare_arms
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.report.page import remarks
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.growth import driver
 from evodevo.growth.edit_spec import Action
-from evodevo.growth.report.data import Growth, modules_after
+from evodevo.growth.report.data import GrowthHistory, modules_after
 from evodevo.growth.report.drawing import curve_drawing, difference_words, timeline_drawing
 from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.growth.report.sections import differing_table, growth_pictures, newborn_pictures
@@ -98,10 +98,10 @@ def made(size: Any) -> ExperimentSettings:
     network = ModuleZooNetwork(structure=ZOO)
     fixed = {**GROWTH, "strategist": "fixed", "events": {"count": 0}}
     arms = (
-        ArmPlan(name=PAYLOAD, network=network, procedure="grow", options={**GROWTH, "strategist": "ppo"}),
-        ArmPlan(name="fixed", network=network, procedure="grow", options=fixed),
-        ArmPlan(name="trained", network=network),
-        ArmPlan(name="H-Model", network=HModelNetwork(structure=MODEL), procedure="grow", options=RULES),
+        Variant(name=PAYLOAD, network=network, procedure="grow", options={**GROWTH, "strategist": "ppo"}),
+        Variant(name="fixed", network=network, procedure="grow", options=fixed),
+        Variant(name="trained", network=network),
+        Variant(name="H-Model", network=HModelNetwork(structure=MODEL), procedure="grow", options=RULES),
     )
     evaluation = settings({"training": {"budget": {"steps": 20}}})
     return ExperimentSettings(experiment=Comparison(title="growth", arms=arms, seeds=1), evaluation=evaluation)
@@ -126,7 +126,7 @@ def run(store: Path) -> Iterator[Run]:
 
 
 @pytest.fixture(scope="module")
-def table(run: Run) -> Table:
+def table(run: Run) -> ComparisonTable:
     return compare_arms(run)
 
 
@@ -145,7 +145,7 @@ def grown_model(run: Run) -> Individual:
 
 
 @pytest.fixture(scope="module")
-def growth(grown: Individual) -> Growth:
+def growth(grown: Individual) -> GrowthHistory:
     found = growth_of(grown)
     assert found is not None
     return found
@@ -163,7 +163,7 @@ def lanes(svg: str) -> set[str]:
 # From the record
 
 
-def test_lives_agree_with_the_record(growth: Growth, grown: Individual) -> None:
+def test_lives_agree_with_the_record(growth: GrowthHistory, grown: Individual) -> None:
     told = grown.fact["growth"]
     assert growth.strategist == "ppo"
     assert [one.id for one in growth.living] == told["modules"]
@@ -182,7 +182,7 @@ def test_lives_agree_with_the_record(growth: Growth, grown: Individual) -> None:
         assert set(entry["gone"]) == {one.id for one in growth.lives if one.gone == entry["event"]}
 
 
-def test_who_gave_its_place_knows_its_heir(growth: Growth) -> None:
+def test_who_gave_its_place_knows_its_heir(growth: GrowthHistory) -> None:
     (hybrid,) = growth.hybrids
     replaced = [one for one in growth.lives if one.heir]
     assert [(one.heir, one.gone) for one in replaced] == [(hybrid.id, hybrid.born)]
@@ -190,7 +190,7 @@ def test_who_gave_its_place_knows_its_heir(growth: Growth) -> None:
     assert growth.counts["prune"] == 2, "the one that was replaced, and one that was not"
 
 
-def test_who_survived_is_counted_by_events(growth: Growth) -> None:
+def test_who_survived_is_counted_by_events(growth: GrowthHistory) -> None:
     for life in growth.lives:
         later = [one.number for one in growth.events if one.number > life.born]
         assert growth.events_lived(life) == sum(number < (life.gone or 99) for number in later)
@@ -205,7 +205,7 @@ def test_the_network_of_the_end_is_the_kept_one(grown: Individual, grown_model: 
     assert modules_after(ZOO.modules, []) == ZOO.modules
 
 
-def test_weights_of_an_earlier_moment_are_of_the_zoo_of_that_moment(growth: Growth, grown: Individual) -> None:
+def test_weights_of_an_earlier_moment_are_of_the_zoo_of_that_moment(growth: GrowthHistory, grown: Individual) -> None:
     first = modules_after(ZOO.modules, [edit for edit in growth.edits if edit.event == 1])
     fact = {**grown.fact, "routing": {"ids": [one.id for one in first]}}
     earlier: Any = SimpleNamespace(fact=fact, genome=grown.genome)
@@ -218,7 +218,7 @@ def test_weights_of_an_earlier_moment_are_of_the_zoo_of_that_moment(growth: Grow
     assert started(grown) == ZOO.modules
 
 
-def test_a_record_without_looks_start_and_overhead_is_read(growth: Growth, grown: Individual) -> None:
+def test_a_record_without_looks_start_and_overhead_is_read(growth: GrowthHistory, grown: Individual) -> None:
     old = {name: grown.fact["growth"][name] for name in ("decisions", "differing", "edits", "rewards", "timeline")}
     bare: Any = SimpleNamespace(fact={"growth": old, "steps": growth.steps}, genome=grown.genome)
     found = growth_of(bare)
@@ -229,7 +229,7 @@ def test_a_record_without_looks_start_and_overhead_is_read(growth: Growth, grown
     assert len(lanes(timeline_drawing(found, "fitness"))) == len(growth.lives)
 
 
-def test_a_training_that_was_cut_short_is_read_from_events(growth: Growth, grown: Individual, run: Run) -> None:
+def test_a_training_that_was_cut_short_is_read_from_events(growth: GrowthHistory, grown: Individual, run: Run) -> None:
     cut: Any = SimpleNamespace(id=grown.id, fact={}, genome=grown.genome, run=run)
     found = growth_of(cut)
     assert found is not None
@@ -246,7 +246,7 @@ def test_a_training_that_was_cut_short_is_read_from_events(growth: Growth, grown
 # The report
 
 
-def test_tables_say_what_the_log_says(table: Table, growth: Growth, grown: Individual) -> None:
+def test_tables_say_what_the_log_says(table: ComparisonTable, growth: GrowthHistory, grown: Individual) -> None:
     rows = grown_rows(table)
     arms, decisions = arms_table(rows), decisions_table(rows)
     names = [row[0] for row in arms.rows]
@@ -266,7 +266,7 @@ def test_tables_say_what_the_log_says(table: Table, growth: Growth, grown: Indiv
     assert decisions.rows[1][2] == "–", "fixed has no prior"
 
 
-def test_hybrids_are_followed(table: Table, growth: Growth) -> None:
+def test_hybrids_are_followed(table: ComparisonTable, growth: GrowthHistory) -> None:
     hybrids = hybrids_table(grown_rows(table))
     assert hybrids is not None
     (row,) = [row for row in hybrids.rows if row[1] == PAYLOAD]
@@ -279,7 +279,7 @@ def test_hybrids_are_followed(table: Table, growth: Growth) -> None:
     assert all(float(one) >= 0 for one in numbers)
 
 
-def test_pictures_show_every_module_and_every_event(growth: Growth, grown: Individual) -> None:
+def test_pictures_show_every_module_and_every_event(growth: GrowthHistory, grown: Individual) -> None:
     timeline, usage, curve = growth_pictures(grown, growth)
     everybody = {one.id for one in growth.lives}
     assert lanes(timeline.svg) == lanes(usage.svg) == everybody
@@ -310,14 +310,14 @@ def test_an_h_model_is_drawn_as_it_is_in_the_end(grown_model: Individual) -> Non
         assert all(name in drawn for name in living)
 
 
-def test_newborns_are_drawn_beside_their_parents(growth: Growth) -> None:
+def test_newborns_are_drawn_beside_their_parents(growth: GrowthHistory) -> None:
     for one, life in zip(newborn_pictures(growth), [x for x in growth.lives if x.parents], strict=True):
         drawn = texts(one.svg)
         assert life.id in drawn
         assert all(f"parent {name}" in drawn for name in life.parents)
 
 
-def test_what_is_new_in_a_child_is_said(growth: Growth) -> None:
+def test_what_is_new_in_a_child_is_said(growth: GrowthHistory) -> None:
     (hybrid,) = growth.hybrids
     assert hybrid.genotype is not None
     said = difference_words(hybrid, {})
@@ -331,7 +331,9 @@ def test_what_is_new_in_a_child_is_said(growth: Growth) -> None:
     assert "no attribute" in difference_words(replace(child, genotype=parent), {"p": parent})
 
 
-def test_the_network_is_drawn_as_it_is_in_the_end(table: Table, growth: Growth, grown: Individual) -> None:
+def test_the_network_is_drawn_as_it_is_in_the_end(
+    table: ComparisonTable, growth: GrowthHistory, grown: Individual
+) -> None:
     network, *others = zoo_pictures(table)[PAYLOAD]
     gone = {one.id for one in growth.lives if one.gone is not None}
     for drawn in (texts(network.svg), texts(grown.run.slice.drawing(grown))):
@@ -373,7 +375,7 @@ def test_a_network_that_did_not_change_is_still_drawn(run: Run) -> None:
 # Who is missing
 
 
-def test_a_learned_strategist_without_rivals_is_remarked(table: Table, run: Run) -> None:
+def test_a_learned_strategist_without_rivals_is_remarked(table: ComparisonTable, run: Run) -> None:
     arms = made(None).experiment.arms
     (sentence,) = missing_rivals(arms)
     assert "random or heuristic" in sentence
@@ -390,7 +392,7 @@ def test_a_learned_strategist_without_rivals_is_remarked(table: Table, run: Run)
 
 
 def test_show_prints_the_history_of_edits(
-    growth: Growth, grown: Individual, store: Path, capsys: pytest.CaptureFixture[str]
+    growth: GrowthHistory, grown: Individual, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ["--store", str(store)]
     assert command(["show", grown.id, *where]) == ExitCode.SUCCESS
@@ -403,7 +405,7 @@ def test_show_prints_the_history_of_edits(
 
 
 def test_show_of_a_run_has_a_row_per_arm(
-    growth: Growth, run: Run, store: Path, capsys: pytest.CaptureFixture[str]
+    growth: GrowthHistory, run: Run, store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["show", run.id, "--store", str(store)]) == ExitCode.SUCCESS
     shown = capsys.readouterr()

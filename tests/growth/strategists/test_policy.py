@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.spec import OPERATIONS
 from evodevo.growth.strategists.base import create
-from evodevo.growth.strategists.choice import Choice, gate_name
+from evodevo.growth.strategists.choice import PolicyOutput, gate_name
 from evodevo.growth.strategists.heuristic import prior
 from evodevo.growth.strategists.learned import LearnedStrategist
 from evodevo.growth.strategists.spec import HeuristicSettings, StrategistSettings
@@ -77,8 +77,8 @@ def test_each_module_matters() -> None:
     other = state.model_copy(update={"modules": (*state.modules[:2], changed, state.modules[3])})
     legal = everything(state)
     with_prior = prior(state, legal, STRATEGIST.settings.heuristic)
-    one: Choice = STRATEGIST.policy(state, legal, with_prior, {})
-    two: Choice = STRATEGIST.policy(other, legal, with_prior, {})
+    one: PolicyOutput = STRATEGIST.policy(state, legal, with_prior, {})
+    two: PolicyOutput = STRATEGIST.policy(other, legal, with_prior, {})
     assert all(abs(one.probability(a) - two.probability(a)) > 1e-7 for a in actions(legal))
 
 

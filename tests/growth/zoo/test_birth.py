@@ -16,7 +16,7 @@ from evodevo.errors import DataError
 from evodevo.growth.edit_spec import TensorSource
 from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.bank import ModuleBank, start_from
-from evodevo.growth.zoo.birth import Parent, inherit, rebuild, same_nodes, state_digest
+from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes, state_digest
 from evodevo.growth.zoo.splice import Origin, splice
 from evodevo.module_zoo.modules.attributes import Attribute
 from evodevo.module_zoo.modules.build import build_module
@@ -50,9 +50,9 @@ def grown_up(genotype: ModuleGenotype, seed: int = 1) -> Operator:
     return module
 
 
-def parent_of(genotype: ModuleGenotype, module: nn.Module) -> Parent:
+def parent_of(genotype: ModuleGenotype, module: nn.Module) -> ModuleParent:
     state = {name: value.clone() for name, value in module.state_dict().items()}
-    return Parent(genotype, state, state_digest(state))
+    return ModuleParent(genotype, state, state_digest(state))
 
 
 def born(
@@ -131,7 +131,7 @@ def test_units_may_come_in_any_number(seed: int, family: str) -> None:
 def remade(
     child: ModuleGenotype,
     record: tuple[TensorSource, ...],
-    parents: Mapping[str, Parent],
+    parents: Mapping[str, ModuleParent],
     how: BirthSettings,
     seed: int,
 ) -> dict[str, Tensor]:

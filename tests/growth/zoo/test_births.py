@@ -11,7 +11,7 @@ from torch import Tensor
 
 from evodevo.errors import UsageError
 from evodevo.growth.spec import BirthSettings
-from evodevo.growth.zoo.birth import Parent, inherit, same_nodes
+from evodevo.growth.zoo.birth import ModuleParent, inherit, same_nodes
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.spec import ZooModule
@@ -168,7 +168,7 @@ def test_a_newborn_brings_its_weights() -> None:
     module = build_module(child, 5)
     state = {name: one.float() for name, one in network.pool.parts["mlp-1"].state_dict().items()}
     origins = same_nodes(child, parent.genotype, "mlp-1")
-    inherit(module, child, {"mlp-1": Parent(parent.genotype, state)}, BirthSettings(), origins, 5)
+    inherit(module, child, {"mlp-1": ModuleParent(parent.genotype, state)}, BirthSettings(), origins, 5)
     network.insert(ZooModule(id="wider", genotype=child, seed=5, parents=("mlp-1",)), state=module.state_dict())
     outputs = network.passage(BATCH).outputs
     ids = network.live

@@ -15,7 +15,7 @@ from evodevo.errors import EvodevoError, NotFoundError, UsageError
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures.donors import pretrain_donor
@@ -91,9 +91,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pretrained")
 
 
-def arm(network: NetworkSpec = MIX, **options: Any) -> Arm:
+def arm(network: NetworkSpec = MIX, **options: Any) -> Trial:
     given = options or {"layers": LAYERS}
-    return Arm(name="mix", network=network, learning_rate=1e-2, procedure="pretrained", options=given)
+    return Trial(name="mix", network=network, learning_rate=1e-2, procedure="pretrained", options=given)
 
 
 def problem(folder: Path, arms: Any = (), **changes: Any) -> NetworkProblem:
@@ -101,7 +101,7 @@ def problem(folder: Path, arms: Any = (), **changes: Any) -> NetworkProblem:
     return NetworkProblem(lambda one: one, settings, folder / "blobs", folder / "cache", arms)
 
 
-def evaluate(folder: Path, one: Arm, *, resume: str | None = None, report: Any = None, **changes: Any) -> Outcome:
+def evaluate(folder: Path, one: Trial, *, resume: str | None = None, report: Any = None, **changes: Any) -> Outcome:
     given = problem(folder, **changes)
     outcome = given.read(evaluate_network(given.payload(one, 5, resume), report or (lambda message: None)))
     assert outcome.reason is None, outcome.detail
@@ -313,7 +313,7 @@ def test_paths_stand_for_donors_where_they_share_the_tokens(folder: Path, tmp_pa
         (arm(layers=LAYERS, adaptors="orthogonal"), "did you mean 'adapters'"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_made(tmp_path: Path, one: Arm, words: str) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_made(tmp_path: Path, one: Trial, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         problem(tmp_path, [one])
     assert not (tmp_path / "cache" / "donors").exists()

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from evodevo.errors import DataError, UsageError
-from evodevo.h_model.trace.probe import Probe, linear_probe, paired_gain, route_probe
+from evodevo.h_model.trace.probe import LinearProbe, linear_probe, paired_gain, route_probe
 from evodevo.randomness import integer_seed
 from evodevo.testing.traces import classes_trace, random_trace
 
@@ -68,7 +68,7 @@ def test_a_model_against_itself_gains_nothing() -> None:
 
 def test_the_interval_of_a_gain_is_near_the_normal_one() -> None:
     rng = np.random.default_rng(2)
-    one, other = (Probe(0.0, rng.random(800) < chance) for chance in (0.8, 0.6))
+    one, other = (LinearProbe(0.0, rng.random(800) < chance) for chance in (0.8, 0.6))
     gain = paired_gain(one, other)
     spread = np.std(one.right.astype(float) - other.right) / np.sqrt(800)
     assert gain.high - gain.low == pytest.approx(2 * 1.96 * spread, rel=0.1)
@@ -89,4 +89,4 @@ def test_what_cannot_be_probed_is_refused() -> None:
     with pytest.raises(UsageError, match="histograms has 3 samples"):
         route_probe(trace, "language", histograms=np.ones((3, 2)))
     with pytest.raises(UsageError, match="same samples"):
-        paired_gain(Probe(0, np.ones(3, np.bool_)), Probe(0, np.ones(4, np.bool_)))
+        paired_gain(LinearProbe(0, np.ones(3, np.bool_)), LinearProbe(0, np.ones(4, np.bool_)))

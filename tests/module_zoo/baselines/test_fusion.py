@@ -9,16 +9,16 @@ from torch import Tensor, nn
 
 from evodevo.module_zoo.baselines.fusion import ConcatTrunk, GatedTrunk, LateTrunk, Perceptron
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.senses.model import Sense
+from evodevo.module_zoo.senses.model import EncodedModality
 
 
 def structure(**more: Any) -> BaselineStructure:
     return BaselineStructure.model_validate({"width": 6, "heads": 1, "hidden": 10, "layers": 2, "dropout": 0.0, **more})
 
 
-def sense(seed: int) -> Sense:
+def sense(seed: int) -> EncodedModality:
     vector = torch.randn(3, 6, generator=torch.Generator().manual_seed(seed))
-    return Sense(torch.zeros(3, 4, 6), None, vector)
+    return EncodedModality(torch.zeros(3, 4, 6), None, vector)
 
 
 def reference(network: Perceptron, activation: nn.Module) -> nn.Sequential:

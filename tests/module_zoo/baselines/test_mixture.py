@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from evodevo.module_zoo.baselines.mixture import Mixture, MixtureTrunk
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.senses.model import Sense
+from evodevo.module_zoo.senses.model import EncodedModality
 
 STYLES = ("switch", "st_moe", "soft_moe", "dyn_moe")
 
@@ -127,7 +127,7 @@ def test_an_expert_that_nobody_wants_does_not_run(style: str) -> None:
 def test_losses_of_all_blocks_add_up() -> None:
     structure = BaselineStructure(style="switch", width=8, heads=2, hidden=12, experts=3, layers=3, dropout=0.0)
     trunk = MixtureTrunk(structure, 2).train()
-    sense = Sense(torch.randn(2, 5, 8), None, torch.zeros(2, 8))
+    sense = EncodedModality(torch.randn(2, 5, 8), None, torch.zeros(2, 8))
     seen: list[float] = []
     for block in trunk.blocks:
         block.register_forward_hook(lambda _, __, output: seen.append(float(output[1]["balance"].detach())))

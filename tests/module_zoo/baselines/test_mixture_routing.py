@@ -18,7 +18,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def pairs(routes: routing.Routes) -> dict[tuple[int, int], float]:
+def pairs(routes: routing.ExpertPairs) -> dict[tuple[int, int], float]:
     found = zip(routes.tokens.tolist(), routes.experts.tolist(), routes.weights.tolist(), strict=True)
     return {(token, expert): weight for token, expert, weight in found}
 
@@ -44,7 +44,7 @@ def test_top_k_is_the_loop(tokens: int, experts: int, k: int, seed: int) -> None
 )
 def test_capacity_takes_the_first_ones(chosen: list[int], factor: float) -> None:
     count = len(chosen)
-    routes = routing.Routes(torch.arange(count), torch.tensor(chosen, dtype=torch.long), torch.ones(count))
+    routes = routing.ExpertPairs(torch.arange(count), torch.tensor(chosen, dtype=torch.long), torch.ones(count))
     room = [ceil(factor * count / 5)] * 5
     wanted = []
     for token, expert in enumerate(chosen):

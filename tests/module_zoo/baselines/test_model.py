@@ -9,7 +9,7 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.module_zoo.baselines.model import TRUNKS, Baseline
+from evodevo.module_zoo.baselines.model import TRUNKS, BaselineModel
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, MixtureStyle
 from evodevo.networks.build import build_network
@@ -24,9 +24,9 @@ def structure(style: str, **more: Any) -> BaselineStructure:
     return BaselineStructure.model_validate({"style": style, **small, **more})
 
 
-def built(style: str, inputs: Any = (IMAGE, TEXT), **more: Any) -> Baseline:
+def built(style: str, inputs: Any = (IMAGE, TEXT), **more: Any) -> BaselineModel:
     network = build_network(BaselineNetwork(structure=structure(style, **more)), inputs, OUTPUTS, 0)
-    assert isinstance(network, Baseline)
+    assert isinstance(network, BaselineModel)
     return network
 
 
@@ -63,7 +63,7 @@ def test_every_style_has_a_trunk() -> None:
 @pytest.mark.parametrize("style", STYLES)
 def test_tokens_are_refused(style: str) -> None:
     with pytest.raises(UsageError, match="does not predict tokens"):
-        Baseline(structure(style), (TEXT,), (NEXT,))
+        BaselineModel(structure(style), (TEXT,), (NEXT,))
 
 
 @pytest.mark.parametrize(

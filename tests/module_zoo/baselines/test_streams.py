@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.baselines.streams import CrossAttention, CrossModality, CrossModalityTrunk, TwoStreamTrunk
+from evodevo.module_zoo.baselines.streams import CrossModality, CrossModalityTrunk, StreamAttention, TwoStreamTrunk
 from evodevo.module_zoo.baselines.trunk import Trunk
-from evodevo.module_zoo.senses.model import Sense, side_by_side
+from evodevo.module_zoo.senses.model import EncodedModality, side_by_side
 
 TRUNKS = (TwoStreamTrunk, CrossModalityTrunk)
 
@@ -20,14 +20,14 @@ def structure(**more: Any) -> BaselineStructure:
     return BaselineStructure.model_validate({"width": 8, "heads": 2, "hidden": 12, "layers": 2, "dropout": 0.0, **more})
 
 
-def sense(length: int, seed: int, mask: Tensor | None = None) -> Sense:
+def sense(length: int, seed: int, mask: Tensor | None = None) -> EncodedModality:
     tokens = torch.randn(3, length, 8, generator=torch.Generator().manual_seed(seed))
-    return Sense(tokens, mask, torch.zeros(3, 8))
+    return EncodedModality(tokens, mask, torch.zeros(3, 8))
 
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_cross_attention_is_multi_head_attention(padded: bool) -> None:
-    mine, theirs = CrossAttention(8, 2, 0.0), nn.MultiheadAttention(8, 2, batch_first=True)
+    mine, theirs = StreamAttention(8, 2, 0.0), nn.MultiheadAttention(8, 2, batch_first=True)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(torch.cat([mine.query.weight, mine.context.weight]))
         theirs.in_proj_bias.copy_(torch.cat([mine.query.bias, mine.context.bias]))
@@ -57,7 +57,9 @@ def test_who_has_nothing_real_to_say_is_not_heard(trunk: type[Trunk]) -> None:
         for seed, more in ((1, 0), (2, 4)):
             mask = torch.cat([real, torch.zeros(3, more, dtype=torch.bool)], 1)
             tokens = torch.cat([sense(7, 1).tokens, torch.zeros(3, more, 8)], 1)
-            one = Sense(torch.where(mask[..., None], tokens, sense(7 + more, seed).tokens), mask, torch.zeros(3, 8))
+            one = EncodedModality(
+                torch.where(mask[..., None], tokens, sense(7 + more, seed).tokens), mask, torch.zeros(3, 8)
+            )
             thought = built([one, sense(5, 0)] if first_empty else [sense(5, 0), one])
             heard = thought.tokens if thought.mask is None else thought.tokens[thought.mask]
             answers.append((thought.pooled, heard))
@@ -88,7 +90,7 @@ def test_the_second_modality_answers_across() -> None:
 @pytest.mark.parametrize("trunk", TRUNKS)
 def test_a_single_modality_is_a_transformer_over_it(trunk: type[Trunk]) -> None:
     built = trunk(structure(), 1)
-    assert not [one for one in built.modules() if isinstance(one, CrossAttention)]
+    assert not [one for one in built.modules() if isinstance(one, StreamAttention)]
     assert built([sense(5, 0)]).tokens.shape == (3, 5, 8)
 
 

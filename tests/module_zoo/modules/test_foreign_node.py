@@ -14,9 +14,9 @@ from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.growth.spec import BirthSettings
-from evodevo.growth.zoo.birth import Parent, inherit, rebuild, same_nodes, state_digest
+from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes, state_digest
 from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.draw import family, module_drawing
 from evodevo.module_zoo.modules.attributes import Factor, Kind
@@ -209,7 +209,8 @@ def test_hybrids_with_it_are_modules_and_inherit() -> None:
         assert_runs(made.child)
         newborn = build_module(made.child, seed)
         given = {
-            name: Parent(module.genotype, states[name], state_digest(states[name])) for name, module in parents.items()
+            name: ModuleParent(module.genotype, states[name], state_digest(states[name]))
+            for name, module in parents.items()
         }
         record = inherit(newborn, made.child, given, how, made.correspondence, seed)
         assert {one.parent for one in record} >= {"a", "b"}
@@ -229,7 +230,12 @@ def test_more_units_answer_as_before() -> None:
     parent, child = archetype("glu", WIDTH), archetype("glu", WIDTH, hidden_factor=2.5)
     own, newborn = build_module(parent, 1).eval(), build_module(child, 2).eval()
     record = inherit(
-        newborn, child, {"own": Parent(parent, own.state_dict())}, BirthSettings(), same_nodes(child, parent, "own"), 2
+        newborn,
+        child,
+        {"own": ModuleParent(parent, own.state_dict())},
+        BirthSettings(),
+        same_nodes(child, parent, "own"),
+        2,
     )
     assert {one.rule for one in record} == {"copied", "padded"}
     x = torch.randn(2, 5, WIDTH)
@@ -268,8 +274,8 @@ def made(size: Any) -> ExperimentSettings:
     )
     network = ModuleZooNetwork(structure=structure)
     arms = (
-        ArmPlan(name="fixed", network=network, role="zoo"),
-        ArmPlan(name="growing", network=network, procedure="grow", options=OPTIONS),
+        Variant(name="fixed", network=network, role="zoo"),
+        Variant(name="growing", network=network, procedure="grow", options=OPTIONS),
     )
     training = {"budget": {"steps": 12}, "checkpoint_every": 3}
     return ExperimentSettings(

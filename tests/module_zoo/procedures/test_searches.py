@@ -12,13 +12,13 @@ import torch
 from evodevo.errors import UsageError
 from evodevo.experiments.evaluate import evaluate_network
 from evodevo.experiments.problem import NetworkProblem
-from evodevo.experiments.trainer import Bench
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trainer import Trainer
+from evodevo.experiments.trials import Trial
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures.darts import collapse
-from evodevo.module_zoo.procedures.searching import Search
+from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.saved import load_network
 from evodevo.networks.towers.spec import ExtractorStructure
@@ -45,17 +45,17 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def searched(procedure: str, options: dict[str, Any] | None = None, **more: Any) -> Arm:
+def searched(procedure: str, options: dict[str, Any] | None = None, **more: Any) -> Trial:
     network = ModuleZooNetwork(structure=STRUCTURE)
     values = {"name": procedure, "network": network, "learning_rate": 1e-2, "procedure": procedure}
-    return Arm(**{**values, "options": {**SMALL[procedure], **(options or {})}, **more})
+    return Trial(**{**values, "options": {**SMALL[procedure], **(options or {})}, **more})
 
 
-def given(blobs: Path | None = None, arms: tuple[Arm, ...] = (), **training: Any) -> NetworkProblem:
+def given(blobs: Path | None = None, arms: tuple[Trial, ...] = (), **training: Any) -> NetworkProblem:
     return problem({"training": {"budget": {"steps": 16}, **training}}, blobs, arms=arms)
 
 
-def evaluate(of: NetworkProblem, arm: Arm, *, resume: str | None = None, report: Any = None) -> Outcome:
+def evaluate(of: NetworkProblem, arm: Trial, *, resume: str | None = None, report: Any = None) -> Outcome:
     return of.read(evaluate_network(of.payload(arm, 5, resume), report or (lambda message: None)))
 
 
@@ -117,14 +117,14 @@ def test_a_budget_may_be_samples_or_seconds(procedure: str) -> None:
 
 @pytest.mark.parametrize("procedure", SMALL)
 def test_no_search_trains_on_the_samples_by_which_it_judges(monkeypatch: pytest.MonkeyPatch, procedure: str) -> None:
-    train, seen = Bench.train, []
+    train, seen = Trainer.train, []
 
-    def told(self: Bench, network: Any, **how: Any) -> Any:
+    def told(self: Trainer, network: Any, **how: Any) -> Any:
         if not how.get("watched", True):
             seen.append(how.get("task"))
         return train(self, network, **how)
 
-    monkeypatch.setattr(Bench, "train", told)
+    monkeypatch.setattr(Trainer, "train", told)
     assert evaluate(given(), searched(procedure)).reason is None
     assert seen
     assert all(isinstance(task, HeldBackTask) for task in seen)
@@ -146,18 +146,18 @@ def test_the_policy_of_enas_learns_from_the_architecture_split(monkeypatch: pyte
 def test_seconds_of_judging_are_taken_from_the_final_training(
     monkeypatch: pytest.MonkeyPatch, budget: float, left: float
 ) -> None:
-    judged, rest, found = Search._judged, Search._rest, []
+    judged, rest, found = PoolSearch._judged, PoolSearch._rest, []
 
-    def slow(self: Search, network: ModuleZoo) -> dict[str, Any]:
+    def slow(self: PoolSearch, network: ModuleZoo) -> dict[str, Any]:
         return {**judged(self, network), "seconds": 100.0}
 
-    def told(self: Search) -> TrainingSettings:
+    def told(self: PoolSearch) -> TrainingSettings:
         settings = rest(self)
         found.append(settings.budget.seconds)
         return settings
 
-    monkeypatch.setattr(Search, "_judged", slow)
-    monkeypatch.setattr(Search, "_rest", told)
+    monkeypatch.setattr(PoolSearch, "_judged", slow)
+    monkeypatch.setattr(PoolSearch, "_rest", told)
     outcome = evaluate(given(), searched("best_single", training={"budget": {"steps": 16, "seconds": budget}}))
     assert outcome.reason is None, outcome.detail
     (seconds,) = found
@@ -205,7 +205,7 @@ def test_a_collapse_is_said(kinds: dict[str, int], weights: dict[str, float], mo
 
 
 def test_terms_of_the_loss_have_curves() -> None:
-    arm = Arm(name="zoo", network=ModuleZooNetwork(structure=STRUCTURE), learning_rate=1e-2)
+    arm = Trial(name="zoo", network=ModuleZooNetwork(structure=STRUCTURE), learning_rate=1e-2)
     outcome = evaluate(given(), arm)
     assert outcome.reason is None, outcome.detail
     task = outcome.series["loss/task"]
@@ -228,6 +228,6 @@ def test_terms_of_the_loss_have_curves() -> None:
         (searched("darts", {"share": 1.5}), "share"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_before_anything_is_trained(arm: Arm, words: str) -> None:
+def test_what_cannot_be_searched_is_refused_before_anything_is_trained(arm: Trial, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         given(None, (arm,))

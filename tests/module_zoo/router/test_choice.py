@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from evodevo.errors import UsageError
 from evodevo.module_zoo.router import losses as module_losses
-from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.base import RouterOutput
 from evodevo.module_zoo.router.graph_attention import GraphAttentionRouter
 from evodevo.module_zoo.router.others import (
     ArchitectureRouter,
@@ -17,7 +17,7 @@ from evodevo.module_zoo.router.others import (
     GenotypeKeys,
     MeanRouter,
     ModuleRows,
-    Predictor,
+    RouterPredictor,
     build_router,
     chosen,
 )
@@ -131,10 +131,10 @@ def test_who_is_run(seed: int, count: int, levels: int) -> None:
 def test_a_predictor_learns_what_the_router_decides() -> None:
     torch.manual_seed(2)
     structure = ZooRouterStructure(keys="predictor", predictor_hidden=32)
-    predictor = Predictor(WIDTH, structure, IDS)
+    predictor = RouterPredictor(WIDTH, structure, IDS)
     query = torch.randn(64, WIDTH)
     target = (3 * query[:, :4]).softmax(-1)
-    decision = Decision(target.unsqueeze(1), target.unsqueeze(1), target, torch.ones(64, 4, dtype=torch.bool))
+    decision = RouterOutput(target.unsqueeze(1), target.unsqueeze(1), target, torch.ones(64, 4, dtype=torch.bool))
     optimizer = torch.optim.Adam(predictor.parameters(), lr=0.02)
     first = module_losses.predictor_loss(predictor(query), decision).item()
     assert predictor(query).abs().max() == 0
@@ -148,7 +148,7 @@ def test_a_predictor_learns_what_the_router_decides() -> None:
 
 
 def test_a_predictor_speaks_of_the_modules_that_it_is_asked_for() -> None:
-    predictor = Predictor(WIDTH, ZooRouterStructure(predictor_hidden=5), IDS)
+    predictor = RouterPredictor(WIDTH, ZooRouterStructure(predictor_hidden=5), IDS)
     with torch.no_grad():
         for parameter in predictor.parameters():
             parameter.add_(torch.randn_like(parameter))

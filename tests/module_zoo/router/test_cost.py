@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from evodevo.experiments.flop_counter import counting
 from evodevo.module_zoo.router.cost import router_parameters, router_work
-from evodevo.module_zoo.router.others import GenotypeKeys, Predictor, build_router
+from evodevo.module_zoo.router.others import GenotypeKeys, RouterPredictor, build_router
 from evodevo.module_zoo.spec import ZooRouterStructure
 
 WIDTH, VECTOR = 24, 5
@@ -39,7 +39,7 @@ class Whole(torch.nn.Module):
         attention = structure.kind == "graph_attention"
         vectors = {one: [0.5] * VECTOR for one in ids}
         self.keys = GenotypeKeys(WIDTH, vectors) if attention and structure.keys == "genotype" else None
-        self.predictor = Predictor(WIDTH, structure, ids) if attention and structure.keys == "predictor" else None
+        self.predictor = RouterPredictor(WIDTH, structure, ids) if attention and structure.keys == "predictor" else None
 
     def forward(self, query: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
         keys = outputs if self.keys is None else self.keys().unsqueeze(0)

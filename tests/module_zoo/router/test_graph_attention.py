@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.base import RouterOutput
 from evodevo.module_zoo.router.graph_attention import LONGEST, GraphAttentionRouter, standardised
 from evodevo.module_zoo.spec import ZooRouterStructure
 
@@ -197,7 +197,7 @@ def test_every_switch_does_what_is_printed(switches: dict[str, Any], count: int,
 # What the equations mean
 
 
-def keyed(outputs: list[list[float]], **switches: Any) -> Decision:
+def keyed(outputs: list[list[float]], **switches: Any) -> RouterOutput:
     """Weights where keys are the outputs themselves and the query says nothing."""
     size = len(outputs[0])
     structure = ZooRouterStructure(heads=1, gate="softmax", identity=True, norm=False, top_k=None, **switches)

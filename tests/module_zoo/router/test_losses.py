@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from evodevo.module_zoo.router import losses
-from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.base import RouterOutput
 from evodevo.module_zoo.router.gates import ModuleGate
 from evodevo.module_zoo.spec import Gate
 from evodevo.networks.routing.losses import z_loss
@@ -33,10 +33,10 @@ def one_hot(places: list[int]) -> Tensor:
     return SHARP * torch.eye(N, dtype=torch.float64)[places].unsqueeze(1)
 
 
-def decided(weights: Tensor, legal: Tensor | None = None) -> Decision:
+def decided(weights: Tensor, legal: Tensor | None = None) -> RouterOutput:
     if legal is None:
         legal = torch.ones_like(weights, dtype=torch.bool)
-    return Decision(weights.unsqueeze(1).clamp(min=1e-9).log(), weights.unsqueeze(1), weights, legal)
+    return RouterOutput(weights.unsqueeze(1).clamp(min=1e-9).log(), weights.unsqueeze(1), weights, legal)
 
 
 # Values

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from evodevo.module_zoo.senses.cross_attention import CrossAttention, buckets
 from evodevo.module_zoo.senses.fusion import Fused, Fusion
-from evodevo.module_zoo.senses.model import Sense
+from evodevo.module_zoo.senses.model import EncodedModality
 from evodevo.module_zoo.spec import FusionStructure
 from evodevo.testing.senses import WIDTH, FusionTests, both_sides, build_fusion
 
@@ -86,7 +86,7 @@ def by_the_book(fusion: Fusion, images: Tensor, texts: Tensor, heads: int) -> tu
 # What the image can say (docs/spec/architect_thyself.md#fusion)
 
 
-def with_one_token(structure: FusionStructure) -> tuple[Fusion, Fused, Fused, Sense]:
+def with_one_token(structure: FusionStructure) -> tuple[Fusion, Fused, Fused, EncodedModality]:
     """Two different images with the same text of one token."""
     fusion = build_fusion(structure)
     images, texts = both_sides()

@@ -10,7 +10,7 @@ import torch
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
 from evodevo.module_zoo.senses.cost import senses_parameters, senses_work
-from evodevo.module_zoo.senses.model import Sense, Senses
+from evodevo.module_zoo.senses.model import EncodedModality, Senses
 from evodevo.module_zoo.senses.spec import Read, sides
 from evodevo.module_zoo.spec import StatisticsStructure, ZooStructure
 from evodevo.networks.inputs import InputLayer
@@ -123,7 +123,7 @@ def test_without_attention_a_word_does_not_hear_the_others() -> None:
         assert torch.equal(one, two) == (not attention)
 
 
-def _text(pair: tuple[Sense | None, Sense | None]) -> Sense:
+def _text(pair: tuple[EncodedModality | None, EncodedModality | None]) -> EncodedModality:
     assert pair[1] is not None
     return pair[1]
 

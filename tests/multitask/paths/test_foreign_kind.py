@@ -22,7 +22,7 @@ from evodevo.multitask.agents.singlepath import Singlepath
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Hyperparameters, Version, singlepath_hyperparameters
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, Places, Reader, Samples
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.kinds import KINDS, SinglepathKind
 from evodevo.multitask.paths.weights import load_state
@@ -124,7 +124,7 @@ class Built(BuiltPath):
 
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
         def read(places: Places, step: int | None) -> Tensor:
-            return _rows(Samples(task, split, places, values, seed, step))
+            return _rows(PathSamples(task, split, places, values, seed, step))
 
         return read
 
@@ -137,7 +137,7 @@ def _parts(structure: Structure, seed: int) -> dict[str, nn.Module]:
     return {"rows": rows} | ({"head": head} if structure.classes else {})
 
 
-def _rows(samples: Samples) -> Tensor:
+def _rows(samples: PathSamples) -> Tensor:
     return torch.cat([nn.functional.adaptive_avg_pool2d(one.mean(1, keepdim=True), (8, 1)) for one in samples.images])[
         :, 0, :, 0
     ].div(255)

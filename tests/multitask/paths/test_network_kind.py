@@ -20,7 +20,7 @@ from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.multitask.evaluate import evaluate_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import FrozenPart, Samples
+from evodevo.multitask.paths.built import FrozenPart, PathSamples
 from evodevo.multitask.paths.network.evaluate import build_network_path, freeze_network_path
 from evodevo.multitask.paths.network.imports import evaluate_import, read_import
 from evodevo.multitask.paths.network.kind import NETWORK
@@ -100,7 +100,7 @@ def frozen(pool: FolderPool, weights: str) -> FrozenPart:
 
 
 def look(part: FrozenPart, task: InMemoryTask) -> Tensor:
-    samples = Samples(task, "test", np.arange(task.count("test")), DataValues(), 0, None)
+    samples = PathSamples(task, "test", np.arange(task.count("test")), DataValues(), 0, None)
     return part.path({str(part.path.reads): part.read(samples)})
 
 
@@ -145,7 +145,7 @@ def test_a_newborn_is_as_half_born_as_it_was(pool: FolderPool) -> None:
 def test_images_of_any_size_become_bytes_of_its_own(pool: FolderPool, shape: tuple[int, int, int]) -> None:
     part = frozen(pool, checkpoint_of(pool, network_of("stack")))
     task = images(*shape, name="photograph")
-    read = part.read(Samples(task, "test", np.arange(6), DataValues(), 0, None))
+    read = part.read(PathSamples(task, "test", np.arange(6), DataValues(), 0, None))
     assert read["image"].dtype == torch.uint8
     assert read["image"].shape == (6, 8, 8, 1)
     assert look(part, task).shape == (6, 8)
@@ -198,7 +198,7 @@ def test_texts_are_cut_where_the_network_ends(pool: FolderPool) -> None:
     weights = checkpoint_of(pool, network_of("stack"), (words,), **about)
     part = frozen(pool, weights)
     assert look(part, texts(9)).shape == (4, 8)
-    read = part.read(Samples(texts(9), "test", np.arange(4), DataValues(), 0, None))
+    read = part.read(PathSamples(texts(9), "test", np.arange(4), DataValues(), 0, None))
     assert read["words"].shape == read["words/mask"].shape == (4, 6)
 
 

@@ -17,12 +17,12 @@ from types import ModuleType
 import pytest
 
 from evodevo.multitask.diagrams.support_usage import SupportUse
-from evodevo.multitask.diagrams.system.cycles import Arm
+from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.diagrams.system.frame import SystemFrame
-from evodevo.multitask.report.data import AgentChildren, Course, SystemReport, TaskParameters
+from evodevo.multitask.report.data import AccuracyCurve, AgentChildren, SystemReport, TaskParameters
 from evodevo.multitask.report.page import LIMIT_BYTES, system_page
 from evodevo.report.charts.heat_map import HeatRows
-from evodevo.report.word_tables import Words
+from evodevo.report.word_tables import TextTable
 
 
 class Page(HTMLParser):
@@ -79,7 +79,7 @@ def frames(count: int, tasks: int, models: int) -> list[SystemFrame]:
 
 
 def report(text: str = "zoo", count: int = 4, tasks: int = 5, models: int = 2) -> SystemReport:
-    arms = [Arm(text, [[0.5, 0.6], [0.7, 0.8]])]
+    arms = [CycleCurve(text, [[0.5, 0.6], [0.7, 0.8]])]
     child = ("7", "0", "61.0", "0.6000", "0.5900", text, "hp:opt_lr", f"kept: {text}")
     columns = ("child", "cycle", "validation %", "score", "bar", "parent", "changes", "why")
     return SystemReport(
@@ -89,14 +89,14 @@ def report(text: str = "zoo", count: int = 4, tasks: int = 5, models: int = 2) -
         [text],
         frames(count, tasks, models),
         count + 3,
-        Words(("task", "validation %"), [(text, "61.0")], text),
-        Words(("agent", "state"), [(text, text)], text),
+        TextTable(("task", "validation %"), [(text, "61.0")], text),
+        TextTable(("agent", "state"), [(text, text)], text),
         [TaskParameters(text, 12, 345)],
         HeatRows(text, [text], [[1, None]]),
         [text, text],
-        [Course(text, text, arms, [Arm(text, [[0.4, 0.5]])])],
+        [AccuracyCurve(text, text, arms, [CycleCurve(text, [[0.4, 0.5]])])],
         [SupportUse(text, text + "b", 4, 2, True, 0.25)],
-        [AgentChildren(text, "1 kept", Words(columns, [child], texts=("parent", "changes", "why")))],
+        [AgentChildren(text, "1 kept", TextTable(columns, [child], texts=("parent", "changes", "why")))],
         [("seed", text)],
         {"system": text},
     )
@@ -147,7 +147,7 @@ def test_the_numbers_are_on_the_page(html: str) -> None:
 
 
 def test_a_young_system_has_a_page() -> None:
-    empty = SystemReport("zoo", "", [], [], [], 0, Words(("task",), []), Words(("agent",), []))
+    empty = SystemReport("zoo", "", [], [], [], 0, TextTable(("task",), []), TextTable(("agent",), []))
     page = Page(system_page(empty))
     ids = {value for _, name, value in page.attributes if name == "id"}
     assert ids == {"summary", "tasks", "facts"}

@@ -12,13 +12,13 @@ from evodevo.cli.application import run
 from evodevo.errors import ExitCode, NotFoundError, UsageError
 from evodevo.multitask.diagrams.system.cycles import means
 from evodevo.multitask.report.gather import report_data, run_or_system, system_report
-from evodevo.multitask.report.picture import Picture
+from evodevo.multitask.report.picture import SystemFrames
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.runs.archive import Archive
 from evodevo.storage import Store
 from evodevo.storage.systems.base import SystemRow
-from evodevo.testing.multitask.paths import Trainer, executor_of, new_system, tasks_of
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system, tasks_of
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         system = new_system(store, ("a", "b", "c"), samples=2)
         for task in ("a", "b"):
             system.add_agent("MultiVitTiny", task, AgentSettings(classes=3))
-        system.run(tasks_of(system), 2, executor_of(Trainer(store)))
+        system.run(tasks_of(system), 2, executor_of(PathTrainer(store)))
         new_system(store, ("a",), name="young")
     return place
 
@@ -37,7 +37,7 @@ def test_the_data_are_those_of_the_store(folder: Path) -> None:
     with Archive(folder) as archive:
         system = System.open(archive.store, "zoo")
         data = report_data(system)
-        assert data.frames[-1] == Picture(system).frame()
+        assert data.frames[-1] == SystemFrames(system).frame()
         assert len(data.frames) == data.moments == 5
         for row in data.tasks.rows:
             assert row[2] == system.best(row[0]).path.agent
@@ -68,7 +68,7 @@ def test_supports_are_counted_as_they_were_asked_for(folder: Path) -> None:
                 kept += (len(row.genome_envelope["genes"]["paths"]) - 1) * (result.extra["fate"] == "kept")
         assert sum(one.tried for one in uses) == asked
         assert sum(one.kept for one in uses) == kept
-        streams = sum(len(one.streams) - 1 for one in Picture(system).frame().joined)
+        streams = sum(len(one.streams) - 1 for one in SystemFrames(system).frame().joined)
         assert sum(one.offered for one in uses) == streams
 
 

@@ -14,7 +14,7 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
@@ -73,8 +73,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def trained(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with one run: an H-Model, and a zoo that grew, on images of digits."""
     arms = (
-        ArmPlan(name="h_model", network=H_MODEL),
-        ArmPlan(name="grown", network=ModuleZooNetwork(structure=ZOO), procedure="grow", options=GROWTH),
+        Variant(name="h_model", network=H_MODEL),
+        Variant(name="grown", network=ModuleZooNetwork(structure=ZOO), procedure="grow", options=GROWTH),
     )
     settings = ExperimentSettings(
         experiment=Comparison(arms=arms),

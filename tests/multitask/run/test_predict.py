@@ -18,7 +18,7 @@ from evodevo.multitask.evaluate import open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.run.export import subject_of
-from evodevo.multitask.run.predict import SystemAnswerer, chosen_path, find_system, open_answerer, path_request
+from evodevo.multitask.run.predict import PathPredictor, chosen_path, find_system, open_answerer, path_request
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.multitask.training.values import DataValues
@@ -174,7 +174,7 @@ def test_supports_of_negligible_weight_are_not_run_and_count_nothing(opened: Sto
     np.testing.assert_allclose(numbers(answers), logits.softmax(1).numpy(), atol=1e-5)
 
 
-def _task(answerer: SystemAnswerer, images: list[NDArray[np.uint8]]) -> Any:
+def _task(answerer: PathPredictor, images: list[NDArray[np.uint8]]) -> Any:
     from evodevo.multitask.run.samples import OwnSamples
 
     return OwnSamples(answerer.samples.inputs, answerer.samples.read(images))

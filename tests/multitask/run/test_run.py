@@ -18,7 +18,7 @@ from evodevo.multitask.run.create import add_root, add_task, create_system, with
 from evodevo.multitask.run.run import Session, run_system
 from evodevo.multitask.system import System
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import ROOT, SIZES, Trainer, executor_of, told
+from evodevo.testing.multitask.paths import ROOT, SIZES, PathTrainer, executor_of, told
 
 CYCLE = {"samples": 4, "generation_size": 2}
 
@@ -53,10 +53,10 @@ def busy(stores: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(stores / "busy", tmp_path / "runs"))
 
 
-def work(folder: Path, **more: Any) -> extend_running.Ended:
+def work(folder: Path, **more: Any) -> extend_running.RunSummary:
     """Agents run; nothing is trained."""
     with Store.open(folder) as store:
-        return run_system("zoo", executor=executor_of(Trainer(store)), store=folder, **more)
+        return run_system("zoo", executor=executor_of(PathTrainer(store)), store=folder, **more)
 
 
 def names(folder: Path, system: str = "zoo") -> list[str]:

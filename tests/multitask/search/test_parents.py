@@ -7,25 +7,25 @@ import pytest
 
 from evodevo.errors import UsageError
 from evodevo.multitask.search.parents import (
+    ParentChoice,
     ParentSettings,
-    Selection,
     fallback_probability,
     select_parent,
     select_parents,
 )
-from evodevo.multitask.search.population import Member
+from evodevo.multitask.search.population import ScoredPath
 from evodevo.randomness import generator
 
 STRANGERS = ["Vit~b/9", "Vit~c/4", "Root~r/0"]
 PAPER = ParentSettings()
 
 
-def members(*offspring: int) -> list[Member]:
+def members(*offspring: int) -> list[ScoredPath]:
     """Own paths, best first."""
-    return [Member(f"Vit~a/{n}", n, 1 - n / 100, count) for n, count in enumerate(offspring)]
+    return [ScoredPath(f"Vit~a/{n}", n, 1 - n / 100, count) for n, count in enumerate(offspring)]
 
 
-def choices(population: list[Member], settings: ParentSettings = PAPER, count: int = 4_000) -> list[Selection]:
+def choices(population: list[ScoredPath], settings: ParentSettings = PAPER, count: int = 4_000) -> list[ParentChoice]:
     rng = generator(1, "parents", len(population))
     return [select_parent(population, STRANGERS, rng, settings) for _ in range(count)]
 

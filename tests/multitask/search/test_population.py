@@ -10,9 +10,9 @@ import pytest
 
 from evodevo.errors import UsageError
 from evodevo.multitask.search.population import (
-    Member,
     Population,
     PopulationSettings,
+    ScoredPath,
     best,
     ordered,
     with_generation,
@@ -21,8 +21,8 @@ from evodevo.multitask.search.population import (
 from evodevo.randomness import generator
 
 
-def member(number: int, score: float, offspring: int = 0) -> Member:
-    return Member(f"Vit~a/{number}", number, score, offspring)
+def member(number: int, score: float, offspring: int = 0) -> ScoredPath:
+    return ScoredPath(f"Vit~a/{number}", number, score, offspring)
 
 
 @pytest.mark.parametrize("prune", ["top", "stochastic"])

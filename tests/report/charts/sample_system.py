@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, PartMark, Stream, SystemFrame
 
 ROLES = ("embedding", "cls", "posembed_input", "encoderblock_0", "encoderblock_1", "encoder_norm", "head")
 
@@ -20,7 +20,7 @@ def frame(
         f"{root}:{n}": PartMark(f"{root}:{n}", role, 1000, "root_model/random_init", True)
         for n, role in enumerate(ROLES[:-1])
     }
-    routes = [Route("root_model/random_init", root, f"{root}/0", tuple(parts), None, root=True)]
+    routes = [OfferedPath("root_model/random_init", root, f"{root}/0", tuple(parts), None, root=True)]
     for task in tasks:
         agent, chosen = f"Vit~{task}", []
         parent = dict(
@@ -34,7 +34,7 @@ def frame(
                 old = f"{agent}:{n}"
                 parts[old] = PartMark(old, role, 100 + n, task)
             chosen.append(old)
-        routes.append(Route(task, agent, f"{agent}/3", tuple(chosen), rng.uniform(0.3, 1.0), rng.random()))
+        routes.append(OfferedPath(task, agent, f"{agent}/3", tuple(chosen), rng.uniform(0.3, 1.0), rng.random()))
     joined = [_joined(rng, routes, parts, place, weights) for place in range(min(models, count))]
     used = {part for one in routes for part in one.parts} | {
         p for m in joined for p in (m.router, *(s.connector for s in m.streams))
@@ -51,7 +51,9 @@ def frame(
     )
 
 
-def _joined(rng: random.Random, routes: list[Route], parts: dict[str, PartMark], place: int, weights: bool) -> Joined:
+def _joined(
+    rng: random.Random, routes: list[OfferedPath], parts: dict[str, PartMark], place: int, weights: bool
+) -> Joined:
     main, others = routes[place + 1], [one for one in routes if one is not routes[place + 1]]
     agent = f"Multi{main.agent}"
     streams = [Stream(main.task, main.path, main.parts, None, 0.8 if weights else None)]

@@ -22,8 +22,8 @@ from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.multitask.diagrams.multipath_model import multipath_model
 from evodevo.multitask.diagrams.support_usage import SupportUse, support_usage
-from evodevo.multitask.diagrams.system.cycles import Arm, system_cycles
-from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.multitask.diagrams.system.cycles import CycleCurve, system_cycles
+from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, PartMark, Stream, SystemFrame
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.bars import Measure, bars_beside, histogram
@@ -65,12 +65,17 @@ def every_drawing(text: str) -> dict[str, str]:
     parts = {text + end: PartMark(text + end, text + end, 3, text, end == "r") for end in ("", "r", "c")}
     streams = (Stream(text, text, (text,), None, 0.8), Stream(text, text + "2", (text, text + "r"), text + "c", None))
     model = Joined(text, text, text + "3", streams, text + "r", 0.5, 0.5)
-    routes = (Route(text, text, text, (text,), 0.4, 0.3), Route(text, text, text + "r", (text + "r",), None, root=True))
+    routes = (
+        OfferedPath(text, text, text, (text,), 0.4, 0.3),
+        OfferedPath(text, text, text + "r", (text + "r",), None, root=True),
+    )
     system = SystemFrame(text, 3, text, (text,), routes, (model,), parts, (text,))
     return {
         "system": system_graph(system, title=text, subtitle=text, task=text),
         "multipath model": multipath_model(system, model, title=text, subtitle=text),
-        "cycles": system_cycles([Arm(text, [[0.1, 0.2], [0.3, 0.4]])], [Arm(text, [[1.0]])], references=[(text, 0.2)]),
+        "cycles": system_cycles(
+            [CycleCurve(text, [[0.1, 0.2], [0.3, 0.4]])], [CycleCurve(text, [[1.0]])], references=[(text, 0.2)]
+        ),
         "supports": support_usage([SupportUse(text, text, 2, 1)]),
         "backbone": backbone_diagram(livs, arcs, arcs, [Arc(0, 3, text, text)], text, text),
         "strip": genome_strip(livs, arcs, text),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from evodevo.multitask.diagrams.multipath_model import multipath_model
 from evodevo.multitask.diagrams.support_usage import SupportUse, support_usage
-from evodevo.multitask.diagrams.system.cycles import Arm, cycle_chart, means, system_cycles
+from evodevo.multitask.diagrams.system.cycles import CycleCurve, cycle_chart, means, system_cycles
 from evodevo.multitask.diagrams.system.frame import SystemFrame
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.diagrams.system.layout import Measures, plan, role_rows, spread
@@ -195,7 +195,7 @@ def test_means_have_standard_errors_of_those_that_reached_a_cycle() -> None:
 
 
 def test_cycles_have_a_band_where_there_are_several_and_none_for_one() -> None:
-    many = [Arm("full", [[0.5, 0.6, 0.7], [0.6, 0.65, 0.8]]), Arm("no router", [[0.4, 0.5, 0.5]])]
+    many = [CycleCurve("full", [[0.5, 0.6, 0.7], [0.6, 0.65, 0.8]]), CycleCurve("no router", [[0.4, 0.5, 0.5]])]
     svg = cycle_chart(many, references=[("singlepath", 0.55)])
     inside(svg)
     root = ElementTree.fromstring(svg)
@@ -205,10 +205,10 @@ def test_cycles_have_a_band_where_there_are_several_and_none_for_one() -> None:
     assert sum("reference" in one for one in classes) == 1
     assert len(list(root.iter(f"{SVG}circle"))) == 6
     assert "standard error over 2 systems" in svg
-    both = system_cycles(many, [Arm("full", [[0.5]])])
+    both = system_cycles(many, [CycleCurve("full", [[0.5]])])
     inside(both)
     assert both.count("over cycles") >= 2
-    assert "was recorded" in cycle_chart([Arm("x", [[None]])])
+    assert "was recorded" in cycle_chart([CycleCurve("x", [[None]])])
 
 
 def test_support_usage_counts() -> None:

@@ -10,12 +10,12 @@ from types import ModuleType
 from evodevo.backbone.draw import BackboneDrawing
 from evodevo.report.charts.curves import Series
 from evodevo.runs.report.data import (
-    Baseline,
     EvolutionReport,
-    Individual,
-    Objective,
     Reference,
     ReferenceResult,
+    ReportedBaseline,
+    ReportedIndividual,
+    ReportedObjective,
     RunFacts,
 )
 
@@ -32,9 +32,9 @@ def load_sample_run() -> ModuleType:
 
 
 OBJECTIVES = (
-    Objective("quality", "bits per byte"),
-    Objective("cache", "bytes"),
-    Objective("parameters", "parameters"),
+    ReportedObjective("quality", "bits per byte"),
+    ReportedObjective("cache", "bytes"),
+    ReportedObjective("parameters", "parameters"),
 )
 REASONS = ("timeout", "memory", "diverged", "killed")
 
@@ -60,7 +60,7 @@ def sample_report(generations: int = 6, size: int = 10) -> EvolutionReport:
             words=[f"{len(livs)} LIVs; {len(feature)} borrow feature groups and {len(featurizer)} share a featurizer."],
         )
         individuals.append(
-            Individual(
+            ReportedIndividual(
                 node.id,
                 node.generation,
                 state,  # type: ignore[arg-type]
@@ -101,14 +101,14 @@ def sample_report(generations: int = 6, size: int = 10) -> EvolutionReport:
         objectives=OBJECTIVES,
         individuals=individuals,
         baselines=[
-            Baseline(
+            ReportedBaseline(
                 "transformer++",
                 {"quality": 1.79, "cache": 150994944, "parameters": 84934656},
                 {"quality": (1.77, 1.82)},
                 3,
                 plain,
             ),
-            Baseline(
+            ReportedBaseline(
                 "striped-mamba",
                 {"quality": 1.93, "cache": 25657344, "parameters": 79.7e6},
                 {"quality": (1.91, 1.95)},

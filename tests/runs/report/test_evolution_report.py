@@ -20,12 +20,12 @@ from evodevo.backbone.report import BackboneParts
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series
 from evodevo.runs.report.data import (
-    Baseline,
     EvolutionReport,
-    Individual,
-    Objective,
     Reference,
     ReferenceResult,
+    ReportedBaseline,
+    ReportedIndividual,
+    ReportedObjective,
     RunFacts,
 )
 from evodevo.runs.report.page import LIMIT_BYTES, evolution_report
@@ -157,11 +157,11 @@ def test_the_reference_says_who_beats_it(sample_report: EvolutionReport, html: s
 
 
 def test_dominance_over_a_baseline_is_judged_in_all_objectives() -> None:
-    objectives = (Objective("loss"), Objective("accuracy", minimise=False))
+    objectives = (ReportedObjective("loss"), ReportedObjective("accuracy", minimise=False))
 
     def words(loss: float | None, accuracy: float) -> str:
-        best = Individual("abcdefgh", 0, "front", {"loss": loss, "accuracy": accuracy})
-        base = Baseline("base", {"loss": 1.0, "accuracy": 0.5})
+        best = ReportedIndividual("abcdefgh", 0, "front", {"loss": loss, "accuracy": accuracy})
+        base = ReportedBaseline("base", {"loss": 1.0, "accuracy": 0.5})
         return Page(evolution_page(EvolutionReport(RunFacts("r"), objectives, [best], [base]))).text
 
     assert "1 of 1 on the front dominates base in loss and accuracy: abcdefgh" in words(0.9, 0.5)
@@ -201,7 +201,11 @@ def test_any_number_survives_everywhere(sample_report: EvolutionReport, bad: Any
 def test_an_empty_run_has_a_page() -> None:
     page = Page(evolution_page(EvolutionReport(RunFacts("r0"), [])))
     assert "No individual was evaluated" in page.text
-    page = Page(evolution_page(EvolutionReport(RunFacts("r0"), [Objective("quality"), Objective("cache", "bytes")])))
+    page = Page(
+        evolution_page(
+            EvolutionReport(RunFacts("r0"), [ReportedObjective("quality"), ReportedObjective("cache", "bytes")])
+        )
+    )
     assert "No individual has been scored yet" in page.text
 
 
@@ -229,7 +233,9 @@ def test_all_failed_says_so(sample_report: EvolutionReport) -> None:
 
 def test_failures_without_a_reason_are_counted() -> None:
     data = EvolutionReport(
-        RunFacts("r"), [Objective("q")], [Individual("a", 0, "failed"), Individual("b", 0, "failed")]
+        RunFacts("r"),
+        [ReportedObjective("q")],
+        [ReportedIndividual("a", 0, "failed"), ReportedIndividual("b", 0, "failed")],
     )
     assert "unknown 2" in Page(evolution_page(data)).text
 
@@ -289,15 +295,15 @@ def poisoned(text: str) -> EvolutionReport:
     backbone = BackboneDrawing(livs, arcs, arcs, arcs, text, [text])
     common: dict[str, Any] = {"operation": text, "genome": backbone, "text": text, "curve": [(0, 2.0), (1, 1.0)]}
     individuals = [
-        Individual(text, 0, "front", {text: 1.0, "second": 2.0}, {text: (0.9, 1.1)}, **common),
-        Individual(text + "b", 1, "dominated", {text: 2.0, "second": 3.0}, parents=(text, text), **common),
-        Individual(text + "c", 1, "failed", {}, reason=text, detail=text, curve_state="failed", **common),
+        ReportedIndividual(text, 0, "front", {text: 1.0, "second": 2.0}, {text: (0.9, 1.1)}, **common),
+        ReportedIndividual(text + "b", 1, "dominated", {text: 2.0, "second": 3.0}, parents=(text, text), **common),
+        ReportedIndividual(text + "c", 1, "failed", {}, reason=text, detail=text, curve_state="failed", **common),
     ]
     return EvolutionReport(
         RunFacts(text, text, text, text, text, text, text, text, text, {text: text}, {text: [text]}, {text: text}),
-        [Objective(text, text), Objective("second", text)],
+        [ReportedObjective(text, text), ReportedObjective("second", text)],
         individuals,
-        [Baseline(text, {text: 1.0, "second": 2.5}, {text: (0.5, 1.5)}, 2, backbone)],
+        [ReportedBaseline(text, {text: 1.0, "second": 2.5}, {text: (0.5, 1.5)}, 2, backbone)],
         Reference(text, 1.5, text, [ReferenceResult(text, 1.0, text)], text),
         [(0, 1.0), (1, 2.0)],
         [Series(text, [(0, 1.0)])],

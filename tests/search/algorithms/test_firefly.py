@@ -9,7 +9,7 @@ import pytest
 
 from evodevo.randomness import generator
 from evodevo.search.algorithms.firefly import attraction
-from evodevo.search.base import Scored, State, create
+from evodevo.search.base import Scored, SearchState, create
 from evodevo.testing.bare_search import generational
 from evodevo.testing.tabular import Cell, CellSpace
 
@@ -25,7 +25,7 @@ def test_attraction_grows_with_dissimilarity() -> None:
 
 def test_the_dim_one_moves_and_the_bright_one_does_not() -> None:
     bright, dim = Scored("bright", (0,) * 6, (0.0,)), Scored("dim", (4,) * 6, (1.0,))
-    state = State((bright, dim), (0, 1), 2)
+    state = SearchState((bright, dim), (0, 1), 2)
     algorithm = create("firefly", {"population": 4, "elites": 1})
     copied = []
     for seed in range(300):
@@ -43,7 +43,7 @@ def test_the_dim_one_moves_and_the_bright_one_does_not() -> None:
 def test_without_anybody_brighter_there_is_only_mutation() -> None:
     equals = (Scored("a", (0,) * 6, (1.0,)), Scored("b", (4,) * 6, (1.0,)))
     algorithm = create("firefly", {"population": 4})
-    children = algorithm.ask(State(equals, (0, 0), 2), CellSpace(), partial(generator, 1), 12, lambda _: False)
+    children = algorithm.ask(SearchState(equals, (0, 0), 2), CellSpace(), partial(generator, 1), 12, lambda _: False)
     assert {one.operation for one in children} == {"mutation"}
     assert all(len(one.parents) == 1 for one in children)
 

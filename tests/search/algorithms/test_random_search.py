@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evodevo.search.base import State, create
+from evodevo.search.base import SearchState, create
 from evodevo.testing.algorithms import two_objectives
 from evodevo.testing.bare_search import generational
 from evodevo.testing.tabular import CellSpace
@@ -12,7 +12,7 @@ def test_it_only_samples_and_never_repeats() -> None:
     history = generational(create("random"), CellSpace(), two_objectives, seed=1, evaluations=200)
     assert {one.operation for one in history.proposals} == {"sample"}
     assert len({one.genome for one in history.proposals}) == 200
-    assert history.state == State(told=200)
+    assert history.state == SearchState(told=200)
 
 
 def test_scores_make_no_difference() -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from evodevo.errors import DataError
 from evodevo.tasks.base import ALL_SPLITS, Split
 from evodevo.tasks.table.group_splits import Shares
-from evodevo.tasks.table.splits import Division, Row, divide_rows, split_of
+from evodevo.tasks.table.splits import Division, SplitRow, divide_rows, split_of
 
 
-def _row(number: int, **changes: object) -> Row:
+def _row(number: int, **changes: object) -> SplitRow:
     row = {"content": b"%d" % number, "image": b"", "text": b"t%d" % number, "group": "", "given": None, "stratum": ""}
-    return Row(**row | changes)  # type: ignore[arg-type]
+    return SplitRow(**row | changes)  # type: ignore[arg-type]
 
 
 def _owner(division: Division) -> dict[int, Split]:
@@ -30,7 +30,7 @@ def _owner(division: Division) -> dict[int, Split]:
 )
 def test_no_content_stands_in_two_splits(rows: list[tuple[int, int, Split | None]]) -> None:
     samples = [
-        Row(b"%d %d" % (image, text), b"i%d" % image, b"t%d" % text, "", given, "") for image, text, given in rows
+        SplitRow(b"%d %d" % (image, text), b"i%d" % image, b"t%d" % text, "", given, "") for image, text, given in rows
     ]
     try:
         division = divide_rows(samples, Shares(), None)

@@ -10,13 +10,13 @@ import pytest
 
 from evodevo.errors import DiskFullError, UsageError
 from evodevo.tasks.text import token_cache
-from evodevo.tasks.text.token_cache import Entry, TokenCache
+from evodevo.tasks.text.token_cache import CachedTokens, TokenCache
 
 KEY = "ab" * 32
-ENTRY = Entry({"tokens_train": np.arange(1000, dtype=np.uint16)}, b'{"kind":"bytes"}', {"source": "here"})
+ENTRY = CachedTokens({"tokens_train": np.arange(1000, dtype=np.uint16)}, b'{"kind":"bytes"}', {"source": "here"})
 
 
-def _same(a: Entry | None, b: Entry) -> bool:
+def _same(a: CachedTokens | None, b: CachedTokens) -> bool:
     return (
         a is not None
         and (a.tokenizer, a.info, set(a.arrays)) == (b.tokenizer, b.info, set(b.arrays))
@@ -97,7 +97,7 @@ def test_a_key_is_a_digest_and_never_a_path(tmp_path: Path, key: str) -> None:
 
 def test_an_array_of_objects_is_not_loaded(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="allow_pickle"):
-        TokenCache(tmp_path).put(KEY, Entry({"tokens_train": np.array([{}], dtype=object)}, b"", {}))
+        TokenCache(tmp_path).put(KEY, CachedTokens({"tokens_train": np.array([{}], dtype=object)}, b"", {}))
 
 
 def test_the_default_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.drive.evolve import Size
+from evodevo.cli.drive.evolve import RecipeSize
 from evodevo.cli.drive.train import experiment_flags
 from evodevo.cli.files import write_text
 from evodevo.cli.options import (
@@ -37,7 +37,7 @@ def ablate(
         str | None,
         typer.Option(help="table_3, all, A, B, C, D, more, or names of rows; several with commas.  [default: table_3]"),
     ] = None,
-    size: Annotated[Size | None, typer.Option(help="Minutes on two cores, or all.  [default: quick]")] = None,
+    size: Annotated[RecipeSize | None, typer.Option(help="Minutes on two cores, or all.  [default: quick]")] = None,
     task: Annotated[str | None, typer.Option(help="Task to use.  [default: the recipe's]")] = None,
     data: Annotated[Path | None, typer.Option(help="Your data, a file or a folder.")] = None,
     budget: Annotated[
@@ -81,7 +81,7 @@ def ablate(
         lambda listener, begin: begin_ablation(
             what,
             rows=DEFAULT_ROWS if rows is None else rows,
-            size=(size or Size.quick).value,
+            size=(size or RecipeSize.quick).value,
             overrides=changes,
             store=store,
             listener=listener,

@@ -25,14 +25,14 @@ from evodevo.cli.overrides import overrides
 from evodevo.cli.running import carry_out, store_option
 
 
-class Size(StrEnum):
+class RecipeSize(StrEnum):
     """Size of a recipe's run."""
 
     quick = "quick"
     full = "full"
 
 
-class Mode(StrEnum):
+class SearchMode(StrEnum):
     """When children are created."""
 
     generational = "generational"
@@ -41,7 +41,7 @@ class Mode(StrEnum):
 
 def evolve(
     recipe: Annotated[str, typer.Argument(help="A recipe; see: evodevo recipes")],
-    size: Annotated[Size, typer.Option(help="Minutes on two cores, or the whole thing.")] = Size.quick,
+    size: Annotated[RecipeSize, typer.Option(help="Minutes on two cores, or the whole thing.")] = RecipeSize.quick,
     objective: Annotated[
         list[str] | None,
         typer.Option(help="Objective: quality, cache, …; repeatable, most important first."),
@@ -49,7 +49,7 @@ def evolve(
     population: Annotated[int | None, typer.Option(help="Number of individuals in the population.")] = None,
     generations: Generations = None,
     algorithm: Annotated[str | None, typer.Option(help="nsga2, genetic, firefly, regularized, random.")] = None,
-    mode: Annotated[Mode | None, typer.Option(help="Whole generations, or a child for each free worker.")] = None,
+    mode: Annotated[SearchMode | None, typer.Option(help="Whole generations, or a child for each free worker.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw.")] = None,
     data: Annotated[
         Path | None,

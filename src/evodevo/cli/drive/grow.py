@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evodevo.cli.drive.evolve import Size
+from evodevo.cli.drive.evolve import RecipeSize
 from evodevo.cli.drive.train import Opponents, experiment_flags, present
 from evodevo.cli.options import (
     DEFAULT_STORE,
@@ -26,7 +26,7 @@ from evodevo.cli.running import carry_out
 
 def grow(
     recipe: Annotated[str, typer.Argument(metavar="RECIPE", help="A recipe for grow; see: evodevo recipes")],
-    size: Annotated[Size, typer.Option(help="Minutes on two cores, or all.")] = Size.quick,
+    size: Annotated[RecipeSize, typer.Option(help="Minutes on two cores, or all.")] = RecipeSize.quick,
     task: Annotated[str | None, typer.Option(help="Task to use.  [default: the recipe's]")] = None,
     data: Annotated[Path | None, typer.Option(help="Your data, a file or a folder.")] = None,
     budget: Annotated[

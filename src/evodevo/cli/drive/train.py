@@ -11,7 +11,7 @@ import typer
 
 from evodevo.cli import output
 from evodevo.cli.comparing import show_comparison
-from evodevo.cli.drive.evolve import Size
+from evodevo.cli.drive.evolve import RecipeSize
 from evodevo.cli.listing import print_individuals, say_seeds
 from evodevo.cli.options import (
     DEFAULT_STORE,
@@ -49,7 +49,7 @@ def train(
         str, typer.Argument(metavar="RECIPE|INDIVIDUAL", help="A recipe for train, or a beginning of an id.")
     ],
     size: Annotated[
-        Size | None, typer.Option(help="Size of a recipe's run: minutes on two cores, or all.  [default: quick]")
+        RecipeSize | None, typer.Option(help="Size of a recipe's run: minutes on two cores, or all.  [default: quick]")
     ] = None,
     task: Annotated[str | None, typer.Option(help="Task of a recipe.  [default: its own]")] = None,
     data: Annotated[Path | None, typer.Option(help="Your data for a recipe, a file or a folder.")] = None,
@@ -89,7 +89,7 @@ def train(
 
     if what in RECIPES or "." in what:
         flags |= experiment_flags(limits, task, data, seeds)
-        _compare(what, size or Size.quick, overrides(config, set or [], flags), baselines, store, json)
+        _compare(what, size or RecipeSize.quick, overrides(config, set or [], flags), baselines, store, json)
         return
     foreign = {"--size": size, "--task": task, "--data": data, "--config": config}
     for option, value in foreign.items():
@@ -120,7 +120,7 @@ def experiment_flags(budget: dict[str, Any], task: str | None, data: Path | None
 
 
 def _compare(
-    recipe: str, size: Size, changes: dict[str, Any], baselines: Opponents | None, store: Path, json: bool
+    recipe: str, size: RecipeSize, changes: dict[str, Any], baselines: Opponents | None, store: Path, json: bool
 ) -> None:
     """Train and compare the networks of a recipe."""
     from evodevo.runs.train import experiment

@@ -15,7 +15,7 @@ from evodevo.cli.overrides import overrides
 from evodevo.cli.running import store_option
 
 
-class Question(StrEnum):
+class LabelKind(StrEnum):
     """Kind of question about the samples."""
 
     label = "class"
@@ -33,7 +33,7 @@ def add(
     kind: Annotated[
         str | None, typer.Option("--class", metavar="CLASS", help="Class of agents.  [default: that of the root]")
     ] = None,
-    question: Annotated[Question | None, typer.Option(help="Question about the samples.  [default: class]")] = None,
+    question: Annotated[LabelKind | None, typer.Option(help="Question about the samples.  [default: class]")] = None,
     rotate: Annotated[int | None, typer.Option(help="Number added to each class number.")] = None,
     only: Annotated[str | None, typer.Option(metavar="A,B", help="Classes that are kept.  [default: all]")] = None,
     multi: Annotated[bool, typer.Option("--multi", help="Add an agent that combines paths, too.")] = False,

@@ -13,7 +13,7 @@ from evodevo.cli.options import DEFAULT_STORE, StoreFolder
 
 if TYPE_CHECKING:
     from evodevo.multitask.diagrams.system.frame import Joined, SystemFrame
-    from evodevo.multitask.report.picture import Picture
+    from evodevo.multitask.report.picture import SystemFrames
 
 
 def graph(
@@ -34,7 +34,7 @@ def graph(
 ) -> None:
     """Draw a system: tasks, components in the colour of the task that they were last trained on, paths as lines."""
     from evodevo.errors import UsageError
-    from evodevo.multitask.report.picture import Picture
+    from evodevo.multitask.report.picture import SystemFrames
     from evodevo.multitask.system import System
     from evodevo.storage import Store
 
@@ -45,7 +45,7 @@ def graph(
     if out is not None and out.suffix.lower() != ".svg":
         raise UsageError(f"drawings are SVG; {out.name!r} does not end with .svg. Name a file such as system.svg.")
     with Store.open(store, "ro", create=False) as opened:
-        picture = Picture(System.open(opened, system))
+        picture = SystemFrames(System.open(opened, system))
         frame = picture.frame(at) if cycle is None else picture.at_cycle(cycle)
     _check(picture, frame, task)
     chosen = picture.joined(frame, task) if model and task is not None else None
@@ -61,7 +61,7 @@ def graph(
         output.line(str(out.absolute()))
 
 
-def _check(picture: Picture, frame: SystemFrame, task: str | None) -> None:
+def _check(picture: SystemFrames, frame: SystemFrame, task: str | None) -> None:
     from evodevo.errors import NotFoundError, UsageError, unknown_name
 
     if task is None:

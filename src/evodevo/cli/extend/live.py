@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
-from evodevo.cli.extend.standing import Agent, Standing
+from evodevo.cli.extend.standing import AgentProgress, AgentsProgress
 from evodevo.cli.standing import duration
 from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 
@@ -21,11 +21,11 @@ WORDS = ("stopping; children that are under way are trained again when it goes o
 """Message at the first Ctrl-C."""
 
 
-class View(Shown):
+class AgentsView(Shown):
     """View with plain lines: one per child, one per published path; no colour, no carriage return."""
 
     def __init__(self) -> None:
-        self.standing = Standing()
+        self.standing = AgentsProgress()
 
     def begin(self, session: Session) -> None:
         """Start the view, before agents run."""
@@ -54,7 +54,7 @@ class View(Shown):
             output.words(f"{facts['agent']} cycle {facts['cycle'] + 1}  test {facts['accuracy']:.4f}")
 
 
-class EventView(View):
+class AgentsEventView(AgentsView):
     """View that writes the messages of the listener as events."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class EventView(View):
             self.standing.session.stop()
 
 
-class LiveView(View):
+class AgentsLiveView(AgentsView):
     """View with one live region: progress of each agent, its best accuracy, and the time left."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,12 +98,12 @@ class LiveView(View):
         self._region.end()
 
 
-def choose(*, json: bool) -> View:
+def choose(*, json: bool) -> AgentsView:
     """The view for this output."""
-    return fitting(json=json, events=EventView, live=LiveView, lines=View)
+    return fitting(json=json, events=AgentsEventView, live=AgentsLiveView, lines=AgentsView)
 
 
-def picture(standing: Standing, said: str = "") -> RenderableType:
+def picture(standing: AgentsProgress, said: str = "") -> RenderableType:
     """Contents of the live region."""
     from rich.console import Group
     from rich.table import Table
@@ -135,19 +135,19 @@ def picture(standing: Standing, said: str = "") -> RenderableType:
     return Group(*parts)
 
 
-def rows(standing: Standing) -> list[Agent]:
+def rows(standing: AgentsProgress) -> list[AgentProgress]:
     """The agents that are shown: running ones first, then waiting ones, then finished ones."""
     order = {"runs": 0, "waits": 1, "done": 2}
     every = sorted(standing.agents.values(), key=lambda one: order[state(one)])
     return every[:ROWS]
 
 
-def state(agent: Agent) -> str:
+def state(agent: AgentProgress) -> str:
     """State of an agent as a word."""
     return "runs" if agent.cycle is not None else "waits" if agent.ended < agent.goal else "done"
 
 
-def head(standing: Standing) -> str:
+def head(standing: AgentsProgress) -> str:
     """First line of the view."""
     session = standing.session
     if session is None:

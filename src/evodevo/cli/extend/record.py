@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evodevo.multitask.report.course import CycleStanding
-    from evodevo.multitask.report.standing import AgentStanding, Offer, Standing
+    from evodevo.multitask.report.course import CycleSummary
+    from evodevo.multitask.report.standing import AgentStatus, Offer, SystemStatus
     from evodevo.storage.liveness import Owner
     from evodevo.storage.systems.standing import Fates, SystemCounts
 
 
-def system(found: Standing, names: Collection[str]) -> dict[str, Any]:
+def system(found: SystemStatus, names: Collection[str]) -> dict[str, Any]:
     """A system, with those of its agents that have one of the given names, and what they use."""
     tasks = {one.task for one in found.agents if one.name in names}
     return {
@@ -52,7 +52,7 @@ def fates(told: Fates) -> dict[str, int]:
     }
 
 
-def courses(every: Mapping[str, Sequence[CycleStanding]]) -> dict[str, Any]:
+def courses(every: Mapping[str, Sequence[CycleSummary]]) -> dict[str, Any]:
     """Cycles by name of the agent."""
     return {
         name: [{**asdict(one), "children": fates(one.children)} for one in cycles] for name, cycles in every.items()
@@ -74,7 +74,7 @@ def listed(one: SystemCounts, owners: Mapping[str, Owner]) -> dict[str, Any]:
     }
 
 
-def _agent(one: AgentStanding) -> dict[str, Any]:
+def _agent(one: AgentStatus) -> dict[str, Any]:
     offer = {} if one.offer is None else asdict(one.offer)
     share = None if one.offer is None else one.offer.trained_share
     return {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.drive.evolve import Size
-from evodevo.cli.extend.live import WORDS, View, choose, number
+from evodevo.cli.drive.evolve import RecipeSize
+from evodevo.cli.extend.live import WORDS, AgentsView, choose, number
 from evodevo.cli.extend.options import words_of
 from evodevo.cli.extend.recipe import is_recipe, run_recipe
 from evodevo.cli.failures import TerminatedError
@@ -21,7 +21,7 @@ from evodevo.cli.stopping import Stopping
 from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from evodevo.multitask.run.run import Ended
+    from evodevo.multitask.run.run import RunSummary
 
 
 def run(
@@ -46,7 +46,7 @@ def run(
     test: Annotated[
         bool, typer.Option("--test", help="Measure the best path of each cycle on the test split, once.")
     ] = False,
-    size: Annotated[Size | None, typer.Option(help="Size of a recipe's run.  [default: quick]")] = None,
+    size: Annotated[RecipeSize | None, typer.Option(help="Size of a recipe's run.  [default: quick]")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with the data of a recipe's tasks.")] = None,
     out: Annotated[
         Path | None,
@@ -77,7 +77,7 @@ def run(
         changes = overrides(config, set or [], flags)
         run_recipe(
             system,
-            size=(size or Size.quick).value,
+            size=(size or RecipeSize.quick).value,
             store=store,
             workers=workers,
             changes=changes,
@@ -113,7 +113,7 @@ def run(
     present(ended, view, json=json)
 
 
-def present(ended: Ended, view: View, *, json: bool) -> None:
+def present(ended: RunSummary, view: AgentsView, *, json: bool) -> None:
     """Print the final results of the agents."""
     if json:
         view.show("finished", {"system": ended.system, "agents": [vars(one) for one in ended.agents]})

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Agent:
+class AgentProgress:
     """Progress of one agent.
 
     Attributes:
@@ -48,7 +48,7 @@ class Agent:
         return max(self.goal, self.ended) * self.children
 
 
-class Standing:
+class AgentsProgress:
     """Counts and times of running agents.
 
     Attributes:
@@ -58,7 +58,7 @@ class Standing:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.session: Session | None = None
-        self.agents: dict[str, Agent] = {}
+        self.agents: dict[str, AgentProgress] = {}
         self._clock = clock
         self._begun = clock()
         self._told = 0
@@ -79,7 +79,7 @@ class Standing:
             size, count = int(cycle.get("generation_size", 1)), int(cycle.get("samples", 1))
             opened = before.opened(row)
             offered = view.offers.get(row.name)
-            self.agents[row.name] = Agent(
+            self.agents[row.name] = AgentProgress(
                 row.name,
                 -(-count // size) * size,
                 1 if root else session.cycles,

@@ -12,7 +12,7 @@ from evodevo.cli.extend.options import Document
 from evodevo.cli.options import DEFAULT_STORE, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.multitask.report.standing import AgentStanding, Standing
+    from evodevo.multitask.report.standing import AgentStatus, SystemStatus
     from evodevo.storage import Store
 
 
@@ -46,7 +46,7 @@ def status(
         _show(opened, found, _chosen(found, task), in_depth=task is not None, children=children, json=json)
 
 
-def _chosen(found: Standing, task: str | None) -> list[AgentStanding]:
+def _chosen(found: SystemStatus, task: str | None) -> list[AgentStatus]:
     from evodevo.errors import NotFoundError, UsageError, unknown_name
 
     if task is None:
@@ -64,7 +64,7 @@ def _chosen(found: Standing, task: str | None) -> list[AgentStanding]:
 
 
 def _show(
-    store: Store, found: Standing, agents: list[AgentStanding], *, in_depth: bool, children: bool, json: bool
+    store: Store, found: SystemStatus, agents: list[AgentStatus], *, in_depth: bool, children: bool, json: bool
 ) -> None:
     from evodevo.cli.extend import record as status_record
     from evodevo.cli.extend import tables as status_tables

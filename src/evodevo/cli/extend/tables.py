@@ -9,8 +9,8 @@ from evodevo.cli import output
 from evodevo.report.charts.numbers import MISSING, show
 
 if TYPE_CHECKING:
-    from evodevo.multitask.report.course import CycleStanding
-    from evodevo.multitask.report.standing import AgentStanding, Offer, Standing
+    from evodevo.multitask.report.course import CycleSummary
+    from evodevo.multitask.report.standing import AgentStatus, Offer, SystemStatus
     from evodevo.storage.systems.standing import Fates
 
 ACCURACIES = ("validation", "score", "test")
@@ -18,7 +18,7 @@ SIZES = ("added", "shared", "accounted", "parameters", "activated", "trained")
 MOST_ACTIONS = 6
 
 
-def head(found: Standing) -> None:
+def head(found: SystemStatus) -> None:
     """Print what holds for the whole system."""
     tasks, agents = len(found.tasks), sum(not one.root for one in found.agents)
     output.line(f"system {found.system.name} ({found.system.id}): {tasks} tasks, {agents} agents, view {found.view}")
@@ -35,7 +35,7 @@ def head(found: Standing) -> None:
         output.line(f"running in {holder}: {', '.join(names[:8])}{more}")
 
 
-def tasks(found: Standing) -> None:
+def tasks(found: SystemStatus) -> None:
     """Print the leaderboard of the tasks."""
     rows = [
         (
@@ -58,7 +58,7 @@ def tasks(found: Standing) -> None:
         output.words(f"no task yet. Add one with: evodevo extend add {found.system.name} TASK --data FOLDER")
 
 
-def agents(found: Standing) -> None:
+def agents(found: SystemStatus) -> None:
     """Print all agents: their paths, the origin of their components, and their progress."""
     rows = []
     for one in found.agents:
@@ -91,7 +91,7 @@ def agents(found: Standing) -> None:
     output.table(columns, rows, right=("cycles", "open", "path", "validation", "activated", "trained"))
 
 
-def agent(found: Standing, one: AgentStanding, course: Sequence[CycleStanding]) -> None:
+def agent(found: SystemStatus, one: AgentStatus, course: Sequence[CycleSummary]) -> None:
     """Print one agent in detail."""
     output.line()
     held = f", running in {one.holder}" if one.holder else ""
@@ -193,7 +193,7 @@ def _told(told: Fates, *, short: bool = False) -> str:
     return f"{told.asked}" + (f" ({said})" if said else "")
 
 
-def _makers(found: Standing, name: str) -> str:
+def _makers(found: SystemStatus, name: str) -> str:
     return _list(
         [("itself" if row.maker == name else row.maker, row.components) for row in found.sharing if row.user == name]
     )

@@ -12,7 +12,7 @@ from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
 from evodevo.errors import ExitCode
 
 if TYPE_CHECKING:
-    from evodevo.storage.base import Problem
+    from evodevo.storage.base import Damage
 
 
 def repair(
@@ -29,7 +29,7 @@ def repair(
     with Store.open(Path(store), "ro" if check else "rw", create=False) as opened:
         if check:
             found = opened.check(deep=True)
-            remaining: tuple[Problem, ...] = found.problems
+            remaining: tuple[Damage, ...] = found.problems
             quarantined: tuple[str, ...] = ()
             lost: tuple[str, ...] = ()
         else:

@@ -29,7 +29,7 @@ class Convention(StrEnum):
     actual = "actual"
 
 
-class Mode(StrEnum):
+class PassMode(StrEnum):
     """Which pass to count."""
 
     prefill = "prefill"
@@ -49,7 +49,7 @@ def cost(
     head_size: Annotated[int | None, typer.Option(help="Channels per head; chosen by the width if left out.")] = None,
     length: Annotated[int, typer.Option(help="Tokens in the context.")] = 4096,
     batch: Annotated[int, typer.Option(help="Sequences.")] = 1,
-    mode: Annotated[Mode, typer.Option(help="Kind of pass for FLOPs and bytes read.")] = Mode.prefill,
+    mode: Annotated[PassMode, typer.Option(help="Kind of pass for FLOPs and bytes read.")] = PassMode.prefill,
     convention: Annotated[
         Convention, typer.Option(help="Convention: the paper's count, or every byte.")
     ] = Convention.star,
@@ -103,7 +103,7 @@ def cost(
     output.table(("cost", "value", "meaning"), rows, right=("value",))
 
 
-def _h_model(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[str, Cost]:
+def _h_model(text: str, width: int, length: int, batch: int, mode: PassMode) -> tuple[str, Cost]:
     from evodevo.h_model.space import HModelSpace
     from evodevo.h_model.space_settings import HModelSpaceSettings
     from evodevo.settings import validate
@@ -114,7 +114,7 @@ def _h_model(text: str, width: int, length: int, batch: int, mode: Mode) -> tupl
     return space.print(genome), space.cost(genome, length=length, batch=batch, mode=mode.value)
 
 
-def _zoo(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[str, Cost]:
+def _zoo(text: str, width: int, length: int, batch: int, mode: PassMode) -> tuple[str, Cost]:
     from evodevo.module_zoo.space import any_zoo
 
     space = any_zoo(width)
@@ -122,7 +122,7 @@ def _zoo(text: str, width: int, length: int, batch: int, mode: Mode) -> tuple[st
     return space.print(genome), space.cost(genome, length=length, batch=batch, mode=mode.value)
 
 
-def _networks(genome: str, record: Cost, given: tuple[int, int, int, Mode], json: bool) -> None:
+def _networks(genome: str, record: Cost, given: tuple[int, int, int, PassMode], json: bool) -> None:
     """Print the cost of a network of samples between its inputs and its outputs."""
     width, length, batch, mode = given
     if json:

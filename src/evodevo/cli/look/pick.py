@@ -12,7 +12,7 @@ from evodevo.cli.options import DEFAULT_STORE, Json, RunName, StoreFolder
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
-    from evodevo.runs.pick import Comparison, Pick
+    from evodevo.runs.pick import BaselineComparison, Pick
 
 
 def pick(
@@ -42,7 +42,7 @@ def pick(
         say_seeds(members, found.goals)
 
 
-def _sentence(comparison: Comparison) -> str:
+def _sentence(comparison: BaselineComparison) -> str:
     better = [verdict.goal for verdict in comparison.verdicts if verdict.better]
     worse = [v.goal for v in comparison.verdicts if not v.better and v.ours.mean != v.theirs.mean]
     parts = [f"better in {', '.join(better)}" if better else "", f"worse in {', '.join(worse)}" if worse else ""]

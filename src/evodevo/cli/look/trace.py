@@ -20,7 +20,7 @@ MOST_SAMPLES = 20_000
 DEFAULT_SAMPLES = 200
 
 
-class Part(StrEnum):
+class TraceSplit(StrEnum):
     """Splits of a task."""
 
     train = "train"
@@ -31,7 +31,7 @@ class Part(StrEnum):
 def trace(
     individual: IndividualName,
     given: Given = None,
-    split: Annotated[Part, typer.Option(help="Split of the traced samples.")] = Part.validation,
+    split: Annotated[TraceSplit, typer.Option(help="Split of the traced samples.")] = TraceSplit.validation,
     samples: Annotated[int, count_option("Number of samples.")] = DEFAULT_SAMPLES,
     per: Annotated[str | None, typer.Option(metavar="FACT", help="Means per class: language, depth, answer …")] = None,
     difference: Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evodevo.cli import output
-from evodevo.cli.drive.evolve import Size
+from evodevo.cli.drive.evolve import RecipeSize
 from evodevo.cli.options import Json
 
 recipes = typer.Typer(help="List the recipes: whole runs, ready to start; show NAME prints the settings of one.")
@@ -32,7 +32,7 @@ def listed(context: typer.Context, json: Json = False) -> None:
 @recipes.command()
 def show(
     name: Annotated[str, typer.Argument(help="Name of the recipe.")],
-    size: Annotated[Size, typer.Option(help="Minutes on two cores, or the whole thing.")] = Size.quick,
+    size: Annotated[RecipeSize, typer.Option(help="Minutes on two cores, or the whole thing.")] = RecipeSize.quick,
     json: Json = False,
 ) -> None:
     """Print all settings of a recipe, as TOML that --config reads."""

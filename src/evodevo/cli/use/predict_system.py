@@ -10,7 +10,7 @@ from evodevo.cli import output
 from evodevo.cli.files import write_text
 
 if TYPE_CHECKING:
-    from evodevo.multitask.run.predict import SystemAnswer, SystemAnswerer
+    from evodevo.multitask.run.predict import PathPredictor, SystemAnswer
     from evodevo.multitask.run.samples import Sample, SampleReader
 
 MOST_SHOWN = 20
@@ -87,9 +87,7 @@ def _given(given: Sequence[str], reader: SampleReader) -> list[tuple[str, Sample
     ]
 
 
-def _document(
-    answerer: SystemAnswerer, names: Sequence[str], answers: Sequence[SystemAnswer], out: Path | None
-) -> None:
+def _document(answerer: PathPredictor, names: Sequence[str], answers: Sequence[SystemAnswer], out: Path | None) -> None:
     rows = (
         [] if out is not None else [{"sample": one, **said.to_json()} for one, said in zip(names, answers, strict=True)]
     )
@@ -106,7 +104,7 @@ def _document(
     output.document("evodevo.predict_system/1", {**about, "count": len(answers), "rows": rows, "file": where})
 
 
-def _show(answerer: SystemAnswerer, names: Sequence[str], answers: Sequence[SystemAnswer]) -> None:
+def _show(answerer: PathPredictor, names: Sequence[str], answers: Sequence[SystemAnswer]) -> None:
     quality = answerer.known.quality
     known = "" if quality is None else f", validation accuracy {quality:.4f}"
     output.words(f"{answerer.system.row.name}: task {answerer.task}, path {answerer.known.path.id}{known}")

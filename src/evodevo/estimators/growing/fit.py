@@ -16,8 +16,8 @@ from evodevo.errors import UsageError
 from evodevo.estimators.fitting import check_result
 from evodevo.estimators.growing.plan import GrowingPlan, check, evaluation_settings
 from evodevo.experiments.flop_counter import look_at_step
-from evodevo.experiments.trainer import Bench
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trainer import Trainer
+from evodevo.experiments.trials import Trial
 from evodevo.growth.procedure import train_grow
 from evodevo.growth.procedure_settings import check_events
 from evodevo.growth.spec import GrowthSettings
@@ -70,7 +70,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
     """
     settings = evaluation_settings(task, growth, plan)
     check(structure, settings.training, growth, plan, task.count("train"))
-    arm = Arm(
+    arm = Trial(
         name="zoo",
         role="zoo",
         network=ModuleZooNetwork(structure=structure),
@@ -80,7 +80,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
     )
     report = _Telling() if plan.verbose else _silent
     # The folder is for what several trainings share: a zoo of built-in extractors makes nothing of that kind.
-    bench = Bench(arm, settings, task, seed, decide(plan.device), None, report, None, Path())
+    bench = Trainer(arm, settings, task, seed, decide(plan.device), None, report, None, Path())
     _check_flops(bench, growth)
     trained = train_grow(bench, arm.options)
     check_result(trained.result)
@@ -106,7 +106,7 @@ def grow(structure: ZooStructure, task: InMemoryTask, growth: GrowthSettings, pl
     )
 
 
-def _check_flops(bench: Bench, growth: GrowthSettings) -> None:
+def _check_flops(bench: Trainer, growth: GrowthSettings) -> None:
     """Refuse a budget of FLOPs that allows no event before anything is trained: a step of this network is counted."""
     budget, size = bench.training.budget, bench.training.batch_size
     if budget.flops is None:

@@ -11,7 +11,7 @@ import numpy as np
 from evodevo.errors import UsageError
 from evodevo.estimators.fitting import has_auc, positive
 from evodevo.estimators.targets import ANSWER
-from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
+from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.growth.procedure_settings import check_events, check_zoo
 from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.spec import ZooStructure
@@ -112,7 +112,7 @@ def check(
         raise UsageError(f"{error} {words}") from None
 
 
-def _selection(task: InMemoryTask, growth: GrowthSettings, patience: int | None) -> Selection:
+def _selection(task: InMemoryTask, growth: GrowthSettings, patience: int | None) -> WeightSelection:
     """Selection of the best weights; patience does not end the training before the last event and its warm-up."""
     if patience is not None:
         positive("patience", patience)
@@ -121,4 +121,4 @@ def _selection(task: InMemoryTask, growth: GrowthSettings, patience: int | None)
     targets = task.fetch("validation", np.arange(task.count("validation")))[f"{ANSWER}/target"]
     metric = "auc" if has_auc(task.outputs[0], targets) else "loss"
     values = {"metric": metric, "patience": patience, "min_share": least}
-    return validate(Selection, values, what="GrowingClassifier")
+    return validate(WeightSelection, values, what="GrowingClassifier")

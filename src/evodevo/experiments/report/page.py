@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.comparison import Table, compare_arms
+from evodevo.experiments.comparison import ComparisonTable, compare_arms
 from evodevo.experiments.recipe import PaperTable
 from evodevo.experiments.report.parts import PAGE_PARTS
 from evodevo.experiments.report.tables import (
@@ -29,7 +29,7 @@ from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart, thin
 from evodevo.report.html import Content, add, cards, cut, details, element, figure, page, paragraph, section
 from evodevo.report.html import table as html_table
-from evodevo.report.word_tables import MOST_ROWS, Words, words_table
+from evodevo.report.word_tables import MOST_ROWS, TextTable, words_table
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.report.data import RunFacts
 from evodevo.runs.report.gather import facts
@@ -71,7 +71,7 @@ def report(run: Run) -> str:
     return page(f"Experiment {cut(about.id)}", header, element("main", *sections), footer)
 
 
-def remarks(run: Run, table: Table) -> list[str]:
+def remarks(run: Run, table: ComparisonTable) -> list[str]:
     """What a reader must know, one sentence each."""
     return [
         *run.settings.experiment.caveats,
@@ -81,7 +81,7 @@ def remarks(run: Run, table: Table) -> list[str]:
     ]
 
 
-def _cards(run: Run, table: Table) -> list[tuple[str, str]]:
+def _cards(run: Run, table: ComparisonTable) -> list[tuple[str, str]]:
     individuals = run.individuals()
     done = sum(one.state == "done" for one in individuals)
     items = [(str(len(table.rows)), "arms and cells"), (f"{done} of {len(individuals)}", "trainings finished")]
@@ -121,7 +121,7 @@ def summary_section(items: Sequence[tuple[str, str]], sentences: Sequence[str], 
     return section("summary", "In one look", *content)
 
 
-def _arms(table: Table) -> Element:
+def _arms(table: ComparisonTable) -> Element:
     content = [words_table(arms_table(table))]
     if table.budgets:
         content.append(paragraph(cut(budget_words(table), 600), classes="muted"))
@@ -136,7 +136,7 @@ def _arms(table: Table) -> Element:
 def _printed(tables: Sequence[PaperTable]) -> Element | None:
     content: list[Element] = []
     for one in tables:
-        content += [element("h3", cut(f"Printed in {one.source}", 300)), words_table(Words(one.columns, one.rows))]
+        content += [element("h3", cut(f"Printed in {one.source}", 300)), words_table(TextTable(one.columns, one.rows))]
         content += [paragraph(cut(caveat, 600), classes="muted") for caveat in one.caveats]
     return section("printed", "What the paper prints", *content) if content else None
 
@@ -145,11 +145,11 @@ def _charts(name: str, title: str, charts: Sequence[Chart]) -> Element | None:
     return section(name, title, *map(_chart, charts)) if charts else None
 
 
-def _words(name: str, title: str, words: Words | None) -> Element | None:
+def _words(name: str, title: str, words: TextTable | None) -> Element | None:
     return None if words is None else section(name, title, words_table(words))
 
 
-def _groups(table: Table) -> Element | None:
+def _groups(table: ComparisonTable) -> Element | None:
     content: list[Element] = []
     for name, (words, chart) in groups(table).items():
         content.append(element("h3", f"By {cut(name, 60)}"))

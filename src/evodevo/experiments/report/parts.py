@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.comparison import Table
+from evodevo.experiments.comparison import ComparisonTable
 from evodevo.registry import Registry, table
 from evodevo.runs.archive import Run
 
@@ -26,9 +26,9 @@ class PagePart(ABC):
     is_first = False
 
     @abstractmethod
-    def section(self, run: Run, table: Table) -> Element | None:
+    def section(self, run: Run, table: ComparisonTable) -> Element | None:
         """The section; None where it has nothing to say of this experiment."""
 
-    def remarks(self, run: Run, table: Table) -> Sequence[str]:
+    def remarks(self, run: Run, table: ComparisonTable) -> Sequence[str]:
         """What a reader must know, one sentence each."""
         return ()

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evodevo.experiments.comparison import Row, Spread, Table
+from evodevo.experiments.comparison import ComparisonRow, ComparisonTable, Spread
 from evodevo.experiments.ranking import ranks
 from evodevo.report.charts.curves import Series
 from evodevo.report.charts.numbers import show
-from evodevo.report.word_tables import Words
+from evodevo.report.word_tables import TextTable
 
 UNITS = {"steps": "", "flops": "flops", "seconds": "seconds"}
 MOST_VALUES = 16
@@ -43,7 +43,7 @@ def percent(spread: Spread | None) -> str:
     return f"{100 * spread.mean:.1f}" + (f" ± {100 * spread.deviation:.1f}" if spread.count > 1 else "")
 
 
-def baseline_words(table: Table) -> str:
+def baseline_words(table: ComparisonTable) -> str:
     """What simple opponents reach, without a network."""
     parts = [
         f"on {split} " + ", ".join(f"{name} {value:.3f}" for name, value in simple.items())
@@ -53,7 +53,7 @@ def baseline_words(table: Table) -> str:
     return f"Without a network: {'; '.join(parts)}." if parts else ""
 
 
-def budget_words(table: Table) -> str:
+def budget_words(table: ComparisonTable) -> str:
     """What the columns of equal budgets are read at."""
     if not table.budgets:
         return ""
@@ -67,7 +67,7 @@ def budget_words(table: Table) -> str:
     )
 
 
-def sweeps(table: Table) -> list[Chart]:
+def sweeps(table: ComparisonTable) -> list[Chart]:
     """Validation accuracy over each number that cells vary; cells that differ in another value are other lines."""
     keys = dict.fromkeys(key for row in table.rows for key, value in row.cell.items() if not isinstance(value, str))
     found = []
@@ -89,7 +89,7 @@ def sweeps(table: Table) -> list[Chart]:
     return found
 
 
-def arms_table(table: Table) -> Words:
+def arms_table(table: ComparisonTable) -> TextTable:
     """The main table: a row per arm and cell."""
     trained = ("train %",) if any(row.train is not None for row in table.rows) else ()
     columns = ("arm", "learning rate", "seeds", *trained, "validation %", "test %", "at equal steps", "at equal FLOPs",
@@ -117,10 +117,10 @@ def arms_table(table: Table) -> Words:
         "Accuracy in percent (of labels: micro F1), mean ± standard deviation over seeds, at the learning rate that "
         "was best on validation. FLOPs are counted, as they were really computed."
     )
-    return Words(columns, rows, caption)
+    return TextTable(columns, rows, caption)
 
 
-def headlines_table(table: Table) -> Words | None:
+def headlines_table(table: ComparisonTable) -> TextTable | None:
     """The metrics that matter most, on the test split."""
     if not table.headlines:
         return None
@@ -129,10 +129,10 @@ def headlines_table(table: Table) -> Words | None:
         for row in table.rows
         if row.metrics
     ]
-    return Words(("arm", *table.headlines), rows, "Test split, mean ± standard deviation over seeds.")
+    return TextTable(("arm", *table.headlines), rows, "Test split, mean ± standard deviation over seeds.")
 
 
-def differences_table(table: Table) -> Words | None:
+def differences_table(table: ComparisonTable) -> TextTable | None:
     """Differences to the reference, on the same samples."""
     rows = [
         (row.group, signed(d.mean), f"{signed(d.low)} to {signed(d.high)}", str(d.seeds), f"{d.samples:,}")
@@ -146,10 +146,10 @@ def differences_table(table: Table) -> Words | None:
         "paired bootstraps over seeds and samples; with few seeds they are too narrow, with one they speak of samples "
         "alone."
     )
-    return Words(("arm", "difference", "95 % interval", "seeds", "samples"), rows, caption)
+    return TextTable(("arm", "difference", "95 % interval", "seeds", "samples"), rows, caption)
 
 
-def ranks_table(table: Table) -> Words | None:
+def ranks_table(table: ComparisonTable) -> TextTable | None:
     """Places of arms among each other."""
     found = ranks(table)
     rows = [
@@ -163,7 +163,7 @@ def ranks_table(table: Table) -> Words | None:
         "Place on the test split among the arms of the same cell, 1 the best, mean over the seeds that all of them "
         "have. The intervals are bootstraps over seeds; with few of them they are too narrow."
     )
-    return Words(("arm", "mean rank", "95 % interval", "arms", "seeds"), rows, caption)
+    return TextTable(("arm", "mean rank", "95 % interval", "arms", "seeds"), rows, caption)
 
 
 def signed(share: float) -> str:
@@ -183,33 +183,35 @@ def _probed(accuracy: Spread | None, flops: Spread | None) -> str:
     return percent(accuracy) + ("" if flops is None else f" ({show(flops.mean, 'flops')})")
 
 
-def metrics_table(table: Table) -> Words | None:
+def metrics_table(table: ComparisonTable) -> TextTable | None:
     """Every output and metric."""
     return _of_rows(table, "Test split.", lambda row: {name: _plain(one) for name, one in row.metrics.items()})
 
 
-def probes_table(table: Table) -> Words | None:
+def probes_table(table: ComparisonTable) -> TextTable | None:
     """Trained networks under other circumstances."""
     caption = "Validation accuracy in percent of the trained networks, and FLOPs per sample where they change."
     return _of_rows(table, caption, lambda row: {name: _probed(*pair) for name, pair in row.probes.items()})
 
 
-def inside_table(table: Table) -> Words | None:
+def inside_table(table: ComparisonTable) -> TextTable | None:
     """What is seen inside trained networks."""
     caption = "Of the trained networks, on validation samples."
     return _of_rows(table, caption, lambda row: {name: _plain(one) for name, one in row.inside.items()})
 
 
-def _of_rows(table: Table, caption: str, read: Callable[[Row], Mapping[str, str]]) -> Words | None:
-    cells: list[tuple[Row, Mapping[str, str]]] = [(row, read(row)) for row in table.rows]
+def _of_rows(
+    table: ComparisonTable, caption: str, read: Callable[[ComparisonRow], Mapping[str, str]]
+) -> TextTable | None:
+    cells: list[tuple[ComparisonRow, Mapping[str, str]]] = [(row, read(row)) for row in table.rows]
     columns = dict.fromkeys(key for _, values in cells for key in values)
     if not columns:
         return None
     rows = [(row.group, *(values.get(key, "–") for key in columns)) for row, values in cells if values]
-    return Words(("arm", *columns), rows, caption)
+    return TextTable(("arm", *columns), rows, caption)
 
 
-def curves(table: Table) -> list[Chart]:
+def curves(table: ComparisonTable) -> list[Chart]:
     """Validation and training curves."""
     charts = []
     for budget, unit in UNITS.items():
@@ -224,7 +226,7 @@ def curves(table: Table) -> list[Chart]:
     return [*charts, *_selected(table), *_terms(table)]
 
 
-def _selected(table: Table) -> list[Chart]:
+def _selected(table: ComparisonTable) -> list[Chart]:
     """Metrics by which weights were selected."""
     names = dict.fromkeys(
         name for row in table.rows for name in row.curves if name.startswith("validation_") and " over " not in name
@@ -238,7 +240,7 @@ def _selected(table: Table) -> list[Chart]:
     return charts
 
 
-def _terms(table: Table) -> list[Chart]:
+def _terms(table: ComparisonTable) -> list[Chart]:
     """Terms of the loss of arms that have several."""
     charts = []
     for row in table.rows:
@@ -249,7 +251,7 @@ def _terms(table: Table) -> list[Chart]:
     return charts
 
 
-def groups(table: Table) -> dict[str, tuple[Words, Chart | None]]:
+def groups(table: ComparisonTable) -> dict[str, tuple[TextTable, Chart | None]]:
     """Group -> accuracy per value."""
     found = {}
     for group in dict.fromkeys(name for row in table.rows for name in row.groups):
@@ -261,12 +263,12 @@ def groups(table: Table) -> dict[str, tuple[Words, Chart | None]]:
             for row in table.rows
             if row.groups.get(group)
         ]
-        words = Words(("arm", *values), rows, f"Test accuracy in percent by {group}.")
+        words = TextTable(("arm", *values), rows, f"Test accuracy in percent by {group}.")
         found[group] = (words, _group_chart(table, group, list(values)))
     return found
 
 
-def _group_chart(table: Table, group: str, values: Sequence[str]) -> Chart | None:
+def _group_chart(table: ComparisonTable, group: str, values: Sequence[str]) -> Chart | None:
     """Lines over a group whose values are numbers, such as a depth."""
     if not _numbers(values):
         return None

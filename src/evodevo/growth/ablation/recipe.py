@@ -15,7 +15,7 @@ from typing import Any
 from evodevo.errors import UsageError
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import task_settings
-from evodevo.experiments.trials import ArmPlan, ArmSpace, expand
+from evodevo.experiments.trials import FixedTrials, Variant, expand
 from evodevo.growth.ablation.row import BASES, BLOCKS, AblationRow, Base
 from evodevo.growth.spec import GrowthSettings
 from evodevo.module_zoo.modules.zoo import random_zoo
@@ -43,7 +43,7 @@ _SIDES = {"image": "image", "text": "tokens"}
 
 
 @dataclass(frozen=True)
-class Left:
+class SkippedRow:
     """A row that this experiment does not have, and why."""
 
     row: AblationRow
@@ -55,7 +55,7 @@ class Left:
 
 def ablation(
     settings: ExperimentSettings, rows: Sequence[AblationRow], inputs: Sequence[NamedInput]
-) -> tuple[ExperimentSettings, tuple[Left, ...]]:
+) -> tuple[ExperimentSettings, tuple[SkippedRow, ...]]:
     """The experiment with the chosen rows and their bases instead of the recipe's arms.
 
     Args:
@@ -73,17 +73,17 @@ def ablation(
     if not isinstance(network, ModuleZooNetwork):
         raise UsageError("an ablation takes parts of a zoo away, and the first arm of this recipe is none.")
     maker = _Maker(settings, network.structure, tuple(inputs))
-    plans: dict[str, list[ArmPlan]] = {}
-    left: list[Left] = []
+    plans: dict[str, list[Variant]] = {}
+    left: list[SkippedRow] = []
     for row in rows:
         cell = cell_of(row)
         base = maker.base(row.base, cell)
         plan = maker.arm(row, cell)
         if isinstance(plan, str):
-            left.append(Left(row, plan))
+            left.append(SkippedRow(row, plan))
             continue
         if row.words != "the base itself" and _same(plan, base):
-            left.append(Left(row, "it changes nothing here"))
+            left.append(SkippedRow(row, "it changes nothing here"))
             continue
         plans.setdefault(cell, [base]).append(plan)
     if not plans:
@@ -104,14 +104,14 @@ def cell_of(row: AblationRow) -> str:
     return row.block + (GROWING if row.block == "more" and row.base == "growing" else "")
 
 
-def _same(plan: ArmPlan, base: ArmPlan) -> bool:
+def _same(plan: Variant, base: Variant) -> bool:
     """Whether both are one training."""
-    space = ArmSpace()
+    space = FixedTrials()
     one, other = (space.hash(expand([each], [1e-3], 1)[0]) for each in (plan, base))
     return one == other
 
 
-def _caveats(plans: Mapping[str, Sequence[ArmPlan]]) -> list[str]:
+def _caveats(plans: Mapping[str, Sequence[Variant]]) -> list[str]:
     found = []
     for cell, members in plans.items():
         grows = members[0].procedure == GROW
@@ -130,10 +130,10 @@ class _Maker:
         common = settings.evaluation.options.get(GROW, {})
         self.growth = validate(GrowthSettings, dict(common), what="options of grow")
 
-    def base(self, base: Base, cell: str) -> ArmPlan:
+    def base(self, base: Base, cell: str) -> Variant:
         return self._plan(BASE, cell, self.structures[base], {}, {}, grows=base == "growing")
 
-    def arm(self, row: AblationRow, cell: str) -> ArmPlan | str:
+    def arm(self, row: AblationRow, cell: str) -> Variant | str:
         """The arm, or why there is none."""
         obstacle = self._obstacle(row)
         if obstacle:
@@ -154,8 +154,8 @@ class _Maker:
         task: Mapping[str, Any],
         *,
         grows: bool,
-    ) -> ArmPlan:
-        return ArmPlan(
+    ) -> Variant:
+        return Variant(
             name=name,
             role="zoo",
             network=ModuleZooNetwork(structure=structure),

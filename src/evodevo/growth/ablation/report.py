@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.comparison import Spread, Table
+from evodevo.experiments.comparison import ComparisonTable, Spread
 from evodevo.experiments.report.parts import PagePart
 from evodevo.growth.ablation.paper import BASE, CAVEATS, SOURCE
 from evodevo.growth.ablation.recipe import GROWING
@@ -13,7 +13,7 @@ from evodevo.growth.ablation.row import BLOCKS
 from evodevo.growth.ablation.table import AblationLine, ablation_lines
 from evodevo.report.charts.numbers import show
 from evodevo.report.html import cut, element, section
-from evodevo.report.word_tables import Words, words_table
+from evodevo.report.word_tables import TextTable, words_table
 from evodevo.runs.archive import Run
 from evodevo.runs.drive import ABLATE
 
@@ -32,7 +32,7 @@ class AblationPart(PagePart):
 
     is_first = True
 
-    def section(self, run: Run, table: Table) -> Element | None:
+    def section(self, run: Run, table: ComparisonTable) -> Element | None:
         if run.kind != ABLATE:
             return None
         content: list[Element] = []
@@ -40,14 +40,14 @@ class AblationPart(PagePart):
             content += [element("h3", cut(title, 160)), words_table(words)]
         return section("ablation", "Ablation", *content) if content else None
 
-    def remarks(self, run: Run, table: Table) -> Sequence[str]:
+    def remarks(self, run: Run, table: ComparisonTable) -> Sequence[str]:
         return CAVEATS if run.kind == ABLATE else ()
 
 
 ABLATION = AblationPart()
 
 
-def ablation_blocks(run: Run, table: Table) -> dict[str, Words]:
+def ablation_blocks(run: Run, table: ComparisonTable) -> dict[str, TextTable]:
     """Title of a block -> its rows, the base first.
 
     Raises:
@@ -56,7 +56,9 @@ def ablation_blocks(run: Run, table: Table) -> dict[str, Words]:
     found: dict[str, list[AblationLine]] = {}
     for line in ablation_lines(run, table):
         found.setdefault(line.block, []).append(line)
-    return {_title(block): Words(COLUMNS, [_cells(line) for line in lines], CAPTION) for block, lines in found.items()}
+    return {
+        _title(block): TextTable(COLUMNS, [_cells(line) for line in lines], CAPTION) for block, lines in found.items()
+    }
 
 
 def _title(block: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from evodevo.errors import UsageError
 from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.recipe import ExperimentSettings
-from evodevo.growth.ablation.recipe import Left, ablation
+from evodevo.growth.ablation.recipe import SkippedRow, ablation
 from evodevo.growth.ablation.rows import TABLE_3, chosen_rows, names_of
 from evodevo.runs.archive import Run, slice_of
 from evodevo.runs.drive import ABLATE
@@ -62,7 +62,7 @@ def plan(
     size: str = "quick",
     overrides: dict[str, Any] | None = None,
     cache_folder: Path | None = None,
-) -> tuple[ExperimentSettings, tuple[Left, ...]]:
+) -> tuple[ExperimentSettings, tuple[SkippedRow, ...]]:
     """The settings of an ablation, and the rows that are left out; arguments as ``ablate``.
 
     Raises:

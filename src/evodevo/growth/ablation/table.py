@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.errors import EvodevoError, UnsafeFileError, UsageError
-from evodevo.experiments.comparison import Row, Spread, Table, compare_arms
+from evodevo.experiments.comparison import ComparisonRow, ComparisonTable, Spread, compare_arms
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.paired import Difference, Numbers, paired_difference
 from evodevo.growth.ablation.paper import BASE as PRINTED_BASE
@@ -44,8 +44,8 @@ class AblationLine:
     code: str
     block: str
     row: AblationRow | None
-    result: Row
-    base: Row | None
+    result: ComparisonRow
+    base: ComparisonRow | None
     difference: Difference | None
     printed: Printed | None
 
@@ -75,7 +75,7 @@ def check_kind(run: Run) -> None:
         raise UsageError(f"run {run.id} is of kind {run.kind!r}; a table of rows belongs to a run of evodevo ablate.")
 
 
-def ablation_lines(run: Run, table: Table) -> list[AblationLine]:
+def ablation_lines(run: Run, table: ComparisonTable) -> list[AblationLine]:
     """The table, as far as the run has come.
 
     Args:
@@ -191,7 +191,7 @@ def _text(cell: Cell) -> str:
 # Rows that change the task
 
 
-def _of_other_task(run: Run, row: Row, base: Row) -> Difference | None:
+def _of_other_task(run: Run, row: ComparisonRow, base: ComparisonRow) -> Difference | None:
     """The paired difference to a base of another task, such as texts in bytes, where both have the same samples."""
     ours, theirs = ({one.genome.seed: one for one in each.trainings} for each in (row, base))
     pairs = [(ours[seed], theirs[seed]) for seed in ours if seed in theirs]

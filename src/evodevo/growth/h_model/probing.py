@@ -22,12 +22,12 @@ from torch import Tensor, nn
 from evodevo.errors import DataError
 from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.pairs import Pairs
-from evodevo.growth.probes import EXACT, TINY, Probe
+from evodevo.growth.probes import EXACT, TINY, ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.tallies import Tally
-from evodevo.h_model.core import Moment
+from evodevo.h_model.core import StepTrace
 from evodevo.h_model.model import HModel
-from evodevo.h_model.runners.loop import Crew, Runner, States
+from evodevo.h_model.runners.loop import LayerRunner, PassCache, States
 from evodevo.module_zoo.modules.vector import genotype_distance
 from evodevo.networks.base import Batch
 from evodevo.networks.routing.gates import widened
@@ -36,7 +36,7 @@ from evodevo.networks.routing.spec import InferenceStructure
 
 
 @torch.no_grad()
-def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSettings) -> Probe:
+def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSettings) -> ModuleProbe:
     """Measure all live layers; the model keeps its mode, and no random number is drawn.
 
     Args:
@@ -73,16 +73,16 @@ def under(model: HModel, **changes: Any) -> Iterator[None]:
             setattr(model.core, name, value)
 
 
-class Muted(Runner):
+class Muted(LayerRunner):
     """A runner that wraps another one and sets the output of one layer to 0."""
 
-    def __init__(self, inner: Runner, place: int) -> None:
+    def __init__(self, inner: LayerRunner, place: int) -> None:
         super().__init__()
         self.inner = inner
         self.place = place
 
-    def crew(self, layers: nn.ModuleList, x: Tensor) -> Crew | None:
-        """See ``Runner``."""
+    def crew(self, layers: nn.ModuleList, x: Tensor) -> PassCache | None:
+        """See ``LayerRunner``."""
         return self.inner.crew(layers, x)
 
     def run(
@@ -92,9 +92,9 @@ class Muted(Runner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: Crew | None = None,
+        crew: PassCache | None = None,
     ) -> Tensor:
-        """See ``Runner``."""
+        """See ``LayerRunner``."""
         said = self.inner.run(layers, x, masks, active, states, crew).clone()
         said[:, self.place] = 0
         return said
@@ -123,12 +123,12 @@ class _Sums:
         messages = model.inputs(batch)
         real = None if messages.masks is None else messages.masks.any(1)
 
-        def answers(moments: list[Moment] | None = None) -> Mapping[str, Tensor]:
+        def answers(moments: list[StepTrace] | None = None) -> Mapping[str, Tensor]:
             final = model._final(messages.values, messages.masks, messages.places, moments)
             said: dict[str, Tensor] = model.outputs(final.y, final.masks, messages.places)
             return said
 
-        moments: list[Moment] = []
+        moments: list[StepTrace] = []
         said = answers(moments)
         size = messages.values.shape[0]
         self.samples += size
@@ -158,7 +158,7 @@ class _Sums:
         self.distance += torch.cdist(wide, wide, compute_mode=EXACT).double().sum(0).cpu()
         self.norm += wide.norm(dim=-1).double().sum(0).cpu()
 
-    def _shares(self, moments: list[Moment], real: Tensor | None, size: int) -> Tensor:
+    def _shares(self, moments: list[StepTrace], real: Tensor | None, size: int) -> Tensor:
         """(B, N): each layer's share of the connections to all of them, summed over all iterations."""
         hidden, total = self.model.core.hidden_count, None
         for moment in moments:
@@ -179,7 +179,7 @@ class _Sums:
             return torch.zeros(size, len(self.places))
         return total / total.sum(-1, keepdim=True).clamp(min=TINY)
 
-    def _spoken(self, moments: list[Moment], size: int) -> Tensor:
+    def _spoken(self, moments: list[StepTrace], size: int) -> Tensor:
         """(B, N, d): each layer's mean output over positions, summed over iterations."""
         total = torch.zeros(size, len(self.places), self.model.structure.width)
         for moment in moments:
@@ -191,13 +191,13 @@ class _Sums:
             total = total.index_add(0, rows, spoken)
         return total
 
-    def probe(self) -> Probe:
+    def probe(self) -> ModuleProbe:
         if not self.samples:
             raise DataError("a probe needs at least one sample of the split 'architecture'; it got none.")
         ids, count = tuple(self.places), self.samples
         dense = self.dense.loss()
         lengths = (self.norm.unsqueeze(0) + self.norm.unsqueeze(1)).clamp(min=TINY)
-        return Probe(
+        return ModuleProbe(
             ids=ids,
             samples=count,
             loss=self.routed.loss(),

@@ -31,7 +31,7 @@ BATCHES = 8
 
 
 @dataclass(frozen=True)
-class Taught:
+class TeacherAnswers:
     """A batch and the teacher's outputs for it."""
 
     batch: Mapping[str, Tensor]
@@ -84,17 +84,17 @@ def distil_layer(
 
 
 @torch.no_grad()
-def _taught(model: HModel, batches: Sequence[Batch], precision: Precision) -> tuple[Taught, ...]:
+def _taught(model: HModel, batches: Sequence[Batch], precision: Precision) -> tuple[TeacherAnswers, ...]:
     found = []
     with mode(model, training=False), precision.autocast():
         for batch in batches:
             placed: Any = precision.place(batch)
             answers = {name: one.float() for name, one in model(placed).items()}
-            found.append(Taught(placed, answers))
+            found.append(TeacherAnswers(placed, answers))
     return tuple(found)
 
 
-def _loss(model: HModel, lesson: Taught) -> Tensor:
+def _loss(model: HModel, lesson: TeacherAnswers) -> Tensor:
     """Divergence of the outputs in nats, the mean over outputs."""
     heard = model(lesson.batch)
     parts = []

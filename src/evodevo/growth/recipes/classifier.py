@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
+from evodevo.experiments.trials import Variant
 from evodevo.growth.recipes.growing import growing
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -54,7 +54,7 @@ def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Compar
         which: opponents.
         more: further fields of the comparison.
     """
-    arm = ArmPlan(name=ZOO, role="zoo", network=ModuleZooNetwork(structure=structure))
+    arm = Variant(name=ZOO, role="zoo", network=ModuleZooNetwork(structure=structure))
     return Comparison(arms=(arm, *opponents(structure, which, 0)), **more)
 
 
@@ -82,7 +82,7 @@ def classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, An
             test_samples=None,
             curve_points=40 if full else 20,
             curve_samples=512,
-            select=Selection(metric="auc", patience=10, min_share=0.5),
+            select=WeightSelection(metric="auc", patience=10, min_share=0.5),
             exchange=True,
             seconds=24 * 3600.0,
             memory_bytes=8 * 2**30,

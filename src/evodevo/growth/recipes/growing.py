@@ -11,7 +11,7 @@ from typing import Any
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Arm, ArmPlan, Role
+from evodevo.experiments.trials import Role, Trial, Variant
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.h_model.network import HModelNetwork
@@ -28,7 +28,7 @@ NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0
 """Options of the fixed arm: the same data split, no event, no probe."""
 
 
-def growing_arms(network: ModuleZooNetwork | HModelNetwork, strategists: Sequence[str]) -> tuple[ArmPlan, ...]:
+def growing_arms(network: ModuleZooNetwork | HModelNetwork, strategists: Sequence[str]) -> tuple[Variant, ...]:
     """The same network under each of these strategists, and fixed.
 
     Args:
@@ -48,10 +48,10 @@ def growing_arms(network: ModuleZooNetwork | HModelNetwork, strategists: Sequenc
     role: Role = "zoo" if isinstance(network, ModuleZooNetwork) else "h_model"
     return (
         *(
-            ArmPlan(name=arm_name(one), role=role, network=network, procedure=GROW, options={"strategist": one})
+            Variant(name=arm_name(one), role=role, network=network, procedure=GROW, options={"strategist": one})
             for one in wanted
         ),
-        ArmPlan(name=FIXED, role=role, network=network, procedure=GROW, options=dict(NOTHING_HAPPENS)),
+        Variant(name=FIXED, role=role, network=network, procedure=GROW, options=dict(NOTHING_HAPPENS)),
     )
 
 
@@ -65,7 +65,7 @@ def is_learned(strategist: str) -> bool:
     return strategist not in (FIXED, *UNLEARNED)
 
 
-def strategist_of(evaluation: NetworkEvaluationSettings, arm: Arm | ArmPlan) -> str | None:
+def strategist_of(evaluation: NetworkEvaluationSettings, arm: Trial | Variant) -> str | None:
     """Who decides in a training; None where nothing grows."""
     if arm.procedure != GROW:
         return None

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.growth.recipes.growing import FIXED, growing_arms
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, learning_rates, opponents
@@ -42,7 +42,7 @@ def start(families: Sequence[str]) -> HModelStructure:
     return HModelStructure(width=WIDTH, hidden=hidden, iterations=4, input_blocks=0, output_blocks=0, router=AT_THE_END)
 
 
-def arms(strategists: Sequence[str], starts: Sequence[str]) -> tuple[ArmPlan, ...]:
+def arms(strategists: Sequence[str], starts: Sequence[str]) -> tuple[Variant, ...]:
     """Each start under each strategist, and fixed."""
     return tuple(
         plan.model_copy(update={"cell": {"start": name}})
@@ -78,7 +78,7 @@ def growing(
     )
 
 
-def _opponents(starts: Sequence[str], baselines: Baselines) -> list[ArmPlan]:
+def _opponents(starts: Sequence[str], baselines: Baselines) -> list[Variant]:
     which: Mapping[Baselines, tuple[Size, ...]] = {"none": (), "quick": ("quick",), "all": ("full",)}
     return [
         plan

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.settings import NetworkEvaluationSettings, Selection
-from evodevo.experiments.trials import ArmPlan, Cell
+from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
+from evodevo.experiments.trials import Cell, Variant
 from evodevo.growth.recipes.classifier import SHORT, ZOO
 from evodevo.growth.recipes.growing import FIXED, GROW, NOTHING_HAPPENS, arm_name
-from evodevo.growth.recipes.proof_data import GENERATED, Trial, trial_of
+from evodevo.growth.recipes.proof_data import GENERATED, ProofTrial, trial_of
 from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import MixtureStyle
 from evodevo.module_zoo.named import zoo_structure
@@ -52,7 +52,7 @@ QUICK_GROWTH: Mapping[str, Any] = {"events": {"count": 3}}
 """More events would cost more than so short a training."""
 
 
-def arms(structure: ZooStructure, trial: Trial, mixtures: Baselines) -> tuple[ArmPlan, ...]:
+def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tuple[Variant, ...]:
     """Who is compared: the learned strategist first, beside the fixed zoo.
 
     Args:
@@ -67,7 +67,7 @@ def arms(structure: ZooStructure, trial: Trial, mixtures: Baselines) -> tuple[Ar
         *(_grown(structure, one) for one in STRATEGISTS),
         _fixed(structure),
         *(
-            ArmPlan(
+            Variant(
                 name=STYLES[style],
                 role="opponent",
                 network=BaselineNetwork(structure=matched(style, structure, trial.inputs, trial.outputs)),
@@ -80,7 +80,7 @@ def arms(structure: ZooStructure, trial: Trial, mixtures: Baselines) -> tuple[Ar
 
 
 def proof(
-    size: Size, baselines: Baselines | None, changes: Mapping[str, Any], trial: Trial = GENERATED
+    size: Size, baselines: Baselines | None, changes: Mapping[str, Any], trial: ProofTrial = GENERATED
 ) -> ExperimentSettings:
     """The whole experiment on one data set.
 
@@ -115,15 +115,15 @@ def proof(
             test_samples=None,
             curve_points=POINTS,
             curve_samples=POINT_SAMPLES,
-            select=Selection(metric="accuracy"),
+            select=WeightSelection(metric="accuracy"),
             seconds=3600.0,
             memory_bytes=4 * 2**30,
         ),
     )
 
 
-def _grown(structure: ZooStructure, strategist: str, cell: Cell | None = None) -> ArmPlan:
-    return ArmPlan(
+def _grown(structure: ZooStructure, strategist: str, cell: Cell | None = None) -> Variant:
+    return Variant(
         name=arm_name(strategist),
         role="zoo",
         network=ModuleZooNetwork(structure=structure),
@@ -133,11 +133,11 @@ def _grown(structure: ZooStructure, strategist: str, cell: Cell | None = None) -
     )
 
 
-def _fixed(structure: ZooStructure, cell: Cell | None = None) -> ArmPlan:
+def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
     return _grown(structure, FIXED, cell).model_copy(update={"name": FIXED, "options": dict(NOTHING_HAPPENS)})
 
 
-def _caveats(trial: Trial, full: bool) -> tuple[str, ...]:
+def _caveats(trial: ProofTrial, full: bool) -> tuple[str, ...]:
     found = ["All arms end when they have computed as many FLOPs; those of probes, distillation and replay count."]
     if trial.direction_only:
         found.append(f"{trial.name} is too small to decide anything: it tells a direction.")

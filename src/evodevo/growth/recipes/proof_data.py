@@ -19,7 +19,7 @@ TERA = 1e12
 
 
 @dataclass(frozen=True)
-class Trial:
+class ProofTrial:
     """One data set in the experiment.
 
     Attributes:
@@ -44,7 +44,7 @@ class Trial:
 
 # FLOPs: as many as the fixed zoo of six families computes in about 50 seconds on one core of the machine that
 # docs/results.md names; see there.
-GENERATED = Trial(
+GENERATED = ProofTrial(
     name="digits_questions",
     task="digits_questions",
     inputs=(
@@ -56,9 +56,9 @@ GENERATED = Trial(
 )
 
 
-def easy_vqa(folder: Path) -> Trial:
+def easy_vqa(folder: Path) -> ProofTrial:
     """Questions about a shape, 13 answers; images at 24 x 24. Four splits by equal image."""
-    return Trial(
+    return ProofTrial(
         name="easy_vqa",
         task="table",
         settings={
@@ -80,9 +80,9 @@ def easy_vqa(folder: Path) -> Trial:
     )
 
 
-def fashion_mnist(folder: Path) -> Trial:
+def fashion_mnist(folder: Path) -> ProofTrial:
     """Ten kinds of clothes, 28 x 28."""
-    return Trial(
+    return ProofTrial(
         name="fashion_mnist",
         task="images",
         settings={"data": str(folder), "architecture": 0.1},
@@ -92,9 +92,9 @@ def fashion_mnist(folder: Path) -> Trial:
     )
 
 
-def sib200_6(folder: Path) -> Trial:
+def sib200_6(folder: Path) -> ProofTrial:
     """Seven topics of English sentences; 701 to learn from."""
-    return Trial(
+    return ProofTrial(
         name="sib200_6",
         task="table",
         settings={
@@ -112,9 +112,9 @@ def sib200_6(folder: Path) -> Trial:
     )
 
 
-def nlvr(folder: Path) -> Trial:
+def nlvr(folder: Path) -> ProofTrial:
     """Whether a sentence is true of a picture; 1990 to learn from."""
-    return Trial(
+    return ProofTrial(
         name="nlvr",
         task="table",
         settings={
@@ -137,7 +137,7 @@ def nlvr(folder: Path) -> Trial:
     )
 
 
-TRIALS: Mapping[str, Callable[[Path], Trial]] = {
+TRIALS: Mapping[str, Callable[[Path], ProofTrial]] = {
     "easy_vqa": easy_vqa,
     "fashion_mnist": fashion_mnist,
     "sib200_6": sib200_6,
@@ -145,7 +145,7 @@ TRIALS: Mapping[str, Callable[[Path], Trial]] = {
 }
 
 
-def trial_of(data: str) -> Trial:
+def trial_of(data: str) -> ProofTrial:
     """The data set that lies in a folder.
 
     Raises:

@@ -91,7 +91,7 @@ class Happening:
 
 
 @dataclass(frozen=True)
-class Growth:
+class GrowthHistory:
     """The growth of one training.
 
     Attributes:

@@ -9,7 +9,7 @@ from evodevo.growth.diagrams.curve import EditMark, growth_curve
 from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
 from evodevo.growth.diagrams.timeline import growth_timeline
 from evodevo.growth.h_model.pool import OPAQUE
-from evodevo.growth.report.data import Growth, Happening, Life, Measure, Sight
+from evodevo.growth.report.data import GrowthHistory, Happening, Life, Measure, Sight
 from evodevo.growth.report.words import birth_words, death_words, edit_words, reward_words
 from evodevo.module_zoo.draw import family, family_of_archetype, module_drawing
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype
@@ -29,7 +29,7 @@ MEASURE_WORDS: dict[Measure, str] = {
 _POINTS = 64
 
 
-def timeline_drawing(growth: Growth, measure: Measure, *, title: str = "", subtitle: str = "") -> str:
+def timeline_drawing(growth: GrowthHistory, measure: Measure, *, title: str = "", subtitle: str = "") -> str:
     """Who lived when, and how much each counted, as SVG.
 
     Args:
@@ -63,7 +63,7 @@ def timeline_drawing(growth: Growth, measure: Measure, *, title: str = "", subti
     return growth_timeline(lanes, marks, growth.steps, MEASURE_WORDS[measure], Axis("steps"), title, subtitle)
 
 
-def curve_drawing(growth: Growth, series: Mapping[str, Sequence[CurvePoint]]) -> str:
+def curve_drawing(growth: GrowthHistory, series: Mapping[str, Sequence[CurvePoint]]) -> str:
     """The validation error over steps with a mark for every event, as SVG.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.h_model.pool import pool_of
-from evodevo.growth.report.data import GIVES_PLACE, MEASURES, Growth, Happening, Life, Sight, modules_after
+from evodevo.growth.report.data import GIVES_PLACE, MEASURES, GrowthHistory, Happening, Life, Sight, modules_after
 from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.network import ModuleZooNetwork
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
 
 
-def growth_of(individual: Individual) -> Growth | None:
+def growth_of(individual: Individual) -> GrowthHistory | None:
     """The growth that was recorded, of a training that has not ended as far as it came; None where nothing grew.
 
     Raises:
@@ -38,7 +38,7 @@ def growth_of(individual: Individual) -> Growth | None:
     seen = (row["id"] for entry in told["timeline"][:1] for row in entry["modules"])
     first = first or dict.fromkeys(seen, "")
     genotypes = {name: one.genotype for name, one in start.items()}
-    return Growth(
+    return GrowthHistory(
         strategist=str(told.get("strategist") or individual.genome.options.get("strategist", "")),
         events=events,
         lives=_lives(first, genotypes, events, _sights(probed)),
@@ -79,7 +79,7 @@ def grown_network(individual: Individual) -> NetworkSpec:
 
 
 def _kept(
-    individual: Individual, growth: Growth, start: tuple[ZooModule, ...], disabled: Sequence[str]
+    individual: Individual, growth: GrowthHistory, start: tuple[ZooModule, ...], disabled: Sequence[str]
 ) -> tuple[ZooModule, ...]:
     """The modules that the router was measured on: weights that were best in the middle are of the zoo of then."""
     measured = individual.fact.get("routing", {}).get("ids")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.comparison import Table, series_of
+from evodevo.experiments.comparison import ComparisonTable, series_of
 from evodevo.experiments.report.parts import PagePart
-from evodevo.growth.report.data import Growth, Life
+from evodevo.growth.report.data import GrowthHistory, Life
 from evodevo.growth.report.drawing import curve_drawing, family_drawing, timeline_drawing
 from evodevo.growth.report.reading import grown_network
 from evodevo.growth.report.tables import (
@@ -22,7 +22,7 @@ from evodevo.growth.report.words import HISTORY, edit_words, growth_words, histo
 from evodevo.h_model.draw import h_model_drawing
 from evodevo.h_model.network import HModelNetwork
 from evodevo.report.html import cut, details, element, paragraph, section
-from evodevo.report.word_tables import Picture, Words, pictures, words_table
+from evodevo.report.word_tables import CaptionedDrawing, TextTable, pictures, words_table
 from evodevo.runs.archive import Individual, Run
 
 DIFFERING = ("event", "it did", "the heuristic would have done")
@@ -33,7 +33,7 @@ _MOST_OTHERS = 4
 class GrowthPart(PagePart):
     """The table of all arms, hybrids, and for each arm its best training, the others folded."""
 
-    def section(self, run: Run, table: Table) -> Element | None:
+    def section(self, run: Run, table: ComparisonTable) -> Element | None:
         rows = grown_rows(table)
         if not rows:
             return None
@@ -44,9 +44,9 @@ class GrowthPart(PagePart):
         for row in rows:
             if any(growth.events for _, growth in row.grown):
                 content += _arm(row)
-        return section("growth", "Growth", *content)
+        return section("growth", "GrowthHistory", *content)
 
-    def remarks(self, run: Run, table: Table) -> Sequence[str]:
+    def remarks(self, run: Run, table: ComparisonTable) -> Sequence[str]:
         return missing_rivals(run.settings.experiment.arms)
 
 
@@ -59,10 +59,10 @@ def _arm(row: GrownRow) -> list[Element]:
     return [element("h3", cut(f"How {row.name} grew", 160)), *_training(*best), *folded]
 
 
-def _training(one: Individual, growth: Growth) -> list[Element]:
+def _training(one: Individual, growth: GrowthHistory) -> list[Element]:
     words = " ".join([f"{one.title}.", *growth_words(growth)])
     caption = "Accuracy on the architecture split, before the event's edits."
-    edits = words_table(Words(HISTORY, history(growth), caption, ("what",)))
+    edits = words_table(TextTable(HISTORY, history(growth), caption, ("what",)))
     content = [paragraph(cut(words, 900)), *pictures(growth_pictures(one, growth)), details("Every edit", edits)]
     unlike = differing_table(growth)
     if unlike is not None:
@@ -75,7 +75,7 @@ def _training(one: Individual, growth: Growth) -> list[Element]:
     return content
 
 
-def growth_pictures(one: Individual, growth: Growth) -> list[Picture]:
+def growth_pictures(one: Individual, growth: GrowthHistory) -> list[CaptionedDrawing]:
     """Timelines and curves of a training, and the H-Model that it left."""
     how = "A lane per module, as thick as its {} at each probe; events are numbered above."
     timeline = timeline_drawing(growth, "contribution", title=one.title)
@@ -86,30 +86,34 @@ def growth_pictures(one: Individual, growth: Growth) -> list[Picture]:
     )
     network = grown_network(one)
     drawn = (
-        [Picture(h_model_drawing(network.structure, title=one.id, subtitle=one.title), "The network in the end.")]
+        [
+            CaptionedDrawing(
+                h_model_drawing(network.structure, title=one.id, subtitle=one.title), "The network in the end."
+            )
+        ]
         if isinstance(network, HModelNetwork)
         else []
     )
     return [
-        Picture(timeline, how.format("contribution")),
-        Picture(usage, how.format("mean router weight"), folded="The same by router weight"),
-        Picture(curve_drawing(growth, series_of(one)), curve),
+        CaptionedDrawing(timeline, how.format("contribution")),
+        CaptionedDrawing(usage, how.format("mean router weight"), folded="The same by router weight"),
+        CaptionedDrawing(curve_drawing(growth, series_of(one)), curve),
         *drawn,
     ]
 
 
-def differing_table(growth: Growth) -> Words | None:
+def differing_table(growth: GrowthHistory) -> TextTable | None:
     """Decisions in which the strategist did otherwise than its prior; None where there are none."""
     rows = [(str(one["event"]), one["action"], one["prior"]) for one in growth.differing]
     caption = f"{len(rows)} of {growth.decisions} decisions."
-    return Words(DIFFERING, rows, caption, DIFFERING[1:]) if rows else None
+    return TextTable(DIFFERING, rows, caption, DIFFERING[1:]) if rows else None
 
 
-def newborn_pictures(growth: Growth) -> list[Picture]:
+def newborn_pictures(growth: GrowthHistory) -> list[CaptionedDrawing]:
     """Each newborn beside its parents, folded."""
     return [_newborn(life, growth) for life in growth.lives if life.operation != "start"]
 
 
-def _newborn(life: Life, growth: Growth) -> Picture:
+def _newborn(life: Life, growth: GrowthHistory) -> CaptionedDrawing:
     edit = next(one for one in growth.accepted if one.module == life.id)
-    return Picture(family_drawing(life, edit.before), folded=edit_words(edit))
+    return CaptionedDrawing(family_drawing(life, edit.before), folded=edit_words(edit))

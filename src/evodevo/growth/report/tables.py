@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from evodevo.experiments.comparison import Spread, Table
-from evodevo.experiments.trials import ArmPlan
-from evodevo.growth.report.data import Growth, Life
+from evodevo.experiments.comparison import ComparisonTable, Spread
+from evodevo.experiments.trials import Variant
+from evodevo.growth.report.data import GrowthHistory, Life
 from evodevo.growth.report.reading import growth_of
 from evodevo.growth.report.words import death_words
 from evodevo.growth.spec import GrowthSettings
-from evodevo.report.word_tables import Words
+from evodevo.report.word_tables import TextTable
 from evodevo.runs.archive import Individual
 
 RULES = ("random", "heuristic", "fixed")
@@ -29,14 +29,14 @@ class GrownRow:
     """
 
     name: str
-    grown: tuple[tuple[Individual, Growth], ...]
+    grown: tuple[tuple[Individual, GrowthHistory], ...]
 
     @property
     def strategist(self) -> str:
         """Who decided."""
         return ", ".join(dict.fromkeys(one.strategist for _, one in self.grown))
 
-    def spread(self, read: Callable[[Growth], float | None]) -> Spread | None:
+    def spread(self, read: Callable[[GrowthHistory], float | None]) -> Spread | None:
         """A number of each training, over seeds."""
         return Spread.of(read(one) for _, one in self.grown)
 
@@ -46,19 +46,19 @@ class GrownRow:
         return sum(len(one.differing) for _, one in self.grown), sum(one.decisions for _, one in self.grown)
 
     @property
-    def hybrids(self) -> list[tuple[Individual, Growth, Life]]:
+    def hybrids(self) -> list[tuple[Individual, GrowthHistory, Life]]:
         """Of all trainings."""
         return [(one, growth, life) for one, growth in self.grown for life in growth.hybrids]
 
 
-def grown_rows(table: Table) -> list[GrownRow]:
+def grown_rows(table: ComparisonTable) -> list[GrownRow]:
     """The arms that could grow, in their order."""
     rows = [(row.group, [(one, growth_of(one)) for one in row.trainings]) for row in table.rows]
     found = [(name, tuple((one, growth) for one, growth in pairs if growth is not None)) for name, pairs in rows]
     return [GrownRow(name, pairs) for name, pairs in found if pairs]
 
 
-def arms_table(rows: Sequence[GrownRow]) -> Words:
+def arms_table(rows: Sequence[GrownRow]) -> TextTable:
     """What was done to the networks of each arm."""
     columns = ("arm", "strategist", "seeds", "events", "grown", "spawned", "hybrids", "pruned", "replaced", "rewarmed",
                "edits", "refused", "left")  # fmt: skip
@@ -67,10 +67,10 @@ def arms_table(rows: Sequence[GrownRow]) -> Words:
         "newborn; refused ones would have broken a cap or could not be built, and changed nothing; left are modules in "
         "the end."
     )
-    return Words(columns, [_done(row) for row in rows], caption, ("strategist",))
+    return TextTable(columns, [_done(row) for row in rows], caption, ("strategist",))
 
 
-def decisions_table(rows: Sequence[GrownRow]) -> Words:
+def decisions_table(rows: Sequence[GrownRow]) -> TextTable:
     """How the strategists of the arms decided, what came of it, and what it cost."""
     columns = ("arm", "decisions", "unlike heuristic", "reward", "hybrids that live", "FLOPs of growth",
                "time of growth")  # fmt: skip
@@ -78,10 +78,10 @@ def decisions_table(rows: Sequence[GrownRow]) -> Words:
         "Decisions of all trainings; unlike the heuristic where the strategist has it as its prior. Reward: mean over "
         "the events of a training. FLOPs and time of growth are shares of those of training."
     )
-    return Words(columns, [_decided(row) for row in rows], caption)
+    return TextTable(columns, [_decided(row) for row in rows], caption)
 
 
-def hybrids_table(rows: Sequence[GrownRow]) -> Words | None:
+def hybrids_table(rows: Sequence[GrownRow]) -> TextTable | None:
     """A row per hybrid: how long it lived, what it counted last; None where none was born."""
     found = [one for row in rows for one in row.hybrids]
     if not found:
@@ -108,10 +108,10 @@ def hybrids_table(rows: Sequence[GrownRow]) -> Words | None:
         )
         for one, growth, life in found
     ]
-    return Words(columns, cells, caption, ("arm", "parents", "what became of it"))
+    return TextTable(columns, cells, caption, ("arm", "parents", "what became of it"))
 
 
-def missing_rivals(arms: Iterable[ArmPlan]) -> list[str]:
+def missing_rivals(arms: Iterable[Variant]) -> list[str]:
     """Sentences on strategists that should stand beside a learned one and do not.
 
     Args:
@@ -181,7 +181,7 @@ def summaries(rows: Iterable[GrownRow]) -> dict[str, dict[str, object]]:
 
 
 def _summary(row: GrownRow) -> dict[str, object]:
-    def plain(read: Callable[[Growth], float | None]) -> dict[str, float] | None:
+    def plain(read: Callable[[GrowthHistory], float | None]) -> dict[str, float] | None:
         found = row.spread(read)
         return None if found is None else found.to_json()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evodevo.growth.edit_spec import Edit
-from evodevo.growth.report.data import Growth, Happening, Life
+from evodevo.growth.report.data import GrowthHistory, Happening, Life
 
 HISTORY = ("event", "step", "what", "accuracy before", "reward")
 _COUNTED = {
@@ -57,7 +57,7 @@ def reward_words(event: Happening) -> str:
     return f"reward {event.reward:+.2f}" + (f" ({terms})" if terms else "")
 
 
-def growth_words(growth: Growth) -> list[str]:
+def growth_words(growth: GrowthHistory) -> list[str]:
     """A growth in sentences."""
     if not growth.events:
         return [f"It did not grow: strategist {growth.strategist}, no event."]
@@ -70,7 +70,7 @@ def growth_words(growth: Growth) -> list[str]:
     return [f"{first}.", in_the_end, *(f"{one}." for one in overhead_words(growth))]
 
 
-def overhead_words(growth: Growth) -> list[str]:
+def overhead_words(growth: GrowthHistory) -> list[str]:
     """What growing cost beside training, as far as it was recorded."""
     told = growth.overhead
     parts = [
@@ -93,7 +93,7 @@ def exceeded_words(overhead: Mapping[str, float]) -> str:
     )
 
 
-def history(growth: Growth) -> list[tuple[str, ...]]:
+def history(growth: GrowthHistory) -> list[tuple[str, ...]]:
     """A row per edit, in the columns ``HISTORY``; an event that changed nothing has one too."""
     rows: list[tuple[str, ...]] = []
     for one in growth.events:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from evodevo.experiments.comparison import Table
+from evodevo.experiments.comparison import ComparisonTable
 from evodevo.experiments.report.parts import PagePart
 from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.module_zoo.draw import drawing_of, module_drawing, routing_drawings
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.report.html import cut, element, section
-from evodevo.report.word_tables import Picture, Words, pictures, words_table
+from evodevo.report.word_tables import CaptionedDrawing, TextTable, pictures, words_table
 from evodevo.runs.archive import Individual, Run
 from evodevo.runs.drive import ABLATE
 
@@ -21,7 +21,7 @@ from evodevo.runs.drive import ABLATE
 class ZooPart(PagePart):
     """Shares of the routers; drawings of the training of each arm that was best on validation data."""
 
-    def section(self, run: Run, table: Table) -> Element | None:
+    def section(self, run: Run, table: ComparisonTable) -> Element | None:
         shares = router_shares(table)
         content: list[Element] = [] if shares is None else [words_table(shares)]
         for name, drawn in ({} if run.kind == ABLATE else zoo_pictures(table)).items():
@@ -32,7 +32,7 @@ class ZooPart(PagePart):
 ZOOS = ZooPart()
 
 
-def router_shares(table: Table) -> Words | None:
+def router_shares(table: ComparisonTable) -> TextTable | None:
     """Mean router weight of each module, over seeds; None where no arm is a zoo."""
     found: dict[str, tuple[dict[str, list[float]], list[Mapping[str, Any]]]] = {}
     for row in table.rows:
@@ -62,7 +62,7 @@ def router_shares(table: Table) -> Words | None:
     )
     if NEWBORNS in ids:
         caption += " Newborns are all that were not there from the start, together; the section on growth has each."
-    return Words(("arm", "effective", "heard", "run", *ids), rows, caption)
+    return TextTable(("arm", "effective", "heard", "run", *ids), rows, caption)
 
 
 NEWBORNS = "newborns"
@@ -80,7 +80,7 @@ def _shares(one: Individual) -> dict[str, float]:
     return {**known, NEWBORNS: sum(born.values())} if born else known
 
 
-def zoo_pictures(table: Table) -> dict[str, list[Picture]]:
+def zoo_pictures(table: ComparisonTable) -> dict[str, list[CaptionedDrawing]]:
     """Arm -> drawings of the training that was best on validation data."""
     found = {}
     for row in table.rows:
@@ -92,13 +92,13 @@ def zoo_pictures(table: Table) -> dict[str, list[Picture]]:
     return found
 
 
-def _pictures(structure: ZooStructure, individual: Individual) -> list[Picture]:
+def _pictures(structure: ZooStructure, individual: Individual) -> list[CaptionedDrawing]:
     caption = "The network; the bar of a module is its mean router weight on validation samples."
-    drawn = [Picture(drawing_of(structure, individual, individual.title), caption)]
+    drawn = [CaptionedDrawing(drawing_of(structure, individual, individual.title), caption)]
     for fact, svg in routing_drawings(individual.fact.get("routing", {})).items():
-        drawn.append(Picture(svg, f"Whom the router listens to, by {fact}, on validation samples."))
+        drawn.append(CaptionedDrawing(svg, f"Whom the router listens to, by {fact}, on validation samples."))
     drawn += [
-        Picture(module_drawing(module.genotype, title=module.id), folded=f"The graph of {module.id}")
+        CaptionedDrawing(module_drawing(module.genotype, title=module.id), folded=f"The graph of {module.id}")
         for module in structure.live
     ]
     return drawn

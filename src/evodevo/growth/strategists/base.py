@@ -30,7 +30,7 @@ STRATEGISTS: Registry[type[Strategist]] = table("strategist", "evodevo.strategis
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class StrategistState:
     """All that a strategist has learnt: tensors by name, and plain JSON data."""
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
@@ -128,11 +128,11 @@ class Strategist(ABC):
         """
         return 0
 
-    def state_dict(self) -> Snapshot:
+    def state_dict(self) -> StrategistState:
         """What has been learnt."""
-        return Snapshot()
+        return StrategistState()
 
-    def load_state_dict(self, snapshot: Snapshot) -> None:
+    def load_state_dict(self, snapshot: StrategistState) -> None:
         """Restore what ``state_dict`` returned.
 
         Raises:

@@ -35,7 +35,7 @@ def beta_parameters(residual: Tensor, start: float) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PolicyOutput:
     """A policy's distribution for one state.
 
     Attributes:

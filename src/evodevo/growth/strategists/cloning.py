@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from evodevo.growth.strategists.choice import Choice
+from evodevo.growth.strategists.choice import PolicyOutput
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.policy import Policy
 from evodevo.growth.strategists.spec import MemorySettings
@@ -17,7 +17,7 @@ from evodevo.growth.strategists.state import Legal, State
 
 
 def imitate(
-    policy: Policy, choose: Callable[[State, Legal], Choice], memory: EditMemory, settings: MemorySettings
+    policy: Policy, choose: Callable[[State, Legal], PolicyOutput], memory: EditMemory, settings: MemorySettings
 ) -> int:
     """Raise sum_i w_i log pi(a_i | S_i) over the best edits, where w is the advantage of an edit.
 

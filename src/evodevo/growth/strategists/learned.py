@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from evodevo import randomness
 from evodevo.errors import UsageError
 from evodevo.growth.edit_spec import Action
-from evodevo.growth.strategists.base import Snapshot, Strategist, Unroll
-from evodevo.growth.strategists.choice import Choice
+from evodevo.growth.strategists.base import Strategist, StrategistState, Unroll
+from evodevo.growth.strategists.choice import PolicyOutput
 from evodevo.growth.strategists.cloning import imitate
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.heuristic import prior
@@ -58,10 +58,10 @@ class LearnedStrategist(Strategist):
         self.lean: dict[str, float] = {}
         self.multiplier = 0.0
 
-    def choice(self, state: State, legal: Legal) -> Choice:
+    def choice(self, state: State, legal: Legal) -> PolicyOutput:
         """The policy's distribution, in the graph of its weights."""
         given = prior(state, legal, self.settings.heuristic)
-        return cast(Choice, self.policy(state, legal, given, self.lean))
+        return cast(PolicyOutput, self.policy(state, legal, given, self.lean))
 
     def _choose(self, state: State, legal: Legal, rng: np.random.Generator) -> Decision:
         with torch.no_grad():
@@ -71,7 +71,7 @@ class LearnedStrategist(Strategist):
         other = prior(state, legal, self.settings.heuristic).action
         return Decision(legal=legal, action=action, log_probability=chance, prior=other)
 
-    def _pick(self, choice: Choice, rng: np.random.Generator) -> Action:
+    def _pick(self, choice: PolicyOutput, rng: np.random.Generator) -> Action:
         return choice.sample(rng)
 
     def _rate(self) -> float:
@@ -102,7 +102,7 @@ class LearnedStrategist(Strategist):
         self.lean = memory.lean(self.settings.memory)
         return imitate(self.policy, self.choice, memory, self.settings.memory)
 
-    def state_dict(self) -> Snapshot:
+    def state_dict(self) -> StrategistState:
         """The policy, Adam's moments by the name of their parameter, the memory's shifts, and the multiplier."""
         tensors = {f"policy.{name}": one.detach().clone() for name, one in self.policy.state_dict().items()}
         for name, parameter in self.policy.named_parameters():
@@ -111,9 +111,9 @@ class LearnedStrategist(Strategist):
         learnt = Learnt(
             strategist=self.name, archetypes=self.policy.archetypes, lean=self.lean, multiplier=self.multiplier
         )
-        return Snapshot(tensors, learnt.model_dump(mode="json"))
+        return StrategistState(tensors, learnt.model_dump(mode="json"))
 
-    def load_state_dict(self, snapshot: Snapshot) -> None:
+    def load_state_dict(self, snapshot: StrategistState) -> None:
         """Restore a snapshot; nothing changes where it does not fit.
 
         Raises:

@@ -6,7 +6,7 @@ import numpy as np
 
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.strategists.base import Unroll
-from evodevo.growth.strategists.choice import Choice
+from evodevo.growth.strategists.choice import PolicyOutput
 from evodevo.growth.strategists.learned import LearnedStrategist
 from evodevo.growth.strategists.state import Legal, State
 
@@ -19,7 +19,7 @@ class MetaGradient(LearnedStrategist):
 
     name = "meta_gradient"
 
-    def _pick(self, choice: Choice, rng: np.random.Generator) -> Action:
+    def _pick(self, choice: PolicyOutput, rng: np.random.Generator) -> Action:
         return choice.mode()
 
     def _rate(self) -> float:

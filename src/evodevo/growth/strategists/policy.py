@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from evodevo.growth.edit_spec import Action
 from evodevo.growth.spec import OPERATIONS, Operation
-from evodevo.growth.strategists.choice import Choice, beta_parameters
+from evodevo.growth.strategists.choice import PolicyOutput, beta_parameters
 from evodevo.growth.strategists.edit_memory import kinds_of
 from evodevo.growth.strategists.features import GLOBAL_SIZE, MODULE_SIZE, global_features, module_features
 from evodevo.growth.strategists.heuristic import Prior
@@ -55,7 +55,7 @@ class Policy(nn.Module):
         self.scale = _silent(width, 2)
         self.value = _silent(width, 1)
 
-    def forward(self, state: State, legal: Legal, prior: Prior, lean: Mapping[str, float]) -> Choice:
+    def forward(self, state: State, legal: Legal, prior: Prior, lean: Mapping[str, float]) -> PolicyOutput:
         """The distribution over legal actions.
 
         Args:
@@ -83,7 +83,7 @@ class Policy(nn.Module):
                 return beta_parameters(self.scale(found[0]), 2.0)
             return beta_parameters(self.mix(found.flatten()), 1.0)
 
-        return Choice(
+        return PolicyOutput(
             operations,
             logits.log_softmax(0),
             targets,

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.settings import Settings
 from evodevo.tasks.base import OutputSpec
-from evodevo.training.loop import LossFunction, Progress, TrainingResult, train
+from evodevo.training.loop import LossFunction, TrainingProgress, TrainingResult, train
 from evodevo.training.precision import Batch, Precision, decide
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -128,7 +128,7 @@ def distil(
     seed: int,
     settings: DistillationSettings | None = None,
     optimizer: OptimizerSettings | None = None,
-    report: Callable[[Progress], bool | None] | None = None,
+    report: Callable[[TrainingProgress], bool | None] | None = None,
     precision: Precision | None = None,
 ) -> TrainingResult:
     """Train a student, in place, to match the teacher's outputs.

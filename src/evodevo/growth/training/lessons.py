@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from evodevo.training.loop import Progress, State, train
+from evodevo.training.loop import State, TrainingProgress, train
 from evodevo.training.precision import Precision
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -68,7 +68,7 @@ def learn_in_turn(
     """
     losses: deque[float] = deque(maxlen=lessons)
 
-    def goes_on(progress: Progress) -> bool:
+    def goes_on(progress: TrainingProgress) -> bool:
         losses.append(progress.loss)
         return len(losses) < lessons or fmean(losses) >= tolerance
 

@@ -56,7 +56,7 @@ class Zoo(Protocol):
 
 
 @dataclass(frozen=True)
-class Taught:
+class TeacherBatch:
     """One batch as the teacher processed it: the input of its modules, and z_r (B, d)."""
 
     heard: Any
@@ -64,16 +64,16 @@ class Taught:
 
 
 @torch.no_grad()
-def taught(zoo: nn.Module, batches: Sequence[Batch], precision: Precision | None = None) -> tuple[Taught, ...]:
+def taught(zoo: nn.Module, batches: Sequence[Batch], precision: Precision | None = None) -> tuple[TeacherBatch, ...]:
     """Inputs and mixtures of a zoo for some batches as it is now, in evaluation mode."""
     precision = precision or decide()
     one: Any = zoo
     with mode(zoo, training=False), precision.autocast():
         heard = [one.fuse(precision.place(batch)) for batch in batches]
-        return tuple(Taught(each, one.consult(each).mixed.detach()) for each in heard)
+        return tuple(TeacherBatch(each, one.consult(each).mixed.detach()) for each in heard)
 
 
-def distance(zoo: nn.Module, lessons: Sequence[Taught], precision: Precision | None = None) -> float:
+def distance(zoo: nn.Module, lessons: Sequence[TeacherBatch], precision: Precision | None = None) -> float:
     """L_kd: the mean over samples of the squared distance to the teacher's z_r, in evaluation mode."""
     precision = precision or decide()
     return mean_loss(zoo, len(lessons), lambda number: _loss(zoo, lessons[number]), precision)
@@ -148,7 +148,7 @@ def distil_module(
         )
 
 
-def _loss(zoo: nn.Module, lesson: Taught) -> Tensor:
+def _loss(zoo: nn.Module, lesson: TeacherBatch) -> Tensor:
     student: Any = zoo
     mixed: Tensor = student.consult(lesson.heard).mixed
     return (mixed - lesson.mixed).float().square().sum(-1).mean()

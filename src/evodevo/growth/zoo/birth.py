@@ -39,7 +39,7 @@ Origin = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Parent:
+class ModuleParent:
     """A module that a newborn begins from.
 
     Attributes:
@@ -69,7 +69,7 @@ def same_nodes(child: ModuleGenotype, parent: ModuleGenotype, name: str) -> dict
 def inherit(
     child: Operator,
     genotype: ModuleGenotype,
-    parents: Mapping[str, Parent],
+    parents: Mapping[str, ModuleParent],
     how: BirthSettings,
     correspondence: Mapping[str, Origin],
     seed: int,
@@ -140,7 +140,9 @@ def _rebuilt(
         if {one.tensor for one in recorded} != set(child.state_dict()) or len(digests) != 1:
             raise DataError("the record of a birth from the bank names other tensors than the module has.")
         return child.state_dict()
-    parents = {name: Parent(before[name], fetch(digests[name]), digests[name]) for name in before if name in digests}
+    parents = {
+        name: ModuleParent(before[name], fetch(digests[name]), digests[name]) for name in before if name in digests
+    }
     for parent in parents.values():
         build_module(parent.genotype, 0).load_state_dict(dict(parent.state))  # exactly its tensors, or an error
     nodes = {part_name(node.id): node.id for node in genotype.graph.nodes}
@@ -165,7 +167,7 @@ class _Birth:
     def __init__(
         self,
         genotype: ModuleGenotype,
-        parents: Mapping[str, Parent],
+        parents: Mapping[str, ModuleParent],
         how: BirthSettings,
         correspondence: Mapping[str, Origin],
         seed: int,

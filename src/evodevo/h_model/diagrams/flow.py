@@ -16,7 +16,7 @@ Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Flow:
+class RoutingGraph:
     """Routing of one sample, of the mean of several, or the difference of two. Legend as in ``RoutingTrace``.
 
     Attributes:
@@ -48,7 +48,7 @@ class Flow:
         return len(self.connections)
 
 
-def mean_flow(trace: RoutingTrace) -> Flow:
+def mean_flow(trace: RoutingTrace) -> RoutingGraph:
     """The mean over the samples of a trace; zeros where it has none."""
 
     def mean(values: NDArray[np.generic]) -> Doubles:
@@ -56,7 +56,7 @@ def mean_flow(trace: RoutingTrace) -> Flow:
         return found.mean(axis=0) if trace.count else np.zeros(values.shape[1:])
 
     halted = np.bincount(np.clip(trace.steps, 0, trace.iterations), minlength=trace.iterations + 1)
-    return Flow(
+    return RoutingGraph(
         trace.inputs,
         trace.hidden,
         trace.outputs,
@@ -71,7 +71,7 @@ def mean_flow(trace: RoutingTrace) -> Flow:
     )
 
 
-def flow_difference(one: Flow, other: Flow) -> Flow:
+def flow_difference(one: RoutingGraph, other: RoutingGraph) -> RoutingGraph:
     """``one`` minus ``other``; a layer counts as called where either calls it.
 
     Raises:
@@ -94,7 +94,7 @@ def flow_difference(one: Flow, other: Flow) -> Flow:
     )
 
 
-class Node(NamedTuple):
+class GraphNode(NamedTuple):
     """A place of the drawing: what stands in ``row`` in ``column``.
 
     Columns: 0 is the input step, t = 1 to T the iterations, T + 1 the answer. Rows: inputs, hidden layers, outputs.
@@ -104,25 +104,25 @@ class Node(NamedTuple):
     row: int
 
 
-class Route(NamedTuple):
+class DrawnConnection(NamedTuple):
     """One connection: ``weight`` from a source to a target one column further."""
 
-    source: Node
-    target: Node
+    source: GraphNode
+    target: GraphNode
     weight: float
 
 
-class Routes(NamedTuple):
+class DrawnConnections(NamedTuple):
     """Connections to draw, the strongest first; how many reach the threshold, and how many there are at all."""
 
-    drawn: list[Route]
+    drawn: list[DrawnConnection]
     strong: int
     every: int
 
 
 def strongest_routes(
-    flow: Flow, layers: Sequence[int], iterations: int, threshold: float = 0.0, most: int | None = None
-) -> Routes:
+    flow: RoutingGraph, layers: Sequence[int], iterations: int, threshold: float = 0.0, most: int | None = None
+) -> DrawnConnections:
     """The connections among some hidden layers (and from inputs, to outputs) in the first iterations.
 
     What the last of these says to hidden layers is left out: nobody would hear it, or it is not drawn. Weights of 0
@@ -130,7 +130,7 @@ def strongest_routes(
     """
     inputs, hidden = len(flow.inputs), len(flow.hidden)
     outputs = range(hidden, hidden + len(flow.outputs))
-    found: list[Route] = []
+    found: list[DrawnConnection] = []
     strong = every = 0
     for step in range(iterations + 1):
         weights = flow.connections[step - 1] if step else flow.first
@@ -142,7 +142,9 @@ def strongest_routes(
         every, strong = every + part.size, strong + len(places)
         kept = places[np.argsort(-size.reshape(-1)[places], kind="stable")][:most]
         for row, column in zip(*np.unravel_index(kept, part.shape), strict=True):
-            source = Node(step, inputs + sources[row] if step else sources[row])
-            found.append(Route(source, Node(step + 1, inputs + targets[column]), float(part[row, column])))
+            source = GraphNode(step, inputs + sources[row] if step else sources[row])
+            found.append(
+                DrawnConnection(source, GraphNode(step + 1, inputs + targets[column]), float(part[row, column]))
+            )
     found.sort(key=lambda route: -abs(route.weight))
-    return Routes(found[:most], strong, every)
+    return DrawnConnections(found[:most], strong, every)

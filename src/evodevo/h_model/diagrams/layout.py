@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evodevo.errors import UsageError
-from evodevo.h_model.diagrams.flow import Flow, Routes
+from evodevo.h_model.diagrams.flow import DrawnConnections, RoutingGraph
 from evodevo.report.svg import one_line, shorten, text_width
 
 _HIDDEN_AT_MOST, _ITERATIONS_AT_MOST = 40, 32
@@ -57,7 +57,7 @@ class Sheet:
         return self.left + column * self.pitch
 
 
-def sheet_for(flow: Flow, compact: bool, titled: bool, captioned: bool) -> Sheet:
+def sheet_for(flow: RoutingGraph, compact: bool, titled: bool, captioned: bool) -> Sheet:
     """The places of all rows and columns; the busiest layers and the first iterations where there are too many."""
     inputs, hidden, outputs = len(flow.inputs), len(flow.hidden), len(flow.outputs)
     busy = sorted(range(hidden), key=lambda layer: (-_traffic(flow, layer), layer))
@@ -80,7 +80,7 @@ def sheet_for(flow: Flow, compact: bool, titled: bool, captioned: bool) -> Sheet
     return Sheet(places, 12 + labels + 22, spread, columns, tuple(kept), min(pitch * 0.24, 6.5), top, y - pitch * 0.85)
 
 
-def _traffic(flow: Flow, layer: int) -> float:
+def _traffic(flow: RoutingGraph, layer: int) -> float:
     """How much is said to and by a layer."""
     heard = abs(flow.first[:, layer]).sum() + abs(flow.connections[:, :, layer]).sum()
     return float(heard + abs(flow.connections[:, layer]).sum())
@@ -91,7 +91,7 @@ def row_name(name: str) -> str:
     return shorten(one_line(name, 80), 150, 11)
 
 
-def left_out(flow: Flow, sheet: Sheet, limits: Limits, found: Routes) -> list[str]:
+def left_out(flow: RoutingGraph, sheet: Sheet, limits: Limits, found: DrawnConnections) -> list[str]:
     """What the drawing is of, and what it leaves out."""
     words = ["One sample." if flow.samples == 1 else f"{flow.samples:,} samples."]
     drawn, every = len(found.drawn), found.every

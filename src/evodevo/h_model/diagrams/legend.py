@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evodevo.h_model.diagrams.flow import Flow
+from evodevo.h_model.diagrams.flow import RoutingGraph
 from evodevo.h_model.diagrams.layout import Sheet
 from evodevo.report.charts import marks
 from evodevo.report.palette import family_role
@@ -31,7 +31,7 @@ def line_look(weight: float, dashed: bool = False) -> dict[str, str | float]:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LegendEntry:
     """One entry of the legend: a line of ``weight``, or the glyph of a family."""
 
     words: str
@@ -46,28 +46,28 @@ class Entry:
         return (28 if self.weight else 16) + text_width(self.words, SMALL) + 16
 
 
-def legend_entries(flow: Flow, sheet: Sheet, names: tuple[str, str] | None) -> list[Entry]:
+def legend_entries(flow: RoutingGraph, sheet: Sheet, names: tuple[str, str] | None) -> list[LegendEntry]:
     """What the signs of one drawing mean; ``names`` of the two groups of a difference."""
     if names:
         entries = [
-            Entry(f"more in {names[0]}", "attention", 0.7),
-            Entry(f"more in {names[1]}", "recurrence", 0.7, True),
+            LegendEntry(f"more in {names[0]}", "attention", 0.7),
+            LegendEntry(f"more in {names[1]}", "recurrence", 0.7, True),
         ]
     else:
-        entries = [Entry(f"weight {weight:g}", "ink", weight) for weight in (0.25, 0.5, 1.0)]
+        entries = [LegendEntry(f"weight {weight:g}", "ink", weight) for weight in (0.25, 0.5, 1.0)]
     kinds: dict[str, list[str]] = {}
     for kind in dict.fromkeys(flow.kinds):
         kinds.setdefault(KIND_FAMILIES.get(kind, "other"), []).append(one_line(kind, 30).replace("_", "-"))
-    entries += [Entry(", ".join(found), family_role(family), family=family) for family, found in kinds.items()]
+    entries += [LegendEntry(", ".join(found), family_role(family), family=family) for family, found in kinds.items()]
     if (flow.called[: sheet.columns - 2] < CALLED).any():
         family = KIND_FAMILIES.get(flow.kinds[0], "other")
-        entries.append(Entry("not called", "muted", family=family, faint=True))
+        entries.append(LegendEntry("not called", "muted", family=family, faint=True))
     return entries
 
 
-def in_lines(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
+def in_lines(entries: Sequence[LegendEntry], width: float) -> list[list[LegendEntry]]:
     """The entries in lines that fit."""
-    lines: list[list[Entry]] = [[]]
+    lines: list[list[LegendEntry]] = [[]]
     for entry in entries:
         if lines[-1] and sum(other.width for other in lines[-1]) + entry.width > width + 16:
             lines.append([])
@@ -75,7 +75,7 @@ def in_lines(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
     return lines
 
 
-def draw_legend(drawing: Drawing, entries: Sequence[Entry], y: float) -> None:
+def draw_legend(drawing: Drawing, entries: Sequence[LegendEntry], y: float) -> None:
     """One line of the legend with its texts on the baseline ``y``."""
     x = 12.0
     for entry in entries:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evodevo.h_model.diagrams.flow import Flow, Node, Route, flow_difference, strongest_routes
+from evodevo.h_model.diagrams.flow import DrawnConnection, GraphNode, RoutingGraph, flow_difference, strongest_routes
 from evodevo.h_model.diagrams.layout import Limits, Sheet, left_out, row_name, sheet_for
 from evodevo.h_model.diagrams.legend import (
     CALLED,
@@ -29,7 +29,7 @@ DIFFERENCE = 0.01
 
 
 def routing_diagram(
-    flow: Flow, title: str = "", caption: str = "", limits: Limits | None = None, compact: bool = False
+    flow: RoutingGraph, title: str = "", caption: str = "", limits: Limits | None = None, compact: bool = False
 ) -> str:
     """The routing of one sample or the mean of several, from ``mean_flow``.
 
@@ -43,7 +43,7 @@ def routing_diagram(
 
 
 def routing_difference(
-    one: Flow, other: Flow, names: tuple[str, str], caption: str = "", limits: Limits | None = None
+    one: RoutingGraph, other: RoutingGraph, names: tuple[str, str], caption: str = "", limits: Limits | None = None
 ) -> str:
     """Where two groups of samples are routed differently: solid lines where the first one's weight is larger, dashed
     ones in another colour where the second one's is. ``names`` are those of the groups. Means of groups differ less
@@ -53,7 +53,9 @@ def routing_difference(
     return _diagram(flow_difference(one, other), title, caption, limits or Limits(DIFFERENCE), False, shown)
 
 
-def _diagram(flow: Flow, title: str, caption: str, limits: Limits, compact: bool, names: tuple[str, str] | None) -> str:
+def _diagram(
+    flow: RoutingGraph, title: str, caption: str, limits: Limits, compact: bool, names: tuple[str, str] | None
+) -> str:
     if not flow.samples:
         return empty("No sample to draw the routing of.")
     sheet = sheet_for(flow, compact, bool(title), bool(caption))
@@ -99,7 +101,7 @@ def _wrapped(sentences: Sequence[str], width: float) -> list[str]:
     return [shorten(line, width, SMALL) for line in lines]
 
 
-def _draw_grid(drawing: Drawing, flow: Flow, sheet: Sheet) -> None:
+def _draw_grid(drawing: Drawing, flow: RoutingGraph, sheet: Sheet) -> None:
     names = [*flow.inputs, *flow.hidden, *flow.outputs]
     last = sheet.columns - 1
     for row, y in sheet.rows.items():
@@ -123,7 +125,12 @@ def _draw_grid(drawing: Drawing, flow: Flow, sheet: Sheet) -> None:
 
 
 def _draw_route(
-    drawing: Drawing, flow: Flow, sheet: Sheet, route: Route, names: tuple[str, str] | None, full: float
+    drawing: Drawing,
+    flow: RoutingGraph,
+    sheet: Sheet,
+    route: DrawnConnection,
+    names: tuple[str, str] | None,
+    full: float,
 ) -> None:
     strength = min(abs(route.weight), 1.0)
     second = names is not None and route.weight < 0
@@ -149,7 +156,7 @@ def _draw_route(
     )
 
 
-def _draw_nodes(drawing: Drawing, flow: Flow, sheet: Sheet, names: tuple[str, str] | None) -> None:
+def _draw_nodes(drawing: Drawing, flow: RoutingGraph, sheet: Sheet, names: tuple[str, str] | None) -> None:
     last = sheet.columns - 1
     for row, y in sheet.rows.items():
         layer = row - len(flow.inputs)
@@ -160,12 +167,12 @@ def _draw_nodes(drawing: Drawing, flow: Flow, sheet: Sheet, names: tuple[str, st
         else:
             columns = range(1, last + 1)
         for column in columns:
-            node = Node(column, row)
+            node = GraphNode(column, row)
             with drawing.group("node", _node_words(flow, node, names), data_node=f"{column}.{row}"):
                 _draw_node(drawing, flow, sheet, node, sheet.x(column), y)
 
 
-def _draw_node(drawing: Drawing, flow: Flow, sheet: Sheet, node: Node, x: float, y: float) -> None:
+def _draw_node(drawing: Drawing, flow: RoutingGraph, sheet: Sheet, node: GraphNode, x: float, y: float) -> None:
     layer, radius = node.row - len(flow.inputs), sheet.radius
     if layer < 0:
         drawing.path(marks.circle(x, y, radius), "fill-ink")
@@ -185,7 +192,7 @@ def _draw_node(drawing: Drawing, flow: Flow, sheet: Sheet, node: Node, x: float,
             drawing.path(glyph, f"fill-{role} stroke-{role}", stroke_width=1.2, fill_opacity=shade)
 
 
-def _node_words(flow: Flow, node: Node, names: tuple[str, str] | None) -> str:
+def _node_words(flow: RoutingGraph, node: GraphNode, names: tuple[str, str] | None) -> str:
     layer = node.row - len(flow.inputs)
     if layer < 0:
         return one_line(flow.inputs[node.row])
@@ -200,16 +207,16 @@ def _node_words(flow: Flow, node: Node, names: tuple[str, str] | None) -> str:
     return words
 
 
-def _name(flow: Flow, node: Node) -> str:
+def _name(flow: RoutingGraph, node: GraphNode) -> str:
     name = one_line([*flow.inputs, *flow.hidden, *flow.outputs][node.row], 80)
     return name if node.column == 0 else f"{name}, t = {node.column}" if node.row < _ends(flow) else name
 
 
-def _ends(flow: Flow) -> int:
+def _ends(flow: RoutingGraph) -> int:
     """The first row of outputs."""
     return len(flow.inputs) + len(flow.hidden)
 
 
-def _role(flow: Flow, row: int) -> str:
+def _role(flow: RoutingGraph, row: int) -> str:
     layer = row - len(flow.inputs)
     return "ink" if layer < 0 else family_role(KIND_FAMILIES.get(flow.kinds[layer], "other"))

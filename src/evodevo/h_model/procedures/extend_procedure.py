@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.extension import freeze_old
 from evodevo.h_model.model import HModel
 from evodevo.networks.base import Network
@@ -57,7 +57,7 @@ class ExtendSettings(Settings):
         return self
 
 
-def extend(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """See the module.
 
     Facts: ``accuracy``: after each stage, per domain, on validation samples; ``forgetting``: how much accuracy the
@@ -100,7 +100,7 @@ def forgetting(stages: list[tuple[str, ...]], accuracy: list[dict[str, float]]) 
     return sum(lost) / len(lost)
 
 
-def _measured(bench: Bench, network: Network, parts: Mapping[str, SelectedTask]) -> dict[str, float]:
+def _measured(bench: Trainer, network: Network, parts: Mapping[str, SelectedTask]) -> dict[str, float]:
     samples = bench.settings.validation_samples
     return {name: bench.measure(network, task=part, samples=samples).accuracy for name, part in parts.items()}
 

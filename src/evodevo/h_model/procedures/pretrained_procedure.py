@@ -19,7 +19,7 @@ from torch import nn
 
 from evodevo.errors import UsageError
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.procedures.donors import RECORD, DonorIsMadeError, pretrain_donor
@@ -56,7 +56,7 @@ class Texts(Protocol):
         ...
 
 
-def train_pretrained(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def train_pretrained(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """The procedure; see ``PretrainedOptions``.
 
     Raises:
@@ -80,7 +80,7 @@ def train_pretrained(bench: Bench, options: Mapping[str, Any]) -> Trained:
     return Trained(network, result)
 
 
-def _donors(bench: Bench, options: PretrainedOptions) -> dict[str, Any]:
+def _donors(bench: Trainer, options: PretrainedOptions) -> dict[str, Any]:
     """Donor -> where it lies and what is known of it; those that are pretrained here are found or made."""
     if options.paths:
         found = {number: model_folder(options.paths[number]) for number in options.needed}
@@ -96,7 +96,7 @@ def _donors(bench: Bench, options: PretrainedOptions) -> dict[str, Any]:
     return facts
 
 
-def _pretrained(bench: Bench, options: PretrainedOptions) -> dict[int, Path]:
+def _pretrained(bench: Trainer, options: PretrainedOptions) -> dict[int, Path]:
     """Make the donors, first those that no other worker is just making."""
     task, spec = _texts(bench), _tokens(bench)
     texts = [text.decode("utf-8") for text in task.texts("train")]
@@ -136,7 +136,7 @@ def _order(options: PretrainedOptions, seed: int) -> list[int]:
     return order
 
 
-def _fit(bench: Bench, network: Network, in_order: NetworkSpec, options: PretrainedOptions) -> list[list[float]]:
+def _fit(bench: Trainer, network: Network, in_order: NetworkSpec, options: PretrainedOptions) -> list[list[float]]:
     """Least squares for all adapters; (place, explained on the way in, on the way out) of each."""
     layers, specs = _layers(network), _specs(in_order)
     if not any(spec.width is not None for spec in specs):
@@ -158,7 +158,7 @@ def _fit(bench: Bench, network: Network, in_order: NetworkSpec, options: Pretrai
 
 
 @torch.no_grad()
-def _take_embeddings(bench: Bench, network: Network, options: PretrainedOptions, paths: Mapping[int, str]) -> None:
+def _take_embeddings(bench: Trainer, network: Network, options: PretrainedOptions, paths: Mapping[int, str]) -> None:
     """Each stack reads its donor's tokens and positions."""
     spec = _tokens(bench)
     stacks = [one for one in network.modules() if isinstance(one, LayerStack)]
@@ -185,7 +185,7 @@ def _specs(network: NetworkSpec) -> tuple[Layer, ...]:
     return network.structure.layers if isinstance(network, StackNetwork) else ()  # whole donors have no adapters
 
 
-def _texts(bench: Bench) -> Texts:
+def _texts(bench: Trainer) -> Texts:
     task: object = bench.task
     if not isinstance(task, Texts):
         raise UsageError(
@@ -195,7 +195,7 @@ def _texts(bench: Bench) -> Texts:
     return task
 
 
-def _tokens(bench: Bench) -> InputSpec:
+def _tokens(bench: Trainer) -> InputSpec:
     found = [spec for spec in bench.task.inputs if spec.modality == "tokens"]
     if not found:
         raise UsageError(f"the task {bench.task.name!r} has no input of tokens; the layers are of text encoders.")

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from evodevo.errors import UsageError
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.h_model.network import HModelNetwork
 from evodevo.networks.spec import NetworkSpec
 from evodevo.networks.stacks.ensemble import EnsembleNetwork
@@ -98,7 +98,7 @@ class PretrainedOptions(Settings):
         return tuple(sorted({donor for donor, _ in self.layers} | set(self.whole)))
 
 
-def options_of(settings: NetworkEvaluationSettings, arm: Arm) -> PretrainedOptions:
+def options_of(settings: NetworkEvaluationSettings, arm: Trial) -> PretrainedOptions:
     """The options of an arm.
 
     Raises:
@@ -108,7 +108,7 @@ def options_of(settings: NetworkEvaluationSettings, arm: Arm) -> PretrainedOptio
     return validate(PretrainedOptions, values, what=f"options of the procedure 'pretrained' of {arm.name}")
 
 
-def check_pretrained(settings: NetworkEvaluationSettings, arm: Arm) -> None:
+def check_pretrained(settings: NetworkEvaluationSettings, arm: Trial) -> None:
     """Whether an arm can begin, as far as it can be known before donors are made.
 
     Raises:

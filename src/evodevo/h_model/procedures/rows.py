@@ -7,30 +7,30 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.h_model.procedures.pretrained_settings import check_pretrained
 
 if TYPE_CHECKING:
     from evodevo.experiments.trained import Trained
-    from evodevo.experiments.trainer import Bench
+    from evodevo.experiments.trainer import Trainer
 
 
 class Pretrained(Procedure):
     """Encoders are pretrained on the training texts first; their layers are mixed, or one is fine-tuned whole."""
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         from evodevo.h_model.procedures.pretrained_procedure import train_pretrained
 
         return train_pretrained(bench, options)
 
-    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
         check_pretrained(settings, arm)
 
 
 class Extend(Procedure):
     """Some domains are learned together, then others one by one."""
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         from evodevo.h_model.procedures.extend_procedure import extend
 
         return extend(bench, options)

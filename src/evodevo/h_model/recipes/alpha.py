@@ -6,7 +6,7 @@ Source: docs/spec/h_model.md#experiments.
 from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.settings import Probe
+from evodevo.experiments.settings import ProbeSettings
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.routing.spec import InferenceStructure
@@ -51,8 +51,11 @@ def alpha(size: Size) -> ExperimentSettings:
             "pointer",
             steps=4_000 if full else 1_400,
             probes=(
-                *(Probe(name=f"top-{k}", inference=InferenceStructure(mode="source_topk", k=k)) for k in (1, 2)),
-                Probe(name="c above 0.5", inference=InferenceStructure(mode="threshold", threshold=0.5)),
+                *(
+                    ProbeSettings(name=f"top-{k}", inference=InferenceStructure(mode="source_topk", k=k))
+                    for k in (1, 2)
+                ),
+                ProbeSettings(name="c above 0.5", inference=InferenceStructure(mode="threshold", threshold=0.5)),
             ),
         ),
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import ArmPlan, Cell
+from evodevo.experiments.trials import Cell, Variant
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.opponents import compute_matched, parameter_matched, universal
 from evodevo.h_model.spec import HModelStructure, RouterStructure
@@ -24,14 +24,14 @@ AT_THE_END = RouterStructure(pool="last")
 """Routers read the last token: there the pointer task says how many hops it wants."""
 
 
-def h_model(structure: HModelStructure, name: str = H_MODEL, **more: Any) -> ArmPlan:
+def h_model(structure: HModelStructure, name: str = H_MODEL, **more: Any) -> Variant:
     """An H-Model."""
-    return ArmPlan(name=name, role="h_model", network=HModelNetwork(structure=structure), **more)
+    return Variant(name=name, role="h_model", network=HModelNetwork(structure=structure), **more)
 
 
-def stack(structure: StackStructure, name: str, **more: Any) -> ArmPlan:
+def stack(structure: StackStructure, name: str, **more: Any) -> Variant:
     """Layers one after the other."""
-    return ArmPlan(name=name, role=more.pop("role", "transformer"), network=StackNetwork(structure=structure), **more)
+    return Variant(name=name, role=more.pop("role", "transformer"), network=StackNetwork(structure=structure), **more)
 
 
 def with_router(structure: HModelStructure, **changes: Any) -> HModelStructure:
@@ -40,19 +40,19 @@ def with_router(structure: HModelStructure, **changes: Any) -> HModelStructure:
     return structure.model_copy(update={"router": router})
 
 
-def constant(structure: HModelStructure, **more: Any) -> ArmPlan:
+def constant(structure: HModelStructure, **more: Any) -> Variant:
     """The same layers without routing: every connection is 0.5."""
     routed = with_router(structure, head="constant")
-    return ArmPlan(name="constant c = 0.5", role="control", network=HModelNetwork(structure=routed), **more)
+    return Variant(name="constant c = 0.5", role="control", network=HModelNetwork(structure=routed), **more)
 
 
-def independent(structure: HModelStructure, **more: Any) -> ArmPlan:
+def independent(structure: HModelStructure, **more: Any) -> Variant:
     """The same layers with connections that are learned but do not see the input."""
     routed = with_router(structure, head="independent")
-    return ArmPlan(name="input-independent", role="control", network=HModelNetwork(structure=routed), **more)
+    return Variant(name="input-independent", role="control", network=HModelNetwork(structure=routed), **more)
 
 
-def opponents(structure: HModelStructure, size: Size, *, cell: Cell | None = None) -> tuple[ArmPlan, ...]:
+def opponents(structure: HModelStructure, size: Size, *, cell: Cell | None = None) -> tuple[Variant, ...]:
     """What stands beside an H-Model: parameter-matched and constant; in full also compute-matched, tied, independent.
 
     Args:

@@ -6,8 +6,8 @@ Source: docs/spec/h_model.md#experiments.
 from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.settings import Probe
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.settings import ProbeSettings
+from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import compute_matched
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
@@ -42,12 +42,12 @@ def depth(size: Size) -> ExperimentSettings:
             size,
             "pointer",
             steps=4_000 if full else 1_200,
-            probes=tuple(Probe(name=f"T = {t}", iterations=t) for t in (2, 8, 16)),
+            probes=tuple(ProbeSettings(name=f"T = {t}", iterations=t) for t in (2, 8, 16)),
         ),
     )
 
 
-def _as_deep(structure: HModelStructure) -> list[ArmPlan]:
+def _as_deep(structure: HModelStructure) -> list[Variant]:
     """The H-Model, and stacks of as many blocks, with and without residual connections."""
     cell: dict[str, str | float] = {"T": float(structure.iterations)}
     deep: StackStructure = compute_matched(structure)

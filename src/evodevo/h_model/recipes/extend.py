@@ -9,7 +9,7 @@ from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes.arms import constant, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure
@@ -30,7 +30,7 @@ def extend(size: Size) -> ExperimentSettings:
     new = {"learn": "new", "add": [layer.model_dump(mode="json", exclude_none=True)] * 2}
     sequence = {"first": DOMAINS[:1], "then": DOMAINS[1:]}
 
-    def learning(plan: ArmPlan, **options: Any) -> ArmPlan:
+    def learning(plan: Variant, **options: Any) -> Variant:
         chosen = {"first": together, "then": after, **options}
         listed = {key: list(value) if isinstance(value, tuple) else value for key, value in chosen.items()}
         return plan.model_copy(update={"procedure": "extend", "options": listed})

@@ -6,7 +6,7 @@ Source: docs/spec/h_model.md#experiments.
 from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.settings import Probe
+from evodevo.experiments.settings import ProbeSettings
 from evodevo.h_model.recipes.arms import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.transformer import TransformerLayer
@@ -52,7 +52,10 @@ def image_text(size: Size) -> ExperimentSettings:
             task_settings={"form": "both"},
             probes=()
             if full
-            else (Probe(name="other image", shuffle=("image",)), Probe(name="other text", shuffle=("text",))),
+            else (
+                ProbeSettings(name="other image", shuffle=("image",)),
+                ProbeSettings(name="other text", shuffle=("text",)),
+            ),
         ),
     )
 

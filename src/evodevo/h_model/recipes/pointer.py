@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings, PaperTable
-from evodevo.experiments.settings import Probe
+from evodevo.experiments.settings import ProbeSettings
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, paper
@@ -67,9 +67,9 @@ def pointer(size: Size) -> ExperimentSettings:
             "pointer",
             steps=4000 if full else 2000,
             probes=(
-                Probe(name="top-m 1", inference=InferenceStructure(mode="target_topm", m=1)),
-                Probe(name="T = 8", iterations=8),
-                Probe(name="alpha 0.1", alpha=0.1),
+                ProbeSettings(name="top-m 1", inference=InferenceStructure(mode="target_topm", m=1)),
+                ProbeSettings(name="T = 8", iterations=8),
+                ProbeSettings(name="alpha 0.1", alpha=0.1),
             ),
         ),
     )

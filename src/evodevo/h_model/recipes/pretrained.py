@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import compute_matched, parameter_matched, universal
 from evodevo.h_model.recipes import paper_tables
 from evodevo.h_model.recipes.arms import constant, evaluation, h_model, independent, learning_rates, stack
@@ -68,12 +68,12 @@ def pretrained(size: Size) -> ExperimentSettings:
     )
 
 
-def _mixes(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[int, int]]) -> list[ArmPlan]:
+def _mixes(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[int, int]]) -> list[Variant]:
     """H-Models of the donors' layers."""
     base = _shape(size, donors, layers)
     regularised = base.model_copy(update={"regularisation": RegularisationStructure(layer_dropout=0.2)})
 
-    def mix(name: str, structure: HModelStructure = base, more: dict[str, Any] | None = None, **plan: Any) -> ArmPlan:
+    def mix(name: str, structure: HModelStructure = base, more: dict[str, Any] | None = None, **plan: Any) -> Variant:
         return h_model(structure, name, procedure="pretrained", options={"layers": layers, **(more or {})}, **plan)
 
     arms = [
@@ -89,7 +89,7 @@ def _mixes(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[
     return arms
 
 
-def _alone(donors: Sequence[dict[str, int]]) -> list[ArmPlan]:
+def _alone(donors: Sequence[dict[str, int]]) -> list[Variant]:
     """Each donor fine-tuned, and the mean of their answers."""
 
     def shape(donor: dict[str, int], **more: Any) -> StackStructure:
@@ -105,7 +105,7 @@ def _alone(donors: Sequence[dict[str, int]]) -> list[ArmPlan]:
         arms.append(stack(plain, f"{name}, with its embeddings", procedure="pretrained", options=own))
     members = EnsembleStructure(members=tuple(shape(donor) for donor in donors))
     arms.append(
-        ArmPlan(
+        Variant(
             name="donors, answers averaged",
             network=EnsembleNetwork(structure=members),
             procedure="pretrained",
@@ -115,7 +115,7 @@ def _alone(donors: Sequence[dict[str, int]]) -> list[ArmPlan]:
     return arms
 
 
-def _fresh(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[int, int]]) -> list[ArmPlan]:
+def _fresh(size: Size, donors: Sequence[dict[str, int]], layers: Sequence[tuple[int, int]]) -> list[Variant]:
     """Nothing pretrained."""
     base = _shape(size, donors, layers)
     one = StackStructure(width=WIDTH, layers=(TransformerLayer(),), input_blocks=0, output_blocks=0)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.experiments.settings import Probe
-from evodevo.experiments.trials import ArmPlan
+from evodevo.experiments.settings import ProbeSettings
+from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes import paper_tables
 from evodevo.h_model.recipes.arms import evaluation, h_model, learning_rates, opponents, stack
@@ -64,7 +64,7 @@ def proofs(size: Size) -> ExperimentSettings:
             steps=20_000 if full else QUICK_STEPS,
             batch_size=32,
             task_settings={**QUESTIONS, **({"samples": {"train": 200_000}} if full else easy)},
-            probes=(Probe(name="T = 8", iterations=8),),
+            probes=(ProbeSettings(name="T = 8", iterations=8),),
         ),
     )
 
@@ -79,7 +79,7 @@ def _again(base: HModelStructure, iterations: int) -> HModelStructure:
     return base.model_copy(update={"iterations": iterations})
 
 
-def _pair(structure: HModelStructure, what: str, **more: Any) -> list[ArmPlan]:
+def _pair(structure: HModelStructure, what: str, **more: Any) -> list[Variant]:
     """An H-Model and the same layers one after the other."""
     return [
         h_model(structure, f"H-Model, {what}", **more),
@@ -87,7 +87,7 @@ def _pair(structure: HModelStructure, what: str, **more: Any) -> list[ArmPlan]:
     ]
 
 
-def _more(base: HModelStructure) -> list[ArmPlan]:
+def _more(base: HModelStructure) -> list[Variant]:
     found = [
         *_pair(_of(base, 3, binding=False), "transformers alone"),
         *_pair(base.model_copy(update={"causal": False}), "one class", task=AS_CLASS),

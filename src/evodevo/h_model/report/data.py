@@ -70,7 +70,7 @@ class ChainSummary:
 
 
 @dataclass(frozen=True)
-class Telling:
+class ClassInformation:
     """Mutual information of hard connections with the classes, in nats.
 
     Attributes:
@@ -149,7 +149,7 @@ class RoutingReport:
     classes: Sequence[ClassRouting] = ()
     class_index: Doubles | None = None
     gradient_norms: Doubles | None = None
-    telling: Telling | None = None
+    telling: ClassInformation | None = None
     probes: Sequence[ProbeSummary] = ()
     drift: Sequence[DriftPoint] = ()
     notes: Sequence[str] = ()

@@ -14,16 +14,16 @@ import numpy as np
 from evodevo.h_model.report.data import RoutingReport
 from evodevo.h_model.report.pictures import class_section, pattern_section, sample_section
 from evodevo.h_model.report.sections import layer_section, probe_section, time_section
-from evodevo.h_model.report.view import Detail, RoutingView
+from evodevo.h_model.report.view import RoutingDetail, RoutingView
 from evodevo.report.charts.numbers import MISSING, show
 from evodevo.report.html import add, cards, cut, element, page, paragraph, section
 
 LIMIT_BYTES = 5_000_000
 _DETAILS = (
-    Detail(samples=24, classes=12, pairs=28, patterns=8, lines=200),
-    Detail(samples=12, classes=8, pairs=15, patterns=6, lines=140),
-    Detail(samples=6, classes=6, pairs=6, patterns=4, lines=90),
-    Detail(samples=2, classes=3, pairs=3, patterns=2, lines=60),
+    RoutingDetail(samples=24, classes=12, pairs=28, patterns=8, lines=200),
+    RoutingDetail(samples=12, classes=8, pairs=15, patterns=6, lines=140),
+    RoutingDetail(samples=6, classes=6, pairs=6, patterns=4, lines=90),
+    RoutingDetail(samples=2, classes=3, pairs=3, patterns=2, lines=60),
 )
 _STYLE = """
 .chooser>details>summary{padding:3px 0}

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from evodevo.h_model.diagrams.flow import Flow, mean_flow, strongest_routes
+from evodevo.h_model.diagrams.flow import RoutingGraph, mean_flow, strongest_routes
 from evodevo.h_model.diagrams.routing import DIFFERENCE, routing_diagram, routing_difference
 from evodevo.h_model.report.view import RoutingView
 from evodevo.report.html import Content, cut, details, element, figure, paragraph, section, table
@@ -44,12 +44,12 @@ def class_section(view: RoutingView) -> Element | None:
     return section("means", f"Mean routing{by}", *content)
 
 
-def _mean_figure(view: RoutingView, flow: Flow, title: str) -> Element:
+def _mean_figure(view: RoutingView, flow: RoutingGraph, title: str) -> Element:
     svg = routing_diagram(flow, title, "", view.limits)
     return figure(svg, "", _strongest(flow), classes="")
 
 
-def _strongest(flow: Flow) -> Element:
+def _strongest(flow: RoutingGraph) -> Element:
     """The largest weights as a table."""
     found = strongest_routes(flow, range(len(flow.hidden)), flow.iterations, most=_TABLE_ROWS)
     names = [cut(name, 60) for name in (*flow.inputs, *flow.hidden, *flow.outputs)]

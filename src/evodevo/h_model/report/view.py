@@ -12,7 +12,7 @@ from evodevo.h_model.report.data import ClassRouting, RoutingReport
 
 
 @dataclass(frozen=True)
-class Detail:
+class RoutingDetail:
     """Pictures of each kind, and lines in each; lowered step by step until the file fits."""
 
     samples: int
@@ -25,7 +25,7 @@ class Detail:
 class RoutingView:
     """The report at one level of detail; ``reduced`` says that a higher level did not fit."""
 
-    def __init__(self, report: RoutingReport, detail: Detail, reduced: bool) -> None:
+    def __init__(self, report: RoutingReport, detail: RoutingDetail, reduced: bool) -> None:
         self.report, self.detail, self.reduced = report, detail, reduced
         self.limits = Limits(strongest=detail.lines)
         self.classes = list(report.classes)[: detail.classes]

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import unknown_name
-from evodevo.h_model.runners.grouped import Choice, GroupedRunner
-from evodevo.h_model.runners.loop import Crew, LoopRunner, Runner
+from evodevo.h_model.runners.grouped import GroupedRunner, GroupingRule
+from evodevo.h_model.runners.loop import LayerRunner, LoopRunner, PassCache
 
 RunnerName = Literal["auto", "probe", "loop", "grouped"]
 
@@ -32,7 +32,7 @@ _PROBED: dict[Key, bool] = {}
 """Results of the probes in this process; stored nowhere."""
 
 
-def build_runner(name: RunnerName) -> Runner:
+def build_runner(name: RunnerName) -> LayerRunner:
     """Build a runner by name.
 
     Args:
@@ -50,7 +50,7 @@ def build_runner(name: RunnerName) -> Runner:
 
 
 def always(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
-    """Groups wherever there are equal layers; see ``Choice``."""
+    """Groups wherever there are equal layers; see ``GroupingRule``."""
     return True
 
 
@@ -78,7 +78,7 @@ def _bucket(rows: int) -> int:
 def _probe(runner: GroupedRunner, layers: nn.ModuleList, x: Tensor, learning: bool) -> bool:
     heard = torch.zeros_like(x).normal_(generator=torch.Generator(x.device).manual_seed(0))
     heard.requires_grad_(learning)
-    candidates: list[tuple[Runner, Callable[[], Crew | None]]] = [
+    candidates: list[tuple[LayerRunner, Callable[[], PassCache | None]]] = [
         (LoopRunner(), lambda: None),
         (GroupedRunner(always), lambda: runner.team(layers)),
     ]
@@ -108,4 +108,4 @@ def _wait(x: Tensor) -> None:
         torch.cuda.synchronize(x.device)
 
 
-_CHOICES: dict[str, Choice] = {"auto": by_shape, "probe": by_probe, "grouped": always}
+_CHOICES: dict[str, GroupingRule] = {"auto": by_shape, "probe": by_probe, "grouped": always}

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.h_model.runners.grouped_layers import Grouped, Signature, group, signature
-from evodevo.h_model.runners.loop import Crew, Rows, Runner, States, everybody, rows_of, size_of, written
+from evodevo.h_model.runners.loop import LayerRunner, PassCache, Rows, States, everybody, rows_of, size_of, written
 
 
 @dataclass(frozen=True)
-class Team(Crew):
+class StackedLayers(PassCache):
     """The layers of a model in groups, for one pass.
 
     Attributes:
@@ -30,14 +30,14 @@ class Team(Crew):
     singles: tuple[int, ...]
 
 
-class Choice(Protocol):
+class GroupingRule(Protocol):
     """Decides whether groups are used."""
 
     def __call__(self, runner: GroupedRunner, layers: nn.ModuleList, x: Tensor) -> bool:
         """Return whether to group these layers for inputs x, (B, H, S, d)."""
 
 
-class GroupedRunner(Runner):
+class GroupedRunner(LayerRunner):
     """Runs equal layers at once and the others one after the other, among them nested and recurrent layers.
 
     While gradients are wanted the live parameters are stacked, once per pass. Without gradients the stacked tensors
@@ -48,20 +48,20 @@ class GroupedRunner(Runner):
         choice: Called once per pass; where it returns False, everything is run in a loop.
     """
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: GroupingRule) -> None:
         super().__init__()
         self.choice = choice
-        self._roster: _Roster | None = None
-        self._kept: tuple[_Contents, Team] | None = None
+        self._roster: _LayerGroups | None = None
+        self._kept: tuple[_WeightVersions, StackedLayers] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GroupedRunner:
         # Stacked tensors belong to the layers of the model that is copied.
         return GroupedRunner(self.choice)
 
-    def crew(self, layers: nn.ModuleList, x: Tensor) -> Team | None:
-        """See ``Runner``: the groups, where there are any and the choice selects them."""
+    def crew(self, layers: nn.ModuleList, x: Tensor) -> StackedLayers | None:
+        """See ``LayerRunner``: the groups, where there are any and the choice selects them."""
         if self._roster is None or not self._roster.holds(layers):
-            self._roster, self._kept = _Roster(layers), None
+            self._roster, self._kept = _LayerGroups(layers), None
         if not self._roster.together or not self.choice(self, layers, x):
             return None
         return self.team(layers)
@@ -72,14 +72,14 @@ class GroupedRunner(Runner):
         assert self._roster is not None
         return self._roster.kinds
 
-    def team(self, layers: nn.ModuleList) -> Team:
+    def team(self, layers: nn.ModuleList) -> StackedLayers:
         """The groups of the layers at the last call of ``crew``."""
         assert self._roster is not None
         if torch.is_grad_enabled():
             self._kept = None
             return _team(layers, self._roster)
         if self._kept is None or not self._kept[0].holds():
-            self._kept = (_Contents(layers), _team(layers, self._roster))
+            self._kept = (_WeightVersions(layers), _team(layers, self._roster))
         return self._kept[1]
 
     def run(
@@ -89,10 +89,10 @@ class GroupedRunner(Runner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: Crew | None = None,
+        crew: PassCache | None = None,
     ) -> Tensor:
-        """See ``Runner``."""
-        if not isinstance(crew, Team) or states is not None:
+        """See ``LayerRunner``."""
+        if not isinstance(crew, StackedLayers) or states is not None:
             return self.one_by_one(layers, x, masks, active, states)
         if active is None:
             return self._all_of(layers, x, masks, crew)
@@ -101,7 +101,7 @@ class GroupedRunner(Runner):
             return self._all_of(layers, x, masks, crew)
         return self._addressed(layers, x, masks, rows, crew)
 
-    def _all_of(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, team: Team) -> Tensor:
+    def _all_of(self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, team: StackedLayers) -> Tensor:
         for place in range(len(layers)):
             self.count(place, len(layers), len(x))
         heard = x.transpose(0, 1)
@@ -119,7 +119,7 @@ class GroupedRunner(Runner):
         return torch.stack([one for one in said if one is not None]).transpose(0, 1)
 
     def _addressed(
-        self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, rows: list[Rows | None], team: Team
+        self, layers: nn.ModuleList, x: Tensor, masks: Tensor | None, rows: list[Rows | None], team: StackedLayers
     ) -> Tensor:
         """Run the layers of a group that equally many samples need in one call; always so for a single sample.
 
@@ -174,12 +174,12 @@ def partition(kinds: Sequence[Signature | None]) -> tuple[list[tuple[int, ...]],
     return together, tuple(place for place in range(len(kinds)) if place not in grouped)
 
 
-def _team(layers: nn.ModuleList, roster: _Roster) -> Team:
+def _team(layers: nn.ModuleList, roster: _LayerGroups) -> StackedLayers:
     groups = tuple((places, group([layers[place] for place in places], torch.stack)) for places in roster.together)
-    return Team(groups, roster.alone)
+    return StackedLayers(groups, roster.alone)
 
 
-class _Roster:
+class _LayerGroups:
     """Groups of equal layers; cached, since comparing them costs as much as running a small layer.
 
     Attributes:
@@ -206,7 +206,7 @@ class _Roster:
         )
 
 
-class _Contents:
+class _WeightVersions:
     """Versions and addresses of some layers' parameters."""
 
     def __init__(self, layers: nn.ModuleList) -> None:

@@ -12,11 +12,11 @@ States = list[dict[str, Any]]
 Rows = Tensor | slice
 
 
-class Crew:
+class PassCache:
     """What a runner has prepared for one pass; opaque to its callers."""
 
 
-class Runner(ABC):
+class LayerRunner(ABC):
     """Runs layers and counts calls.
 
     Attributes:
@@ -39,7 +39,7 @@ class Runner(ABC):
         self.calls[layer] += 1
         self.rows[layer] += rows
 
-    def crew(self, layers: nn.ModuleList, x: Tensor) -> Crew | None:
+    def crew(self, layers: nn.ModuleList, x: Tensor) -> PassCache | None:
         """Prepare what all iterations of a pass share; x (B, H, S, d) is the layers' first input."""
         return None
 
@@ -51,7 +51,7 @@ class Runner(ABC):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: Crew | None = None,
+        crew: PassCache | None = None,
     ) -> Tensor:
         """Run all layers.
 
@@ -99,7 +99,7 @@ class Runner(ABC):
         return torch.stack(said).transpose(0, 1)
 
 
-class LoopRunner(Runner):
+class LoopRunner(LayerRunner):
     """One layer after the other."""
 
     def run(
@@ -109,9 +109,9 @@ class LoopRunner(Runner):
         masks: Tensor | None,
         active: Tensor | None,
         states: States | None,
-        crew: Crew | None = None,
+        crew: PassCache | None = None,
     ) -> Tensor:
-        """See ``Runner``."""
+        """See ``LayerRunner``."""
         return self.one_by_one(layers, x, masks, active, states)
 
 

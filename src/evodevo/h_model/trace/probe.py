@@ -27,7 +27,7 @@ RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Probe:
+class LinearProbe:
     """One cross-validated probe.
 
     Attributes:
@@ -51,7 +51,7 @@ class Gain:
     high: float
 
 
-def linear_probe(features: NDArray[Any], labels: NDArray[np.int64], folds: int = FOLDS, seed: int = 0) -> Probe:
+def linear_probe(features: NDArray[Any], labels: NDArray[np.int64], folds: int = FOLDS, seed: int = 0) -> LinearProbe:
     """Accuracy of a logistic regression on standardised features, by stratified cross-validation.
 
     Args:
@@ -73,10 +73,10 @@ def linear_probe(features: NDArray[Any], labels: NDArray[np.int64], folds: int =
     for train, test in splits.split(given, labels):
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=3000, tol=1e-3))
         right[test] = model.fit(given[train], labels[train]).predict(given[test]) == labels[test]
-    return Probe(float(right.mean()), right)
+    return LinearProbe(float(right.mean()), right)
 
 
-def paired_gain(one: Probe, other: Probe, resamples: int = RESAMPLES, seed: int = 0) -> Gain:
+def paired_gain(one: LinearProbe, other: LinearProbe, resamples: int = RESAMPLES, seed: int = 0) -> Gain:
     """Difference in accuracy between ``one`` and ``other`` on the same samples."""
     if one.right.shape != other.right.shape:
         raise UsageError(f"a gain compares the same samples; there are {len(one.right)} and {len(other.right)}")
@@ -108,11 +108,11 @@ class RouteProbe:
     classes: tuple[str, ...]
     samples: int
     majority: float
-    trained: Probe
-    shuffled: Probe
-    untrained: Probe | None = None
+    trained: LinearProbe
+    shuffled: LinearProbe
+    untrained: LinearProbe | None = None
     gain: Gain | None = None
-    histogram: Probe | None = None
+    histogram: LinearProbe | None = None
     scripts: Mapping[str, RouteProbe] = field(default_factory=dict)
 
     def rows(self) -> list[tuple[str, float]]:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from evodevo.h_model.core import Moment
+from evodevo.h_model.core import StepTrace
 from evodevo.h_model.parts import HModelParts
 from evodevo.h_model.trace.spec import RoutingTrace
 from evodevo.tasks.base import NO_TARGET, SampleTask, Split
@@ -37,7 +37,7 @@ def record_trace(
     return replace(trace, facts=facts, names=names, samples=samples)
 
 
-def trace_of(model: HModelParts, moments: Sequence[Moment], masks: Tensor | None, iterations: int) -> RoutingTrace:
+def trace_of(model: HModelParts, moments: Sequence[StepTrace], masks: Tensor | None, iterations: int) -> RoutingTrace:
     """The trace of a pass that has just been made.
 
     Args:

@@ -10,12 +10,12 @@ import numpy as np
 
 from evodevo.h_model.report.data import (
     ChainSummary,
+    ClassInformation,
     ClassRouting,
     DriftPoint,
     PatternSummary,
     ProbeSummary,
     RoutingReport,
-    Telling,
 )
 from evodevo.h_model.trace.chains import nearest_chain
 from evodevo.h_model.trace.clusters import agreement, routing_patterns
@@ -125,7 +125,7 @@ def class_routing(trace: RoutingTrace, fact: str) -> list[ClassRouting]:
     ]
 
 
-def _telling(trace: RoutingTrace, fact: str, seed: int) -> Telling:
+def _telling(trace: RoutingTrace, fact: str, seed: int) -> ClassInformation:
     found = route_information(trace, fact, seed=seed)
     targets = [*trace.hidden, *trace.outputs]
     named = [
@@ -137,7 +137,7 @@ def _telling(trace: RoutingTrace, fact: str, seed: int) -> Telling:
         for step, source, target in np.ndindex(found.connections.shape)
     ]
     named.sort(key=lambda pair: -pair[1])
-    return Telling(named[:_STRONGEST], found.chance, found.ceiling, found.paths)
+    return ClassInformation(named[:_STRONGEST], found.chance, found.ceiling, found.paths)
 
 
 def _probe_summaries(probe: RouteProbe) -> list[ProbeSummary]:

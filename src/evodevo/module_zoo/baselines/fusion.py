@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.baselines.trunk import Thought, Trunk
-from evodevo.module_zoo.senses.model import Sense
+from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
+from evodevo.module_zoo.senses.model import EncodedModality
 from evodevo.operators.dense import affine
 from evodevo.operators.feed_forward import ACTIVATIONS
 
@@ -51,7 +51,7 @@ class ConcatTrunk(Trunk):
         super().__init__()
         self.mix = Perceptron(modalities * structure.width, structure)
 
-    def forward(self, senses: Sequence[Sense]) -> Thought:
+    def forward(self, senses: Sequence[EncodedModality]) -> TrunkOutput:
         """See ``Trunk``."""
         return _thought(self.mix(torch.cat([sense.vector for sense in senses], -1)))
 
@@ -59,7 +59,7 @@ class ConcatTrunk(Trunk):
 class LateTrunk(Trunk):
     """A network per modality and an MLP over their outputs (late fusion, as AutoGluon's multimodal predictor).
 
-    ``Thought.sides`` holds the output of each modality's network; the baseline has heads and losses for each.
+    ``TrunkOutput.sides`` holds the output of each modality's network; the baseline has heads and losses for each.
     """
 
     def __init__(self, structure: BaselineStructure, modalities: int) -> None:
@@ -67,7 +67,7 @@ class LateTrunk(Trunk):
         self.each = nn.ModuleList(Perceptron(structure.width, structure) for _ in range(modalities))
         self.mix = Perceptron(modalities * structure.width, structure)
 
-    def forward(self, senses: Sequence[Sense]) -> Thought:
+    def forward(self, senses: Sequence[EncodedModality]) -> TrunkOutput:
         """See ``Trunk``."""
         sides = tuple(network(sense.vector) for network, sense in zip(self.each, senses, strict=True))
         return _thought(self.mix(torch.cat(sides, -1)), sides)
@@ -87,7 +87,7 @@ class GatedTrunk(Trunk):
         self.gate = nn.Linear(2 * width, width, bias=False) if modalities == 2 else None
         self.mix = Perceptron(width, structure)
 
-    def forward(self, senses: Sequence[Sense]) -> Thought:
+    def forward(self, senses: Sequence[EncodedModality]) -> TrunkOutput:
         """See ``Trunk``."""
         said = [torch.tanh(layer(sense.vector)) for layer, sense in zip(self.each, senses, strict=True)]
         h = said[0]
@@ -97,5 +97,5 @@ class GatedTrunk(Trunk):
         return _thought(self.mix(h))
 
 
-def _thought(pooled: Tensor, sides: tuple[Tensor, ...] = ()) -> Thought:
-    return Thought(pooled.unsqueeze(1), None, pooled, sides)
+def _thought(pooled: Tensor, sides: tuple[Tensor, ...] = ()) -> TrunkOutput:
+    return TrunkOutput(pooled.unsqueeze(1), None, pooled, sides)

@@ -13,8 +13,8 @@ from torch.nn import functional as F
 
 from evodevo.module_zoo.baselines import mixture_routing as routing
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.baselines.trunk import Thought, Trunk
-from evodevo.module_zoo.senses.model import Sense, side_by_side
+from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
+from evodevo.module_zoo.senses.model import EncodedModality, side_by_side
 from evodevo.networks.routing.losses import z_loss
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.base import full_precision
@@ -42,7 +42,7 @@ class Experts(nn.Module):
         self.outer, self.outer_bias = _uniform(count, width, hidden, bound=hidden**-0.5)
         self.activation = ACTIVATIONS[structure.activation]
 
-    def forward(self, x: Tensor, routes: routing.Routes) -> Tensor:
+    def forward(self, x: Tensor, routes: routing.ExpertPairs) -> Tensor:
         """Weighted outputs of the chosen experts: tokens (T, d) -> (T, d); 0 for a token without an expert.
 
         Each expert runs once, on its tokens alone; one without tokens does not run.
@@ -161,7 +161,7 @@ class MixtureTrunk(Trunk):
         self.modality = nn.Parameter(torch.randn(modalities, width) * EMBEDDING_STD) if modalities > 1 else None
         self.blocks = nn.ModuleList(MixtureBlock(structure) for _ in range(structure.layers))
 
-    def forward(self, senses: Sequence[Sense]) -> Thought:
+    def forward(self, senses: Sequence[EncodedModality]) -> TrunkOutput:
         """See ``Trunk``."""
         streams = [sense.tokens for sense in senses]
         if self.modality is not None:
@@ -172,7 +172,7 @@ class MixtureTrunk(Trunk):
             x, terms = block(x, mask)
             for name, value in terms.items():
                 total[name] = total[name] + value if name in total else value
-        return Thought(x, mask, masked_mean(x, mask), terms=total)
+        return TrunkOutput(x, mask, masked_mean(x, mask), terms=total)
 
 
 def _uniform(count: int, rows: int, columns: int, *, bound: float) -> tuple[nn.Parameter, nn.Parameter]:

@@ -22,7 +22,7 @@ TINY = 1e-9
 
 
 @dataclass(frozen=True)
-class Routes:
+class ExpertPairs:
     """Pairs of a token and an expert that processes it.
 
     Attributes:
@@ -35,12 +35,12 @@ class Routes:
     experts: Tensor
     weights: Tensor
 
-    def kept(self, keep: Tensor) -> Routes:
+    def kept(self, keep: Tensor) -> ExpertPairs:
         """The pairs for which ``keep`` (R,) is true."""
-        return Routes(self.tokens[keep], self.experts[keep], self.weights[keep])
+        return ExpertPairs(self.tokens[keep], self.experts[keep], self.weights[keep])
 
 
-def top_k(logits: Tensor, k: int) -> tuple[Routes, Tensor]:
+def top_k(logits: Tensor, k: int) -> tuple[ExpertPairs, Tensor]:
     """The k experts of highest logit; of equal ones the first.
 
     With k = 1 the weight is the expert's probability (Switch, Fedus et al. 2022, eq. 2); with more, probabilities are
@@ -61,10 +61,10 @@ def top_k(logits: Tensor, k: int) -> tuple[Routes, Tensor]:
     if count > 1:
         weights = weights / weights.sum(-1, keepdim=True).clamp(min=TINY)
     tokens = torch.arange(logits.shape[0], device=logits.device).expand(count, -1)
-    return Routes(tokens.flatten(), chosen.T.flatten(), weights.T.flatten()), probabilities
+    return ExpertPairs(tokens.flatten(), chosen.T.flatten(), weights.T.flatten()), probabilities
 
 
-def within_capacity(routes: Routes, experts: int, factor: float) -> Routes:
+def within_capacity(routes: ExpertPairs, experts: int, factor: float) -> ExpertPairs:
     """Limit each expert to ``ceil(factor R / E)`` tokens, in the order of the routes; later ones are dropped."""
     if not len(routes.experts):
         return routes
@@ -89,7 +89,7 @@ def balance_loss(probabilities: Tensor, experts: Tensor) -> Tensor:
     return count * (share * probabilities.sum(0) / max(len(probabilities), 1)).sum()
 
 
-def top_any(x: Tensor, gates: Tensor, thresholds: Tensor) -> Routes:
+def top_any(x: Tensor, gates: Tensor, thresholds: Tensor) -> ExpertPairs:
     """Every expert whose gate passes its own threshold, and at least the best one (DynMoE, Guo et al. 2025, 3.1).
 
     g = 1 where sigmoid(cos(x, w_e)) > sigmoid(G_e), with the gradient of the difference (straight through); a token's
@@ -109,7 +109,7 @@ def top_any(x: Tensor, gates: Tensor, thresholds: Tensor) -> Routes:
     open_gates = passed.to(margin.dtype) + margin - margin.detach()
     weights = open_gates / passed.sum(-1, keepdim=True)
     tokens, experts = passed.nonzero(as_tuple=True)
-    return Routes(tokens, experts, weights[tokens, experts])
+    return ExpertPairs(tokens, experts, weights[tokens, experts])
 
 
 def diversity_loss(gates: Tensor) -> Tensor:

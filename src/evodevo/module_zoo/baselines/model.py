@@ -17,7 +17,7 @@ from evodevo.module_zoo.baselines.fusion import ConcatTrunk, GatedTrunk, LateTru
 from evodevo.module_zoo.baselines.mixture import MixtureTrunk
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.baselines.streams import CrossModalityTrunk, TwoStreamTrunk
-from evodevo.module_zoo.baselines.trunk import Thought, Trunk
+from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
 from evodevo.module_zoo.senses.model import Senses
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.outputs import OutputLayer
@@ -37,7 +37,7 @@ TRUNKS: dict[str, Callable[[BaselineStructure, int], Trunk]] = {
 }
 
 
-class Baseline(Network):
+class BaselineModel(Network):
     """A baseline network. A missing modality is replaced by its learned token, as in the zoo.
 
     Args:
@@ -90,14 +90,14 @@ class Baseline(Network):
         """See ``Network``: pretrained towers have a learning rate of their own."""
         return {f"senses.{name}": factor for name, factor in self.senses.learning_rates().items()}
 
-    def _think(self, batch: Batch) -> Thought:
+    def _think(self, batch: Batch) -> TrunkOutput:
         precise = next(self.heads.parameters()).dtype  # of residual streams, also where autocast halves what they hold
         senses = [
             replace(one, tokens=one.tokens.to(precise), vector=one.vector.to(precise))
             for one in self.senses(batch)
             if one is not None
         ]
-        thought: Thought = self.trunk(senses)
+        thought: TrunkOutput = self.trunk(senses)
         return thought
 
     def _heads(self) -> nn.ModuleDict:

@@ -18,7 +18,7 @@ from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.cost import Cost, Mode
 
 if TYPE_CHECKING:
-    from evodevo.module_zoo.baselines.model import Baseline
+    from evodevo.module_zoo.baselines.model import BaselineModel
     from evodevo.tasks.base import OutputSpec
     from evodevo.tasks.inputs import InputSpec
 
@@ -53,8 +53,8 @@ class BaselineNetwork(NetworkSpec):
         """See ``NetworkSpec``."""
         return self.model_copy(update={"structure": settled(self.structure)})
 
-    def build(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> Baseline:
-        """See ``NetworkSpec`` and ``module_zoo.baselines.model.Baseline``."""
-        from evodevo.module_zoo.baselines.model import Baseline
+    def build(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> BaselineModel:
+        """See ``NetworkSpec`` and ``module_zoo.baselines.model.BaselineModel``."""
+        from evodevo.module_zoo.baselines.model import BaselineModel
 
-        return Baseline(self.structure, inputs, outputs)
+        return BaselineModel(self.structure, inputs, outputs)

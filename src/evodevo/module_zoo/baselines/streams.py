@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.baselines.trunk import Thought, Trunk
-from evodevo.module_zoo.senses.model import Sense, side_by_side
+from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
+from evodevo.module_zoo.senses.model import EncodedModality, side_by_side
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.block import Block
 from evodevo.operators.dense import affine
@@ -26,7 +26,7 @@ from evodevo.operators.self_attention import visible_keys
 from evodevo.operators.transformer import TransformerBlock
 
 
-class CrossAttention(nn.Module):
+class StreamAttention(nn.Module):
     """Each token of one modality attends to all real tokens of the other. Both must be normalised by the caller."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -68,7 +68,7 @@ class CoAttention(nn.Module):
         super().__init__()
         width = structure.width
         self.norms = nn.ModuleList(_norm(width) for _ in range(2))
-        self.reads = nn.ModuleList(CrossAttention(width, structure.heads, structure.dropout) for _ in range(2))
+        self.reads = nn.ModuleList(StreamAttention(width, structure.heads, structure.dropout) for _ in range(2))
         self.digests = nn.ModuleList(
             Block(
                 FeedForward(width, structure.hidden, dropout=structure.dropout, activation=structure.activation), width
@@ -98,7 +98,7 @@ class TwoStreamTrunk(Trunk):
         self.norms = nn.ModuleList(_norm(structure.width) for _ in range(modalities))
         self.poolers = nn.ModuleList(nn.Linear(structure.width, structure.width) for _ in range(modalities))
 
-    def forward(self, senses: Sequence[Sense]) -> Thought:
+    def forward(self, senses: Sequence[EncodedModality]) -> TrunkOutput:
         """See ``Trunk``. The tokens are those of all streams, one stream after the other."""
         streams, masks = [sense.tokens for sense in senses], [sense.mask for sense in senses]
         for layer in self.layers:
@@ -112,7 +112,7 @@ class TwoStreamTrunk(Trunk):
             F.relu(affine(masked_mean(x, real), pooler))
             for x, real, pooler in zip(streams, masks, _linear(self.poolers), strict=True)
         ]
-        return Thought(tokens, mask, pooled[0] * pooled[1] if len(pooled) == 2 else pooled[0])
+        return TrunkOutput(tokens, mask, pooled[0] * pooled[1] if len(pooled) == 2 else pooled[0])
 
 
 class CrossModality(nn.Module):
@@ -125,7 +125,7 @@ class CrossModality(nn.Module):
     def __init__(self, structure: BaselineStructure, *, last: bool) -> None:
         super().__init__()
         self.norms = nn.ModuleList(_norm(structure.width) for _ in range(2))
-        self.read = CrossAttention(structure.width, structure.heads, structure.dropout)
+        self.read = StreamAttention(structure.width, structure.heads, structure.dropout)
         self.thinks = nn.ModuleList(transformer(structure) for _ in range(1 if last else 2))
 
     def forward(self, streams: Sequence[Tensor], masks: Sequence[Tensor | None]) -> list[Tensor]:
@@ -161,7 +161,7 @@ class CrossModalityTrunk(Trunk):
         self.norm = _norm(structure.width)
         self.pooler = nn.Linear(structure.width, structure.width)
 
-    def forward(self, senses: Sequence[Sense]) -> Thought:
+    def forward(self, senses: Sequence[EncodedModality]) -> TrunkOutput:
         """See ``Trunk``. The tokens are those of the last modality."""
         streams, masks = [], [sense.mask for sense in senses]
         for encoder, sense in zip(self.encoders, senses, strict=True):
@@ -173,7 +173,7 @@ class CrossModalityTrunk(Trunk):
         for layer in self.layers:
             streams = layer(streams, masks)
         tokens, mask = self.norm(streams[-1]), masks[-1]
-        return Thought(tokens, mask, torch.tanh(affine(masked_mean(tokens, mask), self.pooler)))
+        return TrunkOutput(tokens, mask, torch.tanh(affine(masked_mean(tokens, mask), self.pooler)))
 
 
 def _norm(width: int) -> nn.RMSNorm:

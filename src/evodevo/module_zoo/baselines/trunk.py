@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from evodevo.module_zoo.senses.model import Sense
+from evodevo.module_zoo.senses.model import EncodedModality
 
 
 @dataclass(frozen=True)
-class Thought:
+class TrunkOutput:
     """Output of a trunk for a batch.
 
     Attributes:
@@ -31,11 +31,11 @@ class Thought:
 
 
 class Trunk(nn.Module, ABC):
-    """Maps one or two encoded modalities, image first, to a ``Thought``.
+    """Maps one or two encoded modalities, image first, to a ``TrunkOutput``.
 
     In evaluation the output of a sample depends on that sample alone; values at masked positions have no
     influence.
     """
 
     @abstractmethod
-    def forward(self, senses: Sequence[Sense]) -> Thought: ...
+    def forward(self, senses: Sequence[EncodedModality]) -> TrunkOutput: ...

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.procedures.search_settings import BestSingleOptions, candidates_of, zoo_of
-from evodevo.module_zoo.procedures.searching import Search
+from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.settings import validate
 
 
-def train_best_single(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def train_best_single(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Each module alone for a small share of the budget; the best one with the rest.
 
     Facts, under ``search``: ``tried``; ``values`` on the architecture split; ``best``; ``steps`` of the search.
@@ -25,5 +25,5 @@ def train_best_single(bench: Bench, options: Mapping[str, Any]) -> Trained:
     """
     settings = validate(BestSingleOptions, dict(options), what="options of best_single")
     ids = candidates_of(zoo_of(bench.arm), settings.each)
-    search = Search(bench, settings.share, settings.samples, trainings=len(ids))
+    search = PoolSearch(bench, settings.share, settings.samples, trainings=len(ids))
     return search.try_each({one: search.only(one) for one in ids}, {})

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from evodevo.experiments.measure import places
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.procedures.search_settings import DartsOptions
-from evodevo.module_zoo.procedures.searching import Search
+from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
 from evodevo.tasks.inputs import Batch
@@ -35,7 +35,7 @@ HEAVY = 0.9
 """The mixture has collapsed to one module where that has more than this weight."""
 
 
-def train_darts(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def train_darts(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Search with the given share of the budget, keep the ``top_k`` heaviest modules, train them with the rest.
 
     Facts, under ``search``: ``tried`` (1 network that holds all), ``logits`` and ``weights`` of all modules in the end,
@@ -46,7 +46,7 @@ def train_darts(bench: Bench, options: Mapping[str, Any]) -> Trained:
         UsageError: wrong options, no zoo, or too small a budget.
     """
     settings = validate(DartsOptions, dict(options), what="options of darts")
-    search = Search(bench, settings.share, settings.samples, trainings=1)
+    search = PoolSearch(bench, settings.share, settings.samples, trainings=1)
     network = search.build(continuous(search.structure))
     weights, architecture = _parts(network)
     size = bench.training.batch_size
@@ -111,7 +111,7 @@ def _parts(network: ModuleZoo) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
 
 
 @torch.no_grad()
-def _found(search: Search, network: ModuleZoo, top_k: int) -> dict[str, Any]:
+def _found(search: PoolSearch, network: ModuleZoo, top_k: int) -> dict[str, Any]:
     """What the search came to. Of equal weights the first modules are kept."""
     bench, task = search.bench, search.task
     chosen = places(task, "architecture", bench.training.batch_size)

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.procedures.search_settings import EnasOptions
-from evodevo.module_zoo.procedures.searching import Search
+from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.procedures.sub_pools import SubPoolPolicy
 from evodevo.randomness import generator
 from evodevo.settings import validate
@@ -26,7 +26,7 @@ from evodevo.settings import validate
 STATE = "enas"
 
 
-def train_enas(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def train_enas(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Search with the given share of the budget; train the best of the drawn sub-pools with the rest.
 
     Facts, under ``search``: ``tried``, sub-pools that were judged in the end; ``drawn``, rewards that were seen;
@@ -36,7 +36,7 @@ def train_enas(bench: Bench, options: Mapping[str, Any]) -> Trained:
         UsageError: wrong options, no zoo, or too small a budget.
     """
     settings = validate(EnasOptions, dict(options), what="options of enas")
-    search = Search(bench, settings.share, settings.samples, trainings=1)
+    search = PoolSearch(bench, settings.share, settings.samples, trainings=1)
     network = search.build(search.structure)
     policy = SubPoolPolicy(network.live, settings.size, settings.rate, settings.memory, bench.state.get(STATE))
 
@@ -59,7 +59,7 @@ def train_enas(bench: Bench, options: Mapping[str, Any]) -> Trained:
 
 
 @torch.no_grad()
-def _reward(search: Search, network: ModuleZoo, ids: tuple[str, ...], number: int) -> float:
+def _reward(search: PoolSearch, network: ModuleZoo, ids: tuple[str, ...], number: int) -> float:
     """Geometric mean of the probability of what is right, on a batch of the architecture split: in [0, 1]."""
     bench = search.bench
     batch = bench.precision.place(search.task.batch("architecture", bench.seed, number, bench.training.batch_size))
@@ -72,7 +72,7 @@ def _reward(search: Search, network: ModuleZoo, ids: tuple[str, ...], number: in
     return float(torch.exp(-loss))
 
 
-def _finalists(search: Search, network: ModuleZoo, policy: SubPoolPolicy, count: int) -> list[dict[str, Any]]:
+def _finalists(search: PoolSearch, network: ModuleZoo, policy: SubPoolPolicy, count: int) -> list[dict[str, Any]]:
     """Different sub-pools of the policy, judged with the shared weights."""
     found: dict[tuple[str, ...], float | None] = {}
     for number in range(count):

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.modules.zoo import random_zoo
 from evodevo.module_zoo.procedures.search_settings import RandomPoolsOptions
-from evodevo.module_zoo.procedures.searching import Search
+from evodevo.module_zoo.procedures.searching import PoolSearch
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.randomness import generator
 from evodevo.settings import validate
 
 
-def train_random_pools(bench: Bench, options: Mapping[str, Any]) -> Trained:
+def train_random_pools(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     """Pools of random families with random attributes, each for an equal part of the search; the best with the rest.
 
     Facts, under ``search``: ``tried``; ``values`` on the architecture split; ``best``; ``chosen``, the module ids of
@@ -28,7 +28,7 @@ def train_random_pools(bench: Bench, options: Mapping[str, Any]) -> Trained:
         UsageError: wrong options, no zoo, or too small a budget.
     """
     settings = validate(RandomPoolsOptions, dict(options), what="options of random_pools")
-    search = Search(bench, settings.share, settings.samples, trainings=settings.candidates)
+    search = PoolSearch(bench, settings.share, settings.samples, trainings=settings.candidates)
     count = settings.modules or len(search.structure.live)
     pools = {
         f"pool {number}": _pool(search.structure, count, bench.seed, number) for number in range(settings.candidates)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.experiments.procedures import Procedure
 from evodevo.experiments.settings import NetworkEvaluationSettings, training_settings
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.module_zoo.procedures.search_settings import (
     BestSingleOptions,
     DartsOptions,
@@ -22,18 +22,18 @@ from evodevo.module_zoo.procedures.search_settings import (
 
 if TYPE_CHECKING:
     from evodevo.experiments.trained import Trained
-    from evodevo.experiments.trainer import Bench
+    from evodevo.experiments.trainer import Trainer
 
 
 class BestSingle(Procedure):
     """Each module alone for a share of the budget, the best one with the rest."""
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         from evodevo.module_zoo.procedures.best_single import train_best_single
 
         return train_best_single(bench, options)
 
-    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
         options = options_of(BestSingleOptions, settings, arm)
         check_budget(training_settings(settings, arm), options.share, len(candidates_of(zoo_of(arm), options.each)))
 
@@ -41,12 +41,12 @@ class BestSingle(Procedure):
 class RandomPools(Procedure):
     """Random pools of modules for a share of the budget, the best one with the rest."""
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         from evodevo.module_zoo.procedures.random_pools import train_random_pools
 
         return train_random_pools(bench, options)
 
-    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
         options = options_of(RandomPoolsOptions, settings, arm)
         zoo_of(arm)
         check_budget(training_settings(settings, arm), options.share, options.candidates)
@@ -55,12 +55,12 @@ class RandomPools(Procedure):
 class Darts(Procedure):
     """A learned mixture of all modules, cut down to the heaviest, trained anew."""
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         from evodevo.module_zoo.procedures.darts import train_darts
 
         return train_darts(bench, options)
 
-    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
         options = options_of(DartsOptions, settings, arm)
         check_choice("top_k", options.top_k, zoo_of(arm))
         check_budget(training_settings(settings, arm), options.share, 1)
@@ -69,12 +69,12 @@ class Darts(Procedure):
 class Enas(Procedure):
     """Sub-pools with shared weights, drawn by a policy that learns; the best one trained anew."""
 
-    def train(self, bench: Bench, options: Mapping[str, Any]) -> Trained:
+    def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
         from evodevo.module_zoo.procedures.enas import train_enas
 
         return train_enas(bench, options)
 
-    def check(self, settings: NetworkEvaluationSettings, arm: Arm) -> None:
+    def check(self, settings: NetworkEvaluationSettings, arm: Trial) -> None:
         options = options_of(EnasOptions, settings, arm)
         check_choice("size", options.size, zoo_of(arm))
         check_budget(training_settings(settings, arm), options.share, 1)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from evodevo.errors import UsageError
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options
-from evodevo.experiments.trials import Arm
+from evodevo.experiments.trials import Trial
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, validate
@@ -81,7 +81,7 @@ class EnasOptions(SearchOptions):
 O = TypeVar("O", bound=SearchOptions)  # noqa: E741
 
 
-def zoo_of(arm: Arm) -> ZooStructure:
+def zoo_of(arm: Trial) -> ZooStructure:
     """The structure that is searched.
 
     Raises:
@@ -118,7 +118,7 @@ def check_budget(training: TrainingSettings, share: float, trainings: int) -> No
         )
 
 
-def options_of(kind: type[O], settings: NetworkEvaluationSettings, arm: Arm) -> O:
+def options_of(kind: type[O], settings: NetworkEvaluationSettings, arm: Trial) -> O:
     return validate(kind, procedure_options(settings, arm), what=f"options of {arm.procedure}")
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from evodevo.experiments.checkpoint_selection import LOWER_IS_BETTER, settle, value_of
-from evodevo.experiments.measure import Measured
+from evodevo.experiments.measure import NetworkMeasurement
 from evodevo.experiments.trained import Trained
-from evodevo.experiments.trainer import Bench
+from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.procedures.search_settings import check_budget, zoo_of
 from evodevo.module_zoo.spec import ZooStructure
@@ -26,7 +26,7 @@ _LEAST_SHARE = 0.1
 """Of a budget in seconds: what is left for the final training, however long judging took."""
 
 
-class Search:
+class PoolSearch:
     """A search, and the training of what it finds, within the budget of the bench.
 
     Args:
@@ -43,7 +43,7 @@ class Search:
         UsageError: the arm is no zoo, or its budget is too small.
     """
 
-    def __init__(self, bench: Bench, share: float, samples: int, trainings: int) -> None:
+    def __init__(self, bench: Trainer, share: float, samples: int, trainings: int) -> None:
         self.bench = bench
         self.share = share
         self.samples = samples
@@ -148,7 +148,7 @@ class Search:
         return self.bench.training.model_copy(update={"budget": Budget(**limits)})
 
 
-def fitness(measured: Measured, metric: str) -> float:
+def fitness(measured: NetworkMeasurement, metric: str) -> float:
     """The metric, or what takes its place where it is not defined; higher is better."""
     settled, _ = settle(measured, metric)
     value = value_of(measured, settled)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal, get_args
 
 from evodevo.errors import unknown_name
-from evodevo.experiments.trials import ArmPlan, Role
+from evodevo.experiments.trials import Role, Variant
 from evodevo.module_zoo.baselines.cost import baseline_cost
 from evodevo.module_zoo.baselines.ensemble import ModuleEnsembleNetwork
 from evodevo.module_zoo.baselines.network import BaselineNetwork
@@ -70,7 +70,7 @@ def opponents(
     *,
     inputs: Sequence[InputSpec] = (IMAGE, TEXT),
     outputs: Sequence[OutputSpec] = (ANSWER,),
-) -> tuple[ArmPlan, ...]:
+) -> tuple[Variant, ...]:
     """The arms beside a zoo.
 
     Args:
@@ -90,14 +90,14 @@ def opponents(
         *_zoos(structure, seed),
         *(_zoo_arm(name, "opponent", structure, procedure) for procedure, name in SEARCHES.items()),
         *(
-            ArmPlan(
+            Variant(
                 name=name,
                 role="opponent",
                 network=BaselineNetwork(structure=matched(style, structure, inputs, outputs)),
             )
             for style, name in STYLES.items()
         ),
-        ArmPlan(
+        Variant(
             name="mean of modules trained alone",
             role="opponent",
             network=ModuleEnsembleNetwork(structure=structure),
@@ -161,7 +161,7 @@ def matched(
     return opponent(layers, hidden).model_copy(update=own)
 
 
-def _zoos(structure: ZooStructure, seed: int) -> tuple[ArmPlan, ...]:
+def _zoos(structure: ZooStructure, seed: int) -> tuple[Variant, ...]:
     """Other pools with the same router: that of Table 3, and a random one of the same number of modules."""
     width, own = structure.width, {module.genotype for module in structure.live}
     pools: dict[str, tuple[ZooModule, ...]] = {
@@ -175,8 +175,8 @@ def _zoos(structure: ZooStructure, seed: int) -> tuple[ArmPlan, ...]:
     )
 
 
-def _zoo_arm(name: str, role: Role, structure: ZooStructure, procedure: str = "train") -> ArmPlan:
-    return ArmPlan(name=name, role=role, network=ModuleZooNetwork(structure=structure), procedure=procedure)
+def _zoo_arm(name: str, role: Role, structure: ZooStructure, procedure: str = "train") -> Variant:
+    return Variant(name=name, role=role, network=ModuleZooNetwork(structure=structure), procedure=procedure)
 
 
 def _with_router(structure: ZooStructure, kind: Literal["mean", "mlp_gate"]) -> ZooStructure:

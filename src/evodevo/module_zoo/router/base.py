@@ -23,7 +23,7 @@ from evodevo.networks.routing.skipping import evened, largest, straight_through
 
 
 @dataclass(frozen=True)
-class Decision:
+class RouterOutput:
     """Router weights of the modules for each sample; float32 at least.
 
     Attributes:
@@ -78,7 +78,7 @@ class ModuleRouter(nn.Module, ABC):
         dense: bool = False,
         births: Tensor | None = None,
         twins: Mapping[int, int] | None = None,
-    ) -> Decision:
+    ) -> RouterOutput:
         """Weights of modules for each sample.
 
         Args:
@@ -111,9 +111,9 @@ class ModuleRouter(nn.Module, ABC):
                 head_weights = self._at_most_k(head_weights)
         if allowed is None:
             allowed = torch.ones(1, 1, dtype=torch.bool, device=query.device).expand(batch, count)
-        return Decision(logits, head_weights, head_weights.mean(1), allowed)
+        return RouterOutput(logits, head_weights, head_weights.mean(1), allowed)
 
-    def mix(self, decision: Decision, outputs: Tensor, query: Tensor) -> Tensor:
+    def mix(self, decision: RouterOutput, outputs: Tensor, query: Tensor) -> Tensor:
         """Mixture z_r, (B, d) (eqs. 51, 60).
 
         Args:

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evodevo.module_zoo.router.base import Decision, ModuleRouter
+from evodevo.module_zoo.router.base import ModuleRouter, RouterOutput
 from evodevo.module_zoo.router.relations import Relations
 from evodevo.module_zoo.spec import ZooRouterStructure
 from evodevo.networks.routing.gates import FAR, widened
 
-__all__ = ["Decision", "GraphAttentionRouter", "standardised"]
+__all__ = ["GraphAttentionRouter", "RouterOutput", "standardised"]
 
 FIRST_GAMMA = 0.1
 LONGEST = math.log(100.0)

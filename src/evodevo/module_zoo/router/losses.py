@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from evodevo.module_zoo.router.base import Decision
+from evodevo.module_zoo.router.base import RouterOutput
 from evodevo.networks.routing.gates import FAR, widened
 
 TINY = 1e-12
@@ -97,7 +97,7 @@ def complexity(weights: Tensor, parameters: Tensor) -> Tensor:
     return (share * used).sum()
 
 
-def predictor_loss(predicted: Tensor, decision: Decision) -> Tensor:
+def predictor_loss(predicted: Tensor, decision: RouterOutput) -> Tensor:
     """KL(alpha || softmax(predicted)), mean over samples; alpha is a target, without gradient.
 
     Args:

@@ -111,7 +111,7 @@ class ModuleRows(nn.Module):
         return torch.stack([self.of[one] for one in names])
 
 
-class Predictor(nn.Module):
+class RouterPredictor(nn.Module):
     """A small network from f to one logit per module: w_m . gelu(W f + b) + b_m.
 
     Args:
@@ -200,7 +200,7 @@ class GateRouter(ModuleRouter):
 
     def __init__(self, width: int, structure: ZooRouterStructure, ids: Sequence[str]) -> None:
         super().__init__(width, structure, 1)
-        self.scores = Predictor(width, structure, ids, start=_start(structure))
+        self.scores = RouterPredictor(width, structure, ids, start=_start(structure))
 
     def insert(self, name: str) -> None:
         """See ``ModuleRouter``."""

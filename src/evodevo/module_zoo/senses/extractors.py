@@ -52,7 +52,7 @@ def build_extractor(spec: InputSpec, structure: ExtractorStructure, width: int, 
         NotFoundError, DataError, UnsafeFileError, StoreDamagedError, MissingExtraError: a tower that cannot be loaded.
     """
     if spec.modality in ("vector", "features"):
-        return Given(spec, missing=missing)
+        return GivenFeatures(spec, missing=missing)
     if structure.kind == "hugging_face":
         from evodevo.networks.towers.model import build_tower
 
@@ -70,7 +70,7 @@ def build_extractor(spec: InputSpec, structure: ExtractorStructure, width: int, 
     )
 
 
-class Given(nn.Module):
+class GivenFeatures(nn.Module):
     """Vectors (B, d_m) as one position, and features (B, L, d_m), as the task gives them."""
 
     def __init__(self, spec: InputSpec, *, missing: bool) -> None:

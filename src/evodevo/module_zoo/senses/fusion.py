@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.module_zoo.senses.cross_attention import CrossAttention
-from evodevo.module_zoo.senses.model import Sense, side_by_side
+from evodevo.module_zoo.senses.model import EncodedModality, side_by_side
 from evodevo.module_zoo.spec import FusionStructure
 from evodevo.networks.routing.pools import masked_mean
 
@@ -35,7 +35,7 @@ class Fused:
     vector: Tensor
 
 
-class Gate(nn.Module):
+class FusionGate(nn.Module):
     """g = sigmoid(w' [x; y]) (eq. 42): a number per sample, one per channel, or one half. Starts at one half."""
 
     def __init__(self, width: int, kind: Literal["sample", "channel", "half"]) -> None:
@@ -73,11 +73,11 @@ class Fusion(nn.Module):
         super().__init__()
         self.structure = structure
         self.attentions, self.norms, self.maps = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()
-        self.gate: Gate | None = None
+        self.gate: FusionGate | None = None
         if count == 1:
             return
         kind = structure.kind
-        self.gate = Gate(width, structure.gate)
+        self.gate = FusionGate(width, structure.gate)
         if kind in ("asym_residual", "paper", "symmetric"):
             self.attentions.extend(CrossAttention(width, structure) for _ in range(1 + (kind == "symmetric")))
         if kind in ("gmu", "bilinear"):
@@ -88,7 +88,7 @@ class Fusion(nn.Module):
         if structure.norm:
             self.norms.extend(nn.LayerNorm(width) for _ in range(1 + (kind in ("symmetric", "concat"))))
 
-    def forward(self, first: Sense, second: Sense | None = None) -> Fused:
+    def forward(self, first: EncodedModality, second: EncodedModality | None = None) -> Fused:
         """
         Args:
             first: images, which ask unless the structure says otherwise.
@@ -107,7 +107,7 @@ class Fusion(nn.Module):
             return fused
         return Fused(*side_by_side((fused.tokens, asking.tokens), (fused.mask, asking.mask)), fused.vector)
 
-    def _fuse(self, asking: Sense, answering: Sense, gate: Gate) -> Fused:
+    def _fuse(self, asking: EncodedModality, answering: EncodedModality, gate: FusionGate) -> Fused:
         kind = self.structure.kind
         summary = masked_mean(asking.tokens, asking.mask), masked_mean(answering.tokens, answering.mask)
         if kind == "gmu":
@@ -127,7 +127,7 @@ class Fusion(nn.Module):
         tokens = self._normed(tokens, 0)
         return Fused(tokens, asking.mask, g * masked_mean(tokens, asking.mask) + (1 - g) * summary[1])
 
-    def _attended(self, asking: Sense, answering: Sense, number: int) -> Tensor:
+    def _attended(self, asking: EncodedModality, answering: EncodedModality, number: int) -> Tensor:
         """What one side is after it has asked; as it is where there is no attention."""
         if not self.attentions:
             return asking.tokens
@@ -139,7 +139,7 @@ class Fusion(nn.Module):
         normed: Tensor = self.norms[number](tokens) if self.norms else tokens
         return normed
 
-    def _unit(self, tokens: Tensor, other: Tensor, gate: Gate) -> Tensor:
+    def _unit(self, tokens: Tensor, other: Tensor, gate: FusionGate) -> Tensor:
         g = gate(tokens, other.unsqueeze(1).expand_as(tokens))
         x, y = self.maps[0](tokens).tanh(), self.maps[1](other).tanh()
         mixed: Tensor = g * x + (1 - g) * y.unsqueeze(1)

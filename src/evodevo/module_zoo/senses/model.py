@@ -40,7 +40,7 @@ class SensesStructure(Protocol):
 
 
 @dataclass(frozen=True)
-class Sense:
+class EncodedModality:
     """One side.
 
     Attributes:
@@ -113,7 +113,7 @@ class Senses(nn.Module):
         self._segment_of = [sum(several[:number]) if wanted else None for number, wanted in enumerate(several)]
         self.dropout = nn.Dropout(structure.dropout)
 
-    def forward(self, batch: Mapping[str, Tensor]) -> tuple[Sense | None, Sense | None]:
+    def forward(self, batch: Mapping[str, Tensor]) -> tuple[EncodedModality | None, EncodedModality | None]:
         """The first side (images, which ask) and the second (texts); None for a side without inputs.
 
         Raises:
@@ -129,7 +129,7 @@ class Senses(nn.Module):
         """Beginning of a parameter's name, relative to this module -> factor of its learning rate, where not 1."""
         return {f"extractors.{name}.": factor for name, factor in self._factors.items() if factor != 1}
 
-    def _side(self, number: int, batch: Mapping[str, Tensor], rows: int) -> Sense | None:
+    def _side(self, number: int, batch: Mapping[str, Tensor], rows: int) -> EncodedModality | None:
         parts = [self._sense(self.specs[place].name, batch, rows) for place in self.sides[number]]
         if len(parts) < 2:
             return parts[0] if parts else None
@@ -141,9 +141,9 @@ class Senses(nn.Module):
         if segment is not None:
             pieces = [piece + embedding for piece, embedding in zip(pieces, self.segments[segment], strict=True)]
         tokens, mask = side_by_side(pieces, [part.mask for part in parts])
-        return Sense(tokens, mask, torch.stack([part.vector for part in parts]).mean(0), present)
+        return EncodedModality(tokens, mask, torch.stack([part.vector for part in parts]).mean(0), present)
 
-    def _sense(self, name: str, batch: Mapping[str, Tensor], rows: int) -> Sense:
+    def _sense(self, name: str, batch: Mapping[str, Tensor], rows: int) -> EncodedModality:
         h, mask = self.extractors[name](batch, rows)
         if not h.shape[1]:  # all texts are empty: as if one masked position were there, since means want one
             h = h.new_zeros(rows, 1, h.shape[2])
@@ -153,7 +153,7 @@ class Senses(nn.Module):
         present = batch.get(f"{name}/present")
         if name not in batch:
             present = torch.zeros(rows, dtype=torch.bool, device=tokens.device)
-        return Sense(self.dropout(tokens), mask, self.dropout(vector), present)
+        return EncodedModality(self.dropout(tokens), mask, self.dropout(vector), present)
 
     def without_a_side(self, batch: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
         """The batch where some samples that have both sides lose one; drawn from the global random stream."""

@@ -14,7 +14,16 @@ from pydantic import Field
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.agent import IMPORT, AgentClass, Child, Draw, Known, Part, Situation, View
+from evodevo.multitask.agent import (
+    IMPORT,
+    AgentClass,
+    Child,
+    ChildComponent,
+    Draw,
+    GenerationContext,
+    PublishedPath,
+    SystemView,
+)
 from evodevo.multitask.genome import Path, SubPath, agent_name
 from evodevo.multitask.hyperparameters import (
     DATA,
@@ -32,7 +41,7 @@ from evodevo.multitask.paths.multipath_spec import (
 )
 from evodevo.multitask.search.child import SharedData, shared_data
 from evodevo.multitask.search.components import Place
-from evodevo.multitask.search.parents import Selection, select_parents
+from evodevo.multitask.search.parents import ParentChoice, select_parents
 from evodevo.multitask.search.sampler import Evidence, component_similarity, records
 from evodevo.multitask.search.supports import MultipathSettings, draw_main, plan_multipath_child
 from evodevo.multitask.search.versions import Rules, multipath_rules
@@ -85,7 +94,7 @@ class MultipathAgents(AgentClass):
         """Agents of the singlepath class, its roots, and imports of networks: the latter two may be supports."""
         return agent.kind in (self.single, IMPORT)
 
-    def missing(self, agent: AgentRow, view: View) -> str | None:
+    def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """The task's own path, and another one."""
         main = agent_name(self.single, agent.task)
         if main not in view.offers:
@@ -106,7 +115,7 @@ class MultipathAgents(AgentClass):
         multipath_shapes(options.structure, settings.classes, [1])
         self._space(options)
 
-    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+    def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """A generation; see ``AgentClass.breed``."""
         options = _options(situation.settings)
         space = self._space(options)
@@ -127,8 +136,8 @@ class MultipathAgents(AgentClass):
 
     def _child(
         self,
-        situation: Situation,
-        selection: Selection,
+        situation: GenerationContext,
+        selection: ParentChoice,
         options: MultipathOptions,
         space: Hyperparameters,
         shared: SharedData | None,
@@ -143,7 +152,7 @@ class MultipathAgents(AgentClass):
         parent = None if selection.parent is None else situation.known[selection.parent]
         best = _best(situation)
 
-        def known(one: SubPath) -> Known:
+        def known(one: SubPath) -> PublishedPath:
             return offers[one] if one in offers else situation.resolve(one.agent, one.number)
 
         def widths(paths: Sequence[SubPath]) -> list[int]:
@@ -167,7 +176,7 @@ class MultipathAgents(AgentClass):
         )
         inside = widths(plan.paths)
         sizes = multipath_parameters(options.structure, classes, inside)
-        parts = tuple(Part(one.role, one.source, True, sizes[one.role], one.fate) for one in plan.components)
+        parts = tuple(ChildComponent(one.role, one.source, True, sizes[one.role], one.fate) for one in plan.components)
         score = {one.id: one.score for one in situation.population}.get(selection.parent or "")
         flops = multipath_flops(options.structure, classes, inside) + sum(
             _flops(known(one).path, 0 if number else classes) for number, one in enumerate(plan.paths)
@@ -200,7 +209,7 @@ class MultipathAgents(AgentClass):
             space = space.with_row(validate(Hyperparameter, {"key": key, **row}, what=f"hyperparameter {key}"))
         return space
 
-    def _evidence(self, situation: Situation, options: MultipathOptions) -> Evidence:
+    def _evidence(self, situation: GenerationContext, options: MultipathOptions) -> Evidence:
         if options.child.supports.sampler.kind == "uniform":
             return Evidence()
         main = situation.view.offers[agent_name(self.single, situation.agent.task)]
@@ -217,11 +226,11 @@ def _flops(path: Path, classes: int) -> float:
     return family.flops(family.structure_of(path).changed(classes=classes))
 
 
-def _subpath(known: Known) -> SubPath:
+def _subpath(known: PublishedPath) -> SubPath:
     return SubPath(agent=known.path.agent, number=known.path.number)
 
 
-def _best(situation: Situation) -> Known | None:
+def _best(situation: GenerationContext) -> PublishedPath | None:
     return situation.known[situation.population[0].id] if situation.population else None
 
 
@@ -230,7 +239,7 @@ def _places(structure: MultipathStructure, classes: int, widths: Sequence[int]) 
     return [Place(role, canonical.dumps(dict(one))) for role, one in shapes.items()]
 
 
-def _filled(parent: Known, widths: Sequence[int]) -> list[Place]:
+def _filled(parent: PublishedPath, widths: Sequence[int]) -> list[Place]:
     structure = validate(MultipathStructure, parent.path.structure, what=f"path {parent.path.id}")
     shapes = multipath_shapes(structure, parent.path.classes, widths)
     return [Place(one.role, canonical.dumps(dict(shapes[one.role])), one.id) for one in parent.components]

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from evodevo.errors import UsageError
-from evodevo.multitask.agent import IMPORT, AgentClass, Child, Draw, Part, Situation, View
+from evodevo.multitask.agent import IMPORT, AgentClass, Child, ChildComponent, Draw, GenerationContext, SystemView
 from evodevo.multitask.agents.multipath import MultipathAgents
 from evodevo.multitask.agents.singlepath import Singlepath, price_of
 from evodevo.multitask.hyperparameters import DATA
@@ -35,7 +35,7 @@ class ImportedPart(Settings):
     parameters: int = Field(ge=0)
 
 
-class Origin(Settings):
+class ImportOrigin(Settings):
     """Where an import comes from, for people; nothing depends on it.
 
     Attributes:
@@ -63,7 +63,7 @@ class ImportOptions(Settings):
 
     structure: dict[str, Any]
     components: dict[str, ImportedPart]
-    origin: Origin = Origin()
+    origin: ImportOrigin = ImportOrigin()
 
 
 class ImportAgents(AgentClass):
@@ -80,7 +80,7 @@ class ImportAgents(AgentClass):
         """Nobody."""
         return False
 
-    def missing(self, agent: AgentRow, view: View) -> str | None:
+    def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """Nothing."""
         return None
 
@@ -90,10 +90,10 @@ class ImportAgents(AgentClass):
             raise UsageError(f"an agent of class {self.name} makes one path without a head; see: evodevo extend import")
         _imported(settings)
 
-    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+    def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """The import; see ``AgentClass.breed``."""
         options, structure = _imported(situation.settings)
-        parts = tuple(Part(one.role, None, True, one.parameters, "new") for one in structure.parts)
+        parts = tuple(ChildComponent(one.role, None, True, one.parameters, "new") for one in structure.parts)
         price = price_of(parts, NETWORK.flops(structure), situation)
         imported = {role: one.model_dump() for role, one in options.components.items()}
         return [
@@ -132,7 +132,7 @@ class NetAgents(Singlepath):
         """Agents of the same class, and imports."""
         return agent.kind in (self.name, IMPORT)
 
-    def missing(self, agent: AgentRow, view: View) -> str | None:
+    def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """An import that can read the task."""
         if view.offers:
             return None
@@ -147,7 +147,7 @@ class NetAgents(Singlepath):
             raise UsageError(f"an agent of class {self.name} makes no roots; they are imported: evodevo extend import")
         super().check(settings)
 
-    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+    def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """A generation; see ``AgentClass.breed``. Where there is no image, nothing that changes images is tuned."""
         return super().breed(_without_images(situation), count, draw)
 
@@ -155,12 +155,12 @@ class NetAgents(Singlepath):
 class MultiNetAgents(MultipathAgents):
     """Agents that join paths of ``NetAgents``."""
 
-    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+    def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """A generation; see ``AgentClass.breed``. Where there is no image, nothing that changes images is tuned."""
         return super().breed(_without_images(situation), count, draw)
 
 
-def _without_images(situation: Situation) -> Situation:
+def _without_images(situation: GenerationContext) -> GenerationContext:
     settings = situation.settings
     if "image" in settings.modalities:
         return situation

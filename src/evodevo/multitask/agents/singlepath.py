@@ -13,16 +13,24 @@ from pydantic import Field
 
 from evodevo import canonical
 from evodevo.errors import UsageError
-from evodevo.multitask.agent import AgentClass, Child, Draw, Known, Part, Situation, View
+from evodevo.multitask.agent import (
+    AgentClass,
+    Child,
+    ChildComponent,
+    Draw,
+    GenerationContext,
+    PublishedPath,
+    SystemView,
+)
 from evodevo.multitask.genome import Value
 from evodevo.multitask.hyperparameters import NUM_LAYERS, Hyperparameter, Hyperparameters, Version
 from evodevo.multitask.paths.kinds import KINDS, PathStructure, SinglepathKind, structure_of
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.search.child import ChildPlan, SharedData, plan_child, shared_data
 from evodevo.multitask.search.components import Place
-from evodevo.multitask.search.parents import Selection, select_parents
-from evodevo.multitask.search.population import Member
-from evodevo.multitask.search.score import Cost, bar, cost
+from evodevo.multitask.search.parents import ParentChoice, select_parents
+from evodevo.multitask.search.population import ScoredPath
+from evodevo.multitask.search.score import PathCost, bar, cost
 from evodevo.multitask.search.versions import Rules, singlepath_rules
 from evodevo.multitask.settings import AgentSettings
 from evodevo.settings import Settings, validate
@@ -69,7 +77,7 @@ class Singlepath(AgentClass):
         """Agents of the same class; its roots are of it, too."""
         return agent.kind == self.name
 
-    def missing(self, agent: AgentRow, view: View) -> str | None:
+    def missing(self, agent: AgentRow, view: SystemView) -> str | None:
         """A path to begin with."""
         if any(self.reads(one) for one in view.agents.values()):
             return None
@@ -93,7 +101,7 @@ class Singlepath(AgentClass):
         if not settings.classes and options.root in (None, "pretrain"):
             raise UsageError("a task of this class tells at least 1 class apart; 'classes' says how many.")
 
-    def breed(self, situation: Situation, count: int, draw: Draw) -> Sequence[Child]:
+    def breed(self, situation: GenerationContext, count: int, draw: Draw) -> Sequence[Child]:
         """A generation; see ``AgentClass.breed``."""
         options = _options(situation.settings)
         space = self._space(options)
@@ -113,7 +121,12 @@ class Singlepath(AgentClass):
     # Inside
 
     def _child(
-        self, situation: Situation, selection: Selection, space: Hyperparameters, shared: SharedData | None, rng: Any
+        self,
+        situation: GenerationContext,
+        selection: ParentChoice,
+        space: Hyperparameters,
+        shared: SharedData | None,
+        rng: Any,
     ) -> Child:
         assert selection.parent is not None, "these agents always fall back on somebody"
         parent, agent = situation.known[selection.parent], situation.agent.name
@@ -155,11 +168,11 @@ class Singlepath(AgentClass):
             story={"selection": asdict(selection), "plan": plan.to_json(), "population": _told(situation.population)},
         )
 
-    def _root(self, situation: Situation, options: SinglepathOptions, space: Hyperparameters) -> Child:
+    def _root(self, situation: GenerationContext, options: SinglepathOptions, space: Hyperparameters) -> Child:
         values = self._root_values(options, space)
         structure = self._structure(options, values, situation.settings.classes)
         sizes = self.family.parameters(structure)
-        parts = tuple(Part(role, None, True, sizes[role], "new") for role in structure.roles)
+        parts = tuple(ChildComponent(role, None, True, sizes[role], "new") for role in structure.roles)
         price = price_of(parts, self.family.flops(structure), situation)
         trained = options.root == "pretrain"
         return Child(
@@ -180,7 +193,7 @@ class Singlepath(AgentClass):
             always=not trained,
         )
 
-    def _shared(self, situation: Situation, space: Hyperparameters, draw: Draw) -> SharedData | None:
+    def _shared(self, situation: GenerationContext, space: Hyperparameters, draw: Draw) -> SharedData | None:
         child = situation.cycle.child
         if child.data == "child":
             return None
@@ -225,18 +238,20 @@ def places(structure: PathStructure) -> list[Place]:
     return [Place(role, canonical.dumps(structure.signature(role))) for role in structure.roles]
 
 
-def filled(known: Known) -> list[Place]:
+def filled(known: PublishedPath) -> list[Place]:
     """The places of a path with what fills them."""
     structure = structure_of(known.path)
     return [Place(one.role, canonical.dumps(structure.signature(one.role)), one.id) for one in known.components]
 
 
-def parts_of(plan: ChildPlan, sizes: Mapping[str, int]) -> tuple[Part, ...]:
+def parts_of(plan: ChildPlan, sizes: Mapping[str, int]) -> tuple[ChildComponent, ...]:
     """The components of a planned child; ``sizes``: role -> parameters."""
-    return tuple(Part(one.role, one.source, one.trained, sizes[one.role], one.fate) for one in plan.components)
+    return tuple(
+        ChildComponent(one.role, one.source, one.trained, sizes[one.role], one.fate) for one in plan.components
+    )
 
 
-def price_of(parts: Sequence[Part], flops: float, situation: Situation) -> Cost:
+def price_of(parts: Sequence[ChildComponent], flops: float, situation: GenerationContext) -> PathCost:
     """What a child answers for: shared components in part, its own ones whole; ``flops`` of a sample."""
     shared = [(one.source, one.parameters) for one in parts if not one.train and one.source is not None]
     accounted = accounted_parameters(shared, situation.view.locks, situation.agent.name)
@@ -252,7 +267,7 @@ def _options(settings: AgentSettings) -> SinglepathOptions:
     return validate(SinglepathOptions, settings.options, what="options of the agent")
 
 
-def _told(population: Sequence[Member]) -> list[dict[str, Any]]:
+def _told(population: Sequence[ScoredPath]) -> list[dict[str, Any]]:
     return [asdict(one) for one in population]
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.paired import Difference, paired_difference
-from evodevo.multitask.agent import Known
-from evodevo.multitask.comparison.course import NOTHING, Course, Spent
+from evodevo.multitask.agent import PublishedPath
+from evodevo.multitask.comparison.course import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.comparison.curves import Looks, looks
 from evodevo.multitask.comparison.forecast import Load, forecast
-from evodevo.multitask.measure import Measured
+from evodevo.multitask.measure import SplitMeasurement
 from evodevo.multitask.recipes.arms import ARMS, ArmName, restricted
 from evodevo.multitask.recipes.settings import CharactersSettings
 from evodevo.multitask.schedule import is_root
@@ -36,15 +36,15 @@ class TaskEnd:
         looks: at what it published, cycle by cycle.
     """
 
-    known: Known
-    test: Measured
+    known: PublishedPath
+    test: SplitMeasurement
     accounted: float
     spent: Spent
     looks: Looks
 
 
 @dataclass(frozen=True)
-class ArmEnd:
+class VariantResult:
     """How an arm ended with one seed.
 
     Attributes:
@@ -91,7 +91,7 @@ class RootEnd:
     """
 
     seed: int
-    known: Known
+    known: PublishedPath
     spent: Spent
 
 
@@ -107,16 +107,16 @@ class CharactersEnd:
     """
 
     roots: Sequence[RootEnd]
-    arms: Sequence[ArmEnd]
+    arms: Sequence[VariantResult]
     differences: Mapping[tuple[str, str, str], Difference]
     planned: int
 
-    def of(self, arm: str) -> list[ArmEnd]:
+    def of(self, arm: str) -> list[VariantResult]:
         """An arm's copies."""
         return [one for one in self.arms if one.arm == arm]
 
 
-def drive(course: Course, settings: CharactersSettings) -> CharactersEnd:
+def drive(course: RecipeRunner, settings: CharactersSettings) -> CharactersEnd:
     """Run, or go on with, all arms of all copies.
 
     Raises:
@@ -140,13 +140,13 @@ def seeds(settings: CharactersSettings) -> range:
     return range(settings.study.seed, settings.study.seed + settings.study.copies)
 
 
-def planned(course: Course, settings: CharactersSettings) -> int:
+def planned(course: RecipeRunner, settings: CharactersSettings) -> int:
     """Training samples that an arm is to see in one copy: equal for all."""
     children = settings.study.cycles * settings.study.cycle.children
     return children * sum(map(course.child_samples, settings.system.tasks))
 
 
-def loads(course: Course, settings: CharactersSettings) -> list[Load]:
+def loads(course: RecipeRunner, settings: CharactersSettings) -> list[Load]:
     """What is still to be trained."""
     found, whole = [], settings.study.cycles * settings.study.cycle.children
     for seed in seeds(settings):
@@ -166,14 +166,14 @@ def loads(course: Course, settings: CharactersSettings) -> list[Load]:
     return found
 
 
-def root_load(course: Course) -> Load:
+def root_load(course: RecipeRunner) -> Load:
     """The root's pretraining."""
     plan, looks = course.settings.system.root, course.settings.evaluation.root_validations
     of_one = course.child_samples(plan) // course.training.validations
     return Load(1, looks * of_one, looks * course.samples(plan)["validation"])
 
 
-def differences(arms: Sequence[ArmEnd]) -> dict[tuple[str, str, str], Difference]:
+def differences(arms: Sequence[VariantResult]) -> dict[tuple[str, str, str], Difference]:
     """Every arm's right answers minus those of every arm before it, task by task, over all copies."""
     names = list(dict.fromkeys(one.arm for one in arms))
     found: dict[tuple[str, str, str], Difference] = {}
@@ -191,13 +191,13 @@ def differences(arms: Sequence[ArmEnd]) -> dict[tuple[str, str, str], Difference
 # Inside
 
 
-def _root(course: Course, base: System, seed: int) -> RootEnd:
+def _root(course: RecipeRunner, base: System, seed: int) -> RootEnd:
     agent = course.root_agent(base)
     assert agent is not None
     return RootEnd(seed, base.view().offers[agent.name], course.spent(base, [agent]))
 
 
-def _arm(course: Course, settings: CharactersSettings, base: System, seed: int, name: ArmName) -> ArmEnd:
+def _arm(course: RecipeRunner, settings: CharactersSettings, base: System, seed: int, name: ArmName) -> VariantResult:
     arm = ARMS[name]
     system = course.fork(base, name, seed)
     agents: list[AgentRow] = []
@@ -213,7 +213,7 @@ def _arm(course: Course, settings: CharactersSettings, base: System, seed: int, 
         test = course.measured(system, known)
         spent, seen = course.spent(system, [agent]), looks(course, system, agent)
         ends[agent.task] = TaskEnd(known, test, accounts[agent.name], spent, seen)
-    return ArmEnd(name, seed, ends, _parameters(system, root=arm.needs_root))
+    return VariantResult(name, seed, ends, _parameters(system, root=arm.needs_root))
 
 
 def _parameters(system: System, *, root: bool) -> int:
@@ -223,6 +223,6 @@ def _parameters(system: System, *, root: bool) -> int:
     return sum({part.id: part.parameters for known in paths for part in known.components}.values())
 
 
-def _right(test: Measured) -> Any:
+def _right(test: SplitMeasurement) -> Any:
     assert test.right is not None, "measured by this recipe"
     return unpack(test.right)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from evodevo.multitask.comparison.characters import ArmEnd, CharactersEnd
+from evodevo.multitask.comparison.characters import CharactersEnd, VariantResult
 from evodevo.multitask.comparison.course import RecipeSession
 from evodevo.multitask.comparison.curves import Curve, Looks
 from evodevo.multitask.comparison.results import Cell, RecipeResult, WordTable, percent, points, to_csv
@@ -41,7 +41,7 @@ def result(session: RecipeSession, settings: CharactersSettings, end: Characters
     )
 
 
-def _looks(arm: ArmEnd) -> list[Looks]:
+def _looks(arm: VariantResult) -> list[Looks]:
     return [one.looks for one in arm.tasks.values()]
 
 
@@ -133,7 +133,7 @@ def _summary(target: dict[str, Any] | None) -> tuple[str, ...]:
     return (words,)
 
 
-def _without_root(one: ArmEnd, end: CharactersEnd) -> float:
+def _without_root(one: VariantResult, end: CharactersEnd) -> float:
     root = next(root.known for root in end.roots if root.seed == one.seed)
     return (one.parameters - root.parameters) / len(one.tasks)
 
@@ -226,7 +226,7 @@ def _rows(end: CharactersEnd) -> list[dict[str, Cell]]:
     ]
 
 
-def _share(end: CharactersEnd, copies: list[ArmEnd]) -> float | None:
+def _share(end: CharactersEnd, copies: list[VariantResult]) -> float | None:
     reference = end.of(REFERENCE)
     if not reference:
         return None

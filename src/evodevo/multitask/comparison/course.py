@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evodevo.execution.base import Executor
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.fork import fork
 from evodevo.multitask.genome import agent_name
-from evodevo.multitask.measure import Measured, measure, measured
+from evodevo.multitask.measure import SplitMeasurement, measure, measured
 from evodevo.multitask.recipes.settings import MultitaskRecipeSettings, TaskPlan
 from evodevo.multitask.recorded import deciding
 from evodevo.multitask.runner import Listener
@@ -84,7 +84,7 @@ class Spent:
 NOTHING = Spent(0, 0, 0, 0.0)
 
 
-class Course:
+class RecipeRunner:
     """Makes the systems of a recipe, and lets their agents run.
 
     Args:
@@ -237,7 +237,7 @@ class Course:
         if state == "interrupted":
             raise InterruptedRecipe
 
-    def measured(self, system: System, known: Known) -> Measured:
+    def measured(self, system: System, known: PublishedPath) -> SplitMeasurement:
         """What a path answers to its task's test split; looked at once."""
         found = measured(system, known)
         if found is None:

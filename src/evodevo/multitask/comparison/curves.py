@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from evodevo.multitask.comparison.course import Course
-from evodevo.multitask.diagrams.system.cycles import Arm
+from evodevo.multitask.comparison.course import RecipeRunner
+from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.system import System
 from evodevo.storage.systems.base import AgentRow
 
@@ -35,16 +35,16 @@ class Curve:
     name: str
     copies: Sequence[Sequence[Looks]]
 
-    def arm(self, split: str) -> Arm:
+    def arm(self, split: str) -> CycleCurve:
         """The mean over an arm's agents, one course for each copy."""
-        return Arm(self.name, [_mean([getattr(one, split) for one in agents]) for agents in self.copies])
+        return CycleCurve(self.name, [_mean([getattr(one, split) for one in agents]) for agents in self.copies])
 
     def to_json(self) -> dict[str, object]:
         """Split -> copy -> cycle -> mean over agents."""
         return {split: [list(one) for one in self.arm(split).courses] for split in ("validation", "test")}
 
 
-def looks(course: Course, system: System, agent: AgentRow, *, since: int = 0) -> Looks:
+def looks(course: RecipeRunner, system: System, agent: AgentRow, *, since: int = 0) -> Looks:
     """What an agent published at each cycle from one on; each path is measured on the test split once, and nothing that
     selects reads that.
 

@@ -12,7 +12,7 @@ from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError
 from evodevo.execution.base import Event, Executor, Job, Progress
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.comparison.course import Course
+from evodevo.multitask.comparison.course import RecipeRunner
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 
@@ -23,7 +23,7 @@ LOOKING = 1 / 3
 
 
 @dataclass(frozen=True)
-class Forecast:
+class RecipeForecast:
     """What is still to be done.
 
     Attributes:
@@ -71,7 +71,7 @@ class Load:
     looked: int
 
 
-def forecast(course: Course, loads: Sequence[Load]) -> Forecast:
+def forecast(course: RecipeRunner, loads: Sequence[Load]) -> RecipeForecast:
     """Measure on this machine, with the recipe's own workers, and add up.
 
     Raises:
@@ -88,7 +88,7 @@ def forecast(course: Course, loads: Sequence[Load]) -> Forecast:
     each = max((long - short) / (steps * batch), 1e-7)
     workers = max(1, min(course.settings.execution.workers, len(os.sched_getaffinity(0))))
     work = sum(load.children * (short + each * (load.samples + LOOKING * load.looked)) for load in loads)
-    return Forecast(
+    return RecipeForecast(
         sum(load.children for load in loads),
         sum(load.children * load.samples for load in loads),
         1 / each,
@@ -98,12 +98,12 @@ def forecast(course: Course, loads: Sequence[Load]) -> Forecast:
     )
 
 
-def _batch(course: Course) -> int:
+def _batch(course: RecipeRunner) -> int:
     count = course.samples(course.settings.system.root)
     return course.training.plan(count["train"], count["validation"]).batch
 
 
-def _root_payload(course: Course) -> dict[str, Any]:
+def _root_payload(course: RecipeRunner) -> dict[str, Any]:
     """What a worker is told of a root like the recipe's."""
     caught: list[dict[str, Any]] = []
 

@@ -14,14 +14,14 @@ import numpy as np
 
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.paired import Difference, Numbers, paired_difference
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.comparison.characters import root_load
-from evodevo.multitask.comparison.course import NOTHING, Course, Spent
+from evodevo.multitask.comparison.course import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.comparison.curves import UNSEEN, Looks, looks
 from evodevo.multitask.comparison.forecast import Load, forecast
 from evodevo.multitask.genome import agent_name
-from evodevo.multitask.measure import Measured
-from evodevo.multitask.recipes.settings import MultipathRecipeSettings, TaskPlan, Variant
+from evodevo.multitask.measure import SplitMeasurement
+from evodevo.multitask.recipes.settings import MultipathRecipeSettings, MultipathVariant, TaskPlan
 from evodevo.multitask.run.settings import MULTI
 from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.search.mutation import MutationSettings
@@ -49,8 +49,8 @@ class End:
         looks: at what it published in the continuation, cycle by cycle; none of what all continue.
     """
 
-    known: Known
-    test: Measured
+    known: PublishedPath
+    test: SplitMeasurement
     main_weight: float | None
     collapsed: bool | None
     spent: Spent
@@ -89,7 +89,7 @@ def right(end: End) -> Numbers:
     return unpack(end.test.right)
 
 
-def drive(course: Course, settings: MultipathRecipeSettings) -> MultipathEnd:
+def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> MultipathEnd:
     """Run, or go on with, all variants on all copies.
 
     Raises:
@@ -117,13 +117,13 @@ def drive(course: Course, settings: MultipathRecipeSettings) -> MultipathEnd:
     return MultipathEnd(ends, planned(course, settings), whole)
 
 
-def planned(course: Course, settings: MultipathRecipeSettings) -> dict[str, int]:
+def planned(course: RecipeRunner, settings: MultipathRecipeSettings) -> dict[str, int]:
     """Target -> further training samples of every variant in one copy: equal for all."""
     children = settings.study.extra * settings.study.cycle.children
     return {one.name: children * course.child_samples(one) for one in _targets(settings)}
 
 
-def loads(course: Course, settings: MultipathRecipeSettings) -> list[Load]:
+def loads(course: RecipeRunner, settings: MultipathRecipeSettings) -> list[Load]:
     """What is still to be trained."""
     found, study = [], settings.study
     for seed in range(study.seed, study.seed + study.copies):
@@ -145,7 +145,7 @@ def loads(course: Course, settings: MultipathRecipeSettings) -> list[Load]:
 
 
 def _load(
-    course: Course, system: System | None, kind: str, task: TaskPlan, name: str, since: int, children: int
+    course: RecipeRunner, system: System | None, kind: str, task: TaskPlan, name: str, since: int, children: int
 ) -> Load:
     row = None if system is None else next((o for o in system.agents() if o.name == agent_name(kind, name)), None)
     done = 0 if system is None or row is None else course.spent(system, [row], since=since).children
@@ -157,7 +157,7 @@ def _targets(settings: MultipathRecipeSettings) -> list[TaskPlan]:
     return [one for one in settings.system.tasks if one.name in settings.compared.targets]
 
 
-def _base(course: Course, settings: MultipathRecipeSettings, seed: int) -> System:
+def _base(course: RecipeRunner, settings: MultipathRecipeSettings, seed: int) -> System:
     system = course.fork(course.rooted(seed), BASE, seed)
     agents = [course.agent(system, course.kind, one.name, course.facts(one)) for one in settings.system.tasks]
     course.tell("variant", variant=BASE, seed=seed, system=system.row.name)
@@ -165,7 +165,9 @@ def _base(course: Course, settings: MultipathRecipeSettings, seed: int) -> Syste
     return system
 
 
-def _agent_of(course: Course, settings: MultipathRecipeSettings, variant: Variant, target: str) -> tuple[str, str, int]:
+def _agent_of(
+    course: RecipeRunner, settings: MultipathRecipeSettings, variant: MultipathVariant, target: str
+) -> tuple[str, str, int]:
     """Class and task of the agent that continues, and from which of its cycles on."""
     if variant.agent == "singlepath":
         return course.kind, target, settings.study.cycles
@@ -173,7 +175,7 @@ def _agent_of(course: Course, settings: MultipathRecipeSettings, variant: Varian
 
 
 def _variant(
-    course: Course, settings: MultipathRecipeSettings, base: System, seed: int, variant: Variant
+    course: RecipeRunner, settings: MultipathRecipeSettings, base: System, seed: int, variant: MultipathVariant
 ) -> dict[str, End]:
     system = course.fork(base, variant.name, seed)
     agents: list[AgentRow] = []
@@ -195,7 +197,9 @@ def _variant(
     return found
 
 
-def _settings(course: Course, settings: MultipathRecipeSettings, variant: Variant, task: TaskPlan) -> AgentSettings:
+def _settings(
+    course: RecipeRunner, settings: MultipathRecipeSettings, variant: MultipathVariant, task: TaskPlan
+) -> AgentSettings:
     facts = course.facts(task)
     if variant.agent == "singlepath":
         return facts
@@ -212,13 +216,13 @@ def _settings(course: Course, settings: MultipathRecipeSettings, variant: Varian
     return facts.model_copy(update={"options": options})
 
 
-def _main_weight(variant: Variant, test: Measured) -> float | None:
+def _main_weight(variant: MultipathVariant, test: SplitMeasurement) -> float | None:
     if variant.agent != "multipath" or not variant.structure.has_router or test.weights is None:
         return None
     return test.weights[0]
 
 
-def _answers_as_main(course: Course, base: System, known: Known, test: Measured) -> bool:
+def _answers_as_main(course: RecipeRunner, base: System, known: PublishedPath, test: SplitMeasurement) -> bool:
     main = known.path.paths[0]  # as old as the copy: nobody but the variant's own agent has run since
     alone = course.measured(base, base.library.by_number(main.agent, main.number))
     return alone.answers == test.answers

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from evodevo.multitask.comparison.curves import Curve
 from evodevo.multitask.report.recipe_page import recipe_page
-from evodevo.report.word_tables import Words
+from evodevo.report.word_tables import TextTable
 
 Cell = str | int | float | None
 
@@ -66,7 +66,7 @@ class RecipeResult:
         return recipe_page(
             f"{self.recipe} {self.size}",
             f"systems {self.label}.*",
-            {one.title: Words(one.columns, one.rows, texts=one.columns[1 : one.left]) for one in self.tables},
+            {one.title: TextTable(one.columns, one.rows, texts=one.columns[1 : one.left]) for one in self.tables},
             validation,
             test,
             self.notes,

@@ -13,7 +13,7 @@ from evodevo.multitask.comparison import characters as multitask_characters
 from evodevo.multitask.comparison import characters_text as multitask_characters_words
 from evodevo.multitask.comparison import multipath as multitask_multipath
 from evodevo.multitask.comparison import multipath_text as multitask_multipath_words
-from evodevo.multitask.comparison.course import Course, InterruptedRecipe, RecipeSession
+from evodevo.multitask.comparison.course import InterruptedRecipe, RecipeRunner, RecipeSession
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings, MultitaskRecipeSettings
 from evodevo.multitask.runner import Listener
@@ -78,7 +78,7 @@ def run_recipe(
     try:
         with Store.open(store) as opened:
             cache = None if cache_folder is None else str(cache_folder)
-            course = Course(opened, settings, session, of_workers, cache, listener)
+            course = RecipeRunner(opened, settings, session, of_workers, cache, listener)
             if on_start is not None:
                 on_start(session)
             return _drive(course, settings, session)
@@ -99,7 +99,7 @@ def label(name: str, size: str, settings: MultitaskRecipeSettings) -> str:
 
 
 def _drive(
-    course: Course, settings: CharactersSettings | MultipathRecipeSettings, session: RecipeSession
+    course: RecipeRunner, settings: CharactersSettings | MultipathRecipeSettings, session: RecipeSession
 ) -> RecipeResult:
     if isinstance(settings, CharactersSettings):
         return multitask_characters_words.result(session, settings, multitask_characters.drive(course, settings))

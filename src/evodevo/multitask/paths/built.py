@@ -64,7 +64,7 @@ class BuiltPath(ABC):
         return count_parameters(self.model)
 
 
-class Samples:
+class PathSamples:
     """Samples of a batch for all the paths of a model: fetched once, and changed by chance once.
 
     Source: docs/spec/munet.md#sub-path-inputs.
@@ -119,7 +119,7 @@ class FrozenPart:
     """
 
     path: FrozenPath
-    read: Callable[[Samples], Any]
+    read: Callable[[PathSamples], Any]
     structure: Mapping[str, Any]
     preparation: Mapping[str, Any]
     width: int

@@ -21,7 +21,7 @@ ROOTS = "*~root_model~*"
 
 
 @dataclass(frozen=True)
-class Arm:
+class RecipeVariant:
     """One way.
 
     Attributes:
@@ -48,8 +48,8 @@ def _child(forced: tuple[str, ...], forbidden: tuple[str, ...], head: tuple[str,
 
 
 _SHAPE = ("hp:num_layers", "hp:ds_image_size")
-ARMS: Mapping[ArmName, Arm] = {
-    "scratch": Arm(
+ARMS: Mapping[ArmName, RecipeVariant] = {
+    "scratch": RecipeVariant(
         "a",
         "each task alone, from random",
         "nothing is taken of the root: every component begins at random; depth and resolution stay the root's",
@@ -57,14 +57,14 @@ ARMS: Mapping[ArmName, Arm] = {
         _child((), _SHAPE, ("*",)),
         needs_root=False,
     ),
-    "fine_tuning": Arm(
+    "fine_tuning": RecipeVariant(
         "b",
         "full fine-tuning of the root",
         "every component of the root is copied and trained; depth stays the root's",
         (ROOTS,),
         _child(("clone:*",), ("hp:num_layers",)),
     ),
-    "frozen": Arm(
+    "frozen": RecipeVariant(
         "c",
         "frozen root, new head",
         "the root is frozen but for its last norm, which is always copied, as the paper does; depth and resolution"
@@ -72,11 +72,13 @@ ARMS: Mapping[ArmName, Arm] = {
         (ROOTS,),
         _child(("clone:encoder_norm",), ("clone:*", *_SHAPE)),
     ),
-    "singlepath": Arm("d", "the singlepath agent", "all mutations, paths of all tasks", ("*",), ChildSettings()),
+    "singlepath": RecipeVariant(
+        "d", "the singlepath agent", "all mutations, paths of all tasks", ("*",), ChildSettings()
+    ),
 }
 """By name, in the order of the table."""
 
 
-def restricted(cycle: CycleSettings, arm: Arm) -> CycleSettings:
+def restricted(cycle: CycleSettings, arm: RecipeVariant) -> CycleSettings:
     """Cycles of an arm."""
     return cycle.model_copy(update={"child": arm.child})

@@ -13,9 +13,9 @@ from evodevo.multitask.recipes.characters import agents_of
 from evodevo.multitask.recipes.settings import (
     EvaluationPlan,
     MultipathRecipeSettings,
+    MultipathVariant,
     StudyPlan,
     SystemPlan,
-    Variant,
     VariantsPlan,
 )
 from evodevo.multitask.recipes.tasks import tasks_of
@@ -31,14 +31,14 @@ OFFLINE_TARGETS = ("digits", "digits_rotated")
 OFFLINE_FORCED = "digits_even"
 
 
-def variants(forced: str) -> tuple[Variant, ...]:
+def variants(forced: str) -> tuple[MultipathVariant, ...]:
     """The rows: the full agent, its two controls, the ablations, the forced support, the sweep of w*."""
     return (
-        *(Variant(name=name, structure=structure) for name, structure in ABLATIONS.items()),
-        Variant(name="forced_support", first=forced),
-        *(Variant(name=f"main_{one}", structure=MultipathStructure(main_weight=one)) for one in MAIN_WEIGHTS),
-        Variant(name="singlepath", agent="singlepath"),
-        Variant(name="head", agent="head"),
+        *(MultipathVariant(name=name, structure=structure) for name, structure in ABLATIONS.items()),
+        MultipathVariant(name="forced_support", first=forced),
+        *(MultipathVariant(name=f"main_{one}", structure=MultipathStructure(main_weight=one)) for one in MAIN_WEIGHTS),
+        MultipathVariant(name="singlepath", agent="singlepath"),
+        MultipathVariant(name="head", agent="head"),
     )
 
 

@@ -105,7 +105,7 @@ class MultitaskRecipeSettings(RunSettings):
     execution: ExecutionSettings = ExecutionSettings()
 
 
-class ArmsPlan(Settings):
+class CharactersPlan(Settings):
     """What ``multitask.characters`` compares.
 
     Attributes:
@@ -118,10 +118,10 @@ class ArmsPlan(Settings):
 class CharactersSettings(MultitaskRecipeSettings):
     """All settings of ``multitask.characters``."""
 
-    compared: ArmsPlan = ArmsPlan()
+    compared: CharactersPlan = CharactersPlan()
 
 
-class Variant(Settings):
+class MultipathVariant(Settings):
     """One continuation of the same systems.
 
     Attributes:
@@ -148,7 +148,7 @@ class VariantsPlan(Settings):
     """
 
     targets: tuple[str, ...] = Field(min_length=1)
-    variants: tuple[Variant, ...] = Field(min_length=2)
+    variants: tuple[MultipathVariant, ...] = Field(min_length=2)
     reference: str = "full"
 
     @model_validator(mode="after")

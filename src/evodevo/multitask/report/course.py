@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evodevo.multitask.recorded import ACCURACY, QUALITY, SCORE, TEST, deciding, value_of
-from evodevo.multitask.report.standing import AgentStanding
+from evodevo.multitask.report.standing import AgentStatus
 from evodevo.storage import Store
 from evodevo.storage.systems.base import SystemRow
 from evodevo.storage.systems.standing import Fates
 
 
 @dataclass(frozen=True)
-class CycleStanding:
+class CycleSummary:
     """One cycle.
 
     Attributes:
@@ -36,7 +36,7 @@ class CycleStanding:
     test: float | None
 
 
-def course(store: Store, system: SystemRow, agent: AgentStanding) -> list[CycleStanding]:
+def course(store: Store, system: SystemRow, agent: AgentStatus) -> list[CycleSummary]:
     """The cycles of an agent, in order."""
     rows = [one for one in store.systems.publications(system.id) if one.agent_id == agent.id]
     published = {one.cycle: one.path_id for one in rows if one.path_id is not None}
@@ -49,7 +49,7 @@ def course(store: Store, system: SystemRow, agent: AgentStanding) -> list[CycleS
         results = [] if path is None else evaluations[path]
         tests = [one for one in results if one.fidelity == TEST and one.state == "done"]
         found.append(
-            CycleStanding(
+            CycleSummary(
                 cycle.number,
                 cycle.round,
                 cycle.view,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evodevo.multitask.diagrams.support_usage import SupportUse
-from evodevo.multitask.diagrams.system.cycles import Arm
+from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.diagrams.system.frame import SystemFrame
 from evodevo.report.charts.heat_map import HeatRows
-from evodevo.report.word_tables import Words
+from evodevo.report.word_tables import TextTable
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class TaskParameters:
 
 
 @dataclass(frozen=True)
-class Course:
+class AccuracyCurve:
     """Accuracy over cycles.
 
     Attributes:
@@ -34,8 +34,8 @@ class Course:
 
     heading: str
     over: str
-    validation: Sequence[Arm]
-    test: Sequence[Arm]
+    validation: Sequence[CycleCurve]
+    test: Sequence[CycleCurve]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class AgentChildren:
 
     agent: str
     summary: str
-    rows: Words
+    rows: TextTable
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,12 @@ class SystemReport:
     notes: Sequence[str]
     frames: Sequence[SystemFrame]
     moments: int
-    tasks: Words
-    agents: Words
+    tasks: TextTable
+    agents: TextTable
     parameters: Sequence[TaskParameters] = ()
     sharing: HeatRows | None = None
     makers: Sequence[str] = ()
-    courses: Sequence[Course] = ()
+    courses: Sequence[AccuracyCurve] = ()
     supports: Sequence[SupportUse] = ()
     children: Sequence[AgentChildren] = ()
     facts: Sequence[tuple[str, str]] = ()

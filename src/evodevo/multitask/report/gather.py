@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evodevo.errors import NotFoundError, quoted_list
-from evodevo.multitask.diagrams.system.cycles import Arm
+from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.diagrams.system.frame import percent
-from evodevo.multitask.report.data import AgentChildren, Course, SystemReport, TaskParameters
+from evodevo.multitask.report.data import AccuracyCurve, AgentChildren, SystemReport, TaskParameters
 from evodevo.multitask.report.fates import fates
 from evodevo.multitask.report.page import system_page
-from evodevo.multitask.report.picture import Picture
-from evodevo.multitask.report.standing import AgentStanding, Standing, standing
+from evodevo.multitask.report.picture import SystemFrames
+from evodevo.multitask.report.standing import AgentStatus, SystemStatus, standing
 from evodevo.multitask.report.supports import support_uses
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.report.charts.heat_map import HeatRows
 from evodevo.report.charts.numbers import show
-from evodevo.report.word_tables import Words
+from evodevo.report.word_tables import TextTable
 from evodevo.runs.archive import OF_SYSTEMS, Archive, Run
 from evodevo.storage.systems.base import SystemRow
 
@@ -60,7 +60,7 @@ def system_report(archive: Archive, row: SystemRow) -> str:
 
 def report_data(system: System) -> SystemReport:
     """Everything that the page shows."""
-    picture, now = Picture(system), standing(system.store, system.row)
+    picture, now = SystemFrames(system), standing(system.store, system.row)
     frames = picture.frames(MOST_FRAMES)
     running = [one.name for one in now.agents if one.holder is not None]
     return SystemReport(
@@ -83,7 +83,7 @@ def report_data(system: System) -> SystemReport:
     )
 
 
-def _cards(now: Standing) -> list[tuple[str, str]]:
+def _cards(now: SystemStatus) -> list[tuple[str, str]]:
     offers = [one.offer for one in now.tasks if one.offer is not None]
     known = [one.quality for one in offers if one.quality is not None]
     tests = [one.test for one in offers if one.test is not None]
@@ -103,7 +103,7 @@ def _cards(now: Standing) -> list[tuple[str, str]]:
     ]
 
 
-def _notes(now: Standing, running: Sequence[str]) -> list[str]:
+def _notes(now: SystemStatus, running: Sequence[str]) -> list[str]:
     notes = ["Paths are chosen by validation accuracy alone; test accuracy is shown where it was measured."]
     if running:
         notes.append(f"Running while this was written: {', '.join(running)}.")
@@ -115,7 +115,7 @@ def _notes(now: Standing, running: Sequence[str]) -> list[str]:
     return notes
 
 
-def _tasks(now: Standing) -> Words:
+def _tasks(now: SystemStatus) -> TextTable:
     rows = []
     for place, one in enumerate(now.tasks, 1):
         offer = one.offer
@@ -150,10 +150,10 @@ def _tasks(now: Standing) -> Words:
         "the parameters that a sample activates, those trained for this very path; accounted: shared ones split evenly "
         "among their users."
     )
-    return Words(columns, rows, caption, texts=("answered by",))
+    return TextTable(columns, rows, caption, texts=("answered by",))
 
 
-def _agents(now: Standing) -> Words:
+def _agents(now: SystemStatus) -> TextTable:
     rows = []
     for one in now.agents:
         offer, children = one.offer, one.children
@@ -174,14 +174,14 @@ def _agents(now: Standing) -> Words:
         )
     numbers = ("cycles", "validation %", "test %", "kept", "discarded", "failed", "accounted")
     columns = ("agent", "state", "path", *numbers, "runs through")
-    return Words(columns, rows, texts=("state", "path", "runs through"))
+    return TextTable(columns, rows, texts=("state", "path", "runs through"))
 
 
-def _makers(now: Standing) -> list[str]:
+def _makers(now: SystemStatus) -> list[str]:
     return list(dict.fromkeys(one.maker for one in now.sharing))
 
 
-def _sharing(now: Standing) -> HeatRows | None:
+def _sharing(now: SystemStatus) -> HeatRows | None:
     counts: dict[str, dict[str, int]] = defaultdict(dict)
     for one in now.sharing:
         counts[one.user][one.maker] = one.components
@@ -192,7 +192,7 @@ def _sharing(now: Standing) -> HeatRows | None:
     return HeatRows("", names, [[counts[user].get(maker) for maker in makers] for user in counts])
 
 
-def _marks(now: Standing) -> dict[str, str]:
+def _marks(now: SystemStatus) -> dict[str, str]:
     """Agent -> a few letters: the number of its task, with ``+`` for further agents of the same task; ``R``."""
     numbers = {one.name: str(place) for place, one in enumerate(now.tasks, 1)}
     found: dict[str, str] = {}
@@ -204,7 +204,7 @@ def _marks(now: Standing) -> dict[str, str]:
     return found
 
 
-def _courses(picture: Picture) -> list[Course]:
+def _courses(picture: SystemFrames) -> list[AccuracyCurve]:
     courses = {name: known for name, known in picture.courses().items() if known}
     validation = {name: [one.quality for one in known] for name, known in courses.items()}
     test = {name: [picture.test(one.id) for one in known] for name, known in courses.items()}
@@ -213,19 +213,22 @@ def _courses(picture: Picture) -> list[Course]:
         kinds[picture.agents[name].kind].append(name)
     found = []
     if any(len(names) > 1 for names in kinds.values()):
-        arms = [[Arm(kind, [of[name] for name in names]) for kind, names in kinds.items()] for of in (validation, test)]
-        found.append(Course("Mean of each class of agents over its tasks", "tasks", arms[0], arms[1]))
+        arms = [
+            [CycleCurve(kind, [of[name] for name in names]) for kind, names in kinds.items()]
+            for of in (validation, test)
+        ]
+        found.append(AccuracyCurve("Mean of each class of agents over its tasks", "tasks", arms[0], arms[1]))
     for kind, names in kinds.items():
         tasks = {name: picture.agents[name].task for name in names}
         arms = [
-            [Arm(task, [of[name]], picture.tasks.index(task)) for name, task in tasks.items()]
+            [CycleCurve(task, [of[name]], picture.tasks.index(task)) for name, task in tasks.items()]
             for of in (validation, test)
         ]
-        found.append(Course(f"{kind}, each task", "systems", arms[0], arms[1]))
+        found.append(AccuracyCurve(f"{kind}, each task", "systems", arms[0], arms[1]))
     return found
 
 
-def _children(system: System, now: Standing) -> list[AgentChildren]:
+def _children(system: System, now: SystemStatus) -> list[AgentChildren]:
     found, left = [], MOST_CHILDREN
     for one in now.agents:
         if one.root or not one.fates:
@@ -234,7 +237,7 @@ def _children(system: System, now: Standing) -> list[AgentChildren]:
         left -= len(newest)
         told = fates(system.store, newest)
         found.append(
-            AgentChildren(one.name, _counted(one), Words(_COLUMNS, [_told(row) for row in told], texts=_TEXTS))
+            AgentChildren(one.name, _counted(one), TextTable(_COLUMNS, [_told(row) for row in told], texts=_TEXTS))
         )
     return found
 
@@ -261,13 +264,13 @@ def _told(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _counted(one: AgentStanding) -> str:
+def _counted(one: AgentStatus) -> str:
     children = one.children
     words = f"{children.kept} kept, {children.discarded} discarded"
     return words + (f", {children.failed} failed" if children.failed else "")
 
 
-def _facts(system: System, now: Standing) -> list[tuple[str, str]]:
+def _facts(system: System, now: SystemStatus) -> list[tuple[str, str]]:
     run = system.store.run(system.row.id)
     return [
         ("system", system.row.name),

@@ -10,18 +10,18 @@ from xml.etree.ElementTree import Element
 
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.report.data import SystemReport
-from evodevo.multitask.report.sections import SECTIONS, Detail
+from evodevo.multitask.report.sections import SECTIONS, SystemDetail
 from evodevo.report.html import add, cut, element, page, paragraph
 from evodevo.report.palette import STYLE
 
 LIMIT_BYTES = 5_000_000
 _DETAILS = (
-    Detail(frames=40, models=24, arms=16, children=1500),
-    Detail(frames=24, models=16, arms=16, children=800),
-    Detail(frames=14, models=12, arms=16, children=500),
-    Detail(frames=8, models=8, arms=12, children=300),
-    Detail(frames=4, models=4, arms=12, children=200),
-    Detail(frames=2, models=2, arms=8, children=100),
+    SystemDetail(frames=40, models=24, arms=16, children=1500),
+    SystemDetail(frames=24, models=16, arms=16, children=800),
+    SystemDetail(frames=14, models=12, arms=16, children=500),
+    SystemDetail(frames=8, models=8, arms=12, children=300),
+    SystemDetail(frames=4, models=4, arms=12, children=200),
+    SystemDetail(frames=2, models=2, arms=8, children=100),
 )
 _STYLE = """
 .slides>details>summary{padding:3px 0}
@@ -51,7 +51,7 @@ def system_page(data: SystemReport) -> str:
     return text
 
 
-def _html(data: SystemReport, detail: Detail) -> str:
+def _html(data: SystemReport, detail: SystemDetail) -> str:
     sections: list[Element] = [part for build in SECTIONS if (part := build(data, detail)) is not None]
     nav = element("nav")
     for part in sections:

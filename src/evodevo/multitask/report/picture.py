@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
-from evodevo.multitask.agent import Known
-from evodevo.multitask.diagrams.system.frame import Joined, PartMark, Route, Stream, SystemFrame
+from evodevo.multitask.agent import PublishedPath
+from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, PartMark, Stream, SystemFrame
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
 from evodevo.multitask.recorded import ACCURACY, TEST, value_of
 from evodevo.multitask.schedule import is_root
@@ -22,14 +22,14 @@ from evodevo.storage.systems.base import AgentRow, Publication, path_id
 
 
 @dataclass(frozen=True)
-class Moment:
+class FrameState:
     """A state of a system that is worth a frame: after a round, after a publication without rounds, a withdrawal."""
 
     seq: int
     label: str
 
 
-class Picture:
+class SystemFrames:
     """Frames of a system.
 
     Args:
@@ -48,7 +48,7 @@ class Picture:
         return tuple(dict.fromkeys(one.task for one in self.agents.values() if not is_root(one)))
 
     @cached_property
-    def moments(self) -> list[Moment]:
+    def moments(self) -> list[FrameState]:
         """One for each round, for each publication of the schedule ``free``, and for each withdrawal."""
         rounds = {
             (one.agent_id, one.number): one.round for one in self._store.systems.cycles(system_id=self.system.row.id)
@@ -65,7 +65,7 @@ class Picture:
         for _, members in found:
             for one in members:
                 done[one.agent] += one.path_id is not None
-            moments.append(Moment(members[-1].seq, self._label(members, done)))
+            moments.append(FrameState(members[-1].seq, self._label(members, done)))
         return moments
 
     def frame(self, seq: int | None = None) -> SystemFrame:
@@ -112,9 +112,9 @@ class Picture:
             moments = [moments[place] for place in sorted(places)]
         return [self._frame(one.seq, one.label) for one in moments]
 
-    def courses(self) -> dict[str, list[Known]]:
+    def courses(self) -> dict[str, list[PublishedPath]]:
         """Agent's name -> the path that it published at each of its cycles; not of roots."""
-        found: dict[str, list[Known]] = {name: [] for name, one in self.agents.items() if not is_root(one)}
+        found: dict[str, list[PublishedPath]] = {name: [] for name, one in self.agents.items() if not is_root(one)}
         for one in self.publications:
             if one.path_id is not None and one.agent in found:
                 found[one.agent].append(self._known[one.path_id])
@@ -140,7 +140,7 @@ class Picture:
     # Inside
 
     @cached_property
-    def _known(self) -> dict[str, Known]:
+    def _known(self) -> dict[str, PublishedPath]:
         offered = {one.path_id for one in self.publications if one.path_id is not None}
         known = self.system.library.known(sorted(offered))
         inside = {self._individual(sub.agent, sub.number) for one in known.values() for sub in one.path.paths}
@@ -177,7 +177,7 @@ class Picture:
         return f"{' and '.join(kinds)} after {ended}"
 
     def _frame(self, seq: int, label: str) -> SystemFrame:
-        offers: dict[str, Known | None] = {}
+        offers: dict[str, PublishedPath | None] = {}
         for one in self.publications:
             if one.seq <= seq:
                 offers[one.agent] = None if one.path_id is None else self._known[one.path_id]
@@ -202,9 +202,9 @@ class Picture:
             tuple(name for name, one in offers.items() if one is None),
         )
 
-    def _best(self, offers: Mapping[str, Known]) -> tuple[list[Known], list[Known]]:
+    def _best(self, offers: Mapping[str, PublishedPath]) -> tuple[list[PublishedPath], list[PublishedPath]]:
         """Of each task, the best path of one stream and the best of several; every root."""
-        found: tuple[dict[str, Known], dict[str, Known]] = ({}, {})
+        found: tuple[dict[str, PublishedPath], dict[str, PublishedPath]] = ({}, {})
         ordered = [(one, offers[one.name]) for one in self.agents.values() if one.name in offers]
         for agent, known in ordered:
             place = found[bool(known.path.paths)]
@@ -213,18 +213,18 @@ class Picture:
                 place[key] = known
         return list(found[0].values()), list(found[1].values())
 
-    def _sub(self, agent: str, number: int) -> Known:
+    def _sub(self, agent: str, number: int) -> PublishedPath:
         return self._known[self._individual(agent, number)]
 
-    def _add_parts(self, parts: dict[str, PartMark], known: Known) -> None:
+    def _add_parts(self, parts: dict[str, PartMark], known: PublishedPath) -> None:
         for one in known.components:
             if one.id not in parts:
                 maker = self.agents[one.id.rpartition(":")[0]]
                 parts[one.id] = PartMark(one.id, one.role, one.parameters, maker.task, is_root(maker))
 
-    def _route(self, known: Known) -> Route:
+    def _route(self, known: PublishedPath) -> OfferedPath:
         agent = self.agents[known.path.agent]
-        return Route(
+        return OfferedPath(
             agent.task,
             agent.name,
             known.path.id,
@@ -234,7 +234,7 @@ class Picture:
             is_root(agent),
         )
 
-    def _joined(self, known: Known, offers: Mapping[str, Known]) -> Joined:
+    def _joined(self, known: PublishedPath, offers: Mapping[str, PublishedPath]) -> Joined:
         router = known.component(ROUTER)
         weights = self._weights(known)
         streams = []
@@ -266,7 +266,7 @@ class Picture:
             self.test(known.id),
         )
 
-    def _weights(self, known: Known) -> Sequence[float]:
+    def _weights(self, known: PublishedPath) -> Sequence[float]:
         """How much each of its paths counted, mean over the test samples; known once it was measured on them."""
         result = self._measured.get(known.id)
         return [] if result is None else [float(one) for one in result.extra.get("weights") or ()]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.multitask.diagrams.system.cycles import Arm, means, system_cycles
+from evodevo.multitask.diagrams.system.cycles import CycleCurve, means, system_cycles
 from evodevo.report.html import cut, element, figure, page, section, table
-from evodevo.report.word_tables import Words, words_table
+from evodevo.report.word_tables import TextTable, words_table
 
 
 def recipe_page(
     title: str,
     about: str,
-    tables: Mapping[str, Words],
-    validation: Sequence[Arm],
-    test: Sequence[Arm],
+    tables: Mapping[str, TextTable],
+    validation: Sequence[CycleCurve],
+    test: Sequence[CycleCurve],
     notes: Sequence[str],
     *,
     over: str = "copies",
@@ -48,7 +48,7 @@ def recipe_page(
     return page(cut(title, 160), header, element("main", *parts))
 
 
-def _row(split: str, arm: Arm) -> list[str]:
+def _row(split: str, arm: CycleCurve) -> list[str]:
     found = means(arm.courses)
     if not found:
         return [split, cut(arm.name, 120), "0", "", "", ""]

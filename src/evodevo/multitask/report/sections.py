@@ -9,11 +9,11 @@ from xml.etree.ElementTree import Element
 
 from evodevo.multitask.diagrams.multipath_model import multipath_model
 from evodevo.multitask.diagrams.support_usage import support_usage
-from evodevo.multitask.diagrams.system.cycles import Arm, means, system_cycles
+from evodevo.multitask.diagrams.system.cycles import CycleCurve, means, system_cycles
 from evodevo.multitask.diagrams.system.frame import Joined, SystemFrame, percent
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.diagrams.system.outline import parts_in_words
-from evodevo.multitask.report.data import Course, SystemReport
+from evodevo.multitask.report.data import AccuracyCurve, SystemReport
 from evodevo.report.charts.bars import Measure, bars_beside
 from evodevo.report.charts.heat_map import heat_map
 from evodevo.report.html import Content, add, cards, cut, details, element, figure, paragraph, section, table
@@ -24,7 +24,7 @@ _SCROLLED = 14
 
 
 @dataclass(frozen=True)
-class Detail:
+class SystemDetail:
     """How much is shown: frames of the graph, drawn multipath models, arms of a chart, rows of children."""
 
     frames: int
@@ -33,14 +33,14 @@ class Detail:
     children: int
 
 
-def summary_section(data: SystemReport, detail: Detail) -> Element:
+def summary_section(data: SystemReport, detail: SystemDetail) -> Element:
     """Key numbers and remarks."""
     content: list[Element] = [cards(data.cards)] if data.cards else []
     content += [paragraph(cut(note, 600)) for note in list(data.notes)[:20]]
     return section("summary", "In one look", *content)
 
 
-def graph_section(data: SystemReport, detail: Detail) -> Element | None:
+def graph_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     """Fig. 2 at every moment; a slider leafs through them."""
     if not data.frames:
         return None
@@ -64,7 +64,7 @@ def graph_section(data: SystemReport, detail: Detail) -> Element | None:
     return section("graph", "Graph", paragraph(words), slides, details("The paths in words", _paths(frames[-1])))
 
 
-def task_section(data: SystemReport, detail: Detail) -> Element:
+def task_section(data: SystemReport, detail: SystemDetail) -> Element:
     """The leaderboard, and every agent."""
     content: list[Element] = [words_table(data.tasks)]
     if data.agents.rows:
@@ -72,7 +72,7 @@ def task_section(data: SystemReport, detail: Detail) -> Element:
     return section("tasks", "Tasks", *content)
 
 
-def parameter_section(data: SystemReport, detail: Detail) -> Element | None:
+def parameter_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     """What each task added, and whose components it uses."""
     if not data.parameters:
         return None
@@ -97,13 +97,13 @@ def parameter_section(data: SystemReport, detail: Detail) -> Element | None:
     return section("parameters", "Parameters", *content)
 
 
-def course_section(data: SystemReport, detail: Detail) -> Element | None:
+def course_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     """Fig. 3: validation and test accuracy over cycles."""
     content = [part for one in data.courses for part in _course(one, detail.arms)]
     return section("cycles", "Cycles", *content) if content else None
 
 
-def model_section(data: SystemReport, detail: Detail) -> Element | None:
+def model_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     """Fig. 1 of every multipath model."""
     models = list(data.frames[-1].joined) if data.frames else []
     if not models:
@@ -122,7 +122,7 @@ def model_section(data: SystemReport, detail: Detail) -> Element | None:
     return section("multipath", "Multipath models", *content)
 
 
-def support_section(data: SystemReport, detail: Detail) -> Element | None:
+def support_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     """Who is supported by whom."""
     if not data.supports:
         return None
@@ -136,7 +136,7 @@ def support_section(data: SystemReport, detail: Detail) -> Element | None:
     return section("supports", "Supports", figure(support_usage(data.supports), caption, numbers, classes="fits"))
 
 
-def child_section(data: SystemReport, detail: Detail) -> Element | None:
+def child_section(data: SystemReport, detail: SystemDetail) -> Element | None:
     """Why every child was kept or not."""
     if not data.children:
         return None
@@ -151,14 +151,14 @@ def child_section(data: SystemReport, detail: Detail) -> Element | None:
     return section("children", "Children", *content)
 
 
-def fact_section(data: SystemReport, detail: Detail) -> Element:
+def fact_section(data: SystemReport, detail: SystemDetail) -> Element:
     """Where it comes from."""
     rows = [[cut(name), cut(value, 300)] for name, value in data.facts if value]
     settings = element("pre", json.dumps(data.settings, indent=1, sort_keys=True)[:200_000])
     return section("facts", "Facts", table(("", ""), rows), details("All settings", settings))
 
 
-SECTIONS: tuple[Callable[[SystemReport, Detail], Element | None], ...] = (
+SECTIONS: tuple[Callable[[SystemReport, SystemDetail], Element | None], ...] = (
     summary_section,
     graph_section,
     task_section,
@@ -193,7 +193,7 @@ def _paths(frame: SystemFrame) -> Element:
     return table(("", "task", "path", "validation %", "components"), rows, (3,), caption)
 
 
-def _course(one: Course, limit: int) -> list[Element]:
+def _course(one: AccuracyCurve, limit: int) -> list[Element]:
     validation, test = list(one.validation)[:limit], list(one.test)[:limit]
     if not any(means(arm.courses) for arm in validation):
         return []
@@ -207,7 +207,7 @@ def _course(one: Course, limit: int) -> list[Element]:
     return [element("h3", cut(one.heading)), figure(svg, caption, alternative, classes="fits")]
 
 
-def _row(name: str, arm: Arm) -> list[Content]:
+def _row(name: str, arm: CycleCurve) -> list[Content]:
     found = means(arm.courses)
     error = found[-1].error
     shown = "" if error is None else f"{100 * error:.2f}"

@@ -58,7 +58,7 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class AgentStanding:
+class AgentStatus:
     """One agent.
 
     Attributes:
@@ -102,7 +102,7 @@ class AgentStanding:
 
 
 @dataclass(frozen=True)
-class TaskStanding:
+class TaskStatus:
     """One task, of which several agents may offer a path.
 
     Attributes:
@@ -135,7 +135,7 @@ class Sharing:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SystemStatus:
     """A system at one moment.
 
     Attributes:
@@ -150,8 +150,8 @@ class Standing:
 
     system: SystemRow
     view: int
-    tasks: tuple[TaskStanding, ...]
-    agents: tuple[AgentStanding, ...]
+    tasks: tuple[TaskStatus, ...]
+    agents: tuple[AgentStatus, ...]
     distinct: int
     pinned: int
     sharing: tuple[Sharing, ...]
@@ -167,12 +167,12 @@ class Standing:
         """Of all agents."""
         return sum((one.children for one in self.agents), Fates())
 
-    def agent(self, name: str) -> AgentStanding:
+    def agent(self, name: str) -> AgentStatus:
         """One of them by its name."""
         return next(one for one in self.agents if one.name == name)
 
 
-def standing(store: Store, system: SystemRow) -> Standing:
+def standing(store: Store, system: SystemRow) -> SystemStatus:
     """How a system stands now: a fixed number of questions to the store, whatever the system's size."""
     now = store.systems.moment(system.id, CHILD, WITHDRAWN)
     holders = {run: str(one) for run, one in store.owners().items()}
@@ -184,7 +184,7 @@ def standing(store: Store, system: SystemRow) -> Standing:
     agents = []
     for row in now.agents:
         agents.append(
-            AgentStanding(
+            AgentStatus(
                 row.name,
                 row.kind,
                 row.task,
@@ -200,7 +200,7 @@ def standing(store: Store, system: SystemRow) -> Standing:
         )
     published = _distinct(now.parts[one] for one in _offered(now).values())
     distinct = sum(published.values())
-    return Standing(
+    return SystemStatus(
         system,
         max((one.seq for rows in now.published.values() for one in rows), default=0),
         tuple(_tasks(now, agents)),
@@ -234,8 +234,8 @@ def _offer(now: SystemMoment, agent: str, locks: Locks) -> Offer:
     )
 
 
-def _tasks(now: SystemMoment, agents: Sequence[AgentStanding]) -> Iterator[TaskStanding]:
-    working: dict[str, list[AgentStanding]] = defaultdict(list)
+def _tasks(now: SystemMoment, agents: Sequence[AgentStatus]) -> Iterator[TaskStatus]:
+    working: dict[str, list[AgentStatus]] = defaultdict(list)
     for one in agents:
         if not one.root:
             working[one.task].append(one)
@@ -249,7 +249,7 @@ def _tasks(now: SystemMoment, agents: Sequence[AgentStanding]) -> Iterator[TaskS
         own = {one.name for one in every}
         parts = {part.id: part for one in used for part in now.parts[one]}.values()
         added = sum(part.parameters for part in parts if names[part.agent_id] in own)
-        yield TaskStanding(
+        yield TaskStatus(
             task,
             tuple(one.name for one in every),
             None if best is None else best.name,

@@ -10,11 +10,11 @@ from collections import Counter
 from evodevo.multitask.diagrams.support_usage import SupportUse
 from evodevo.multitask.diagrams.system.frame import SystemFrame
 from evodevo.multitask.recorded import KEPT, deciding
-from evodevo.multitask.report.picture import Picture
+from evodevo.multitask.report.picture import SystemFrames
 from evodevo.multitask.schedule import is_root
 
 
-def support_uses(picture: Picture, frame: SystemFrame) -> list[SupportUse]:
+def support_uses(picture: SystemFrames, frame: SystemFrame) -> list[SupportUse]:
     """One entry for each task with multipath children and each task, or root, that supported one of them.
 
     Args:

@@ -36,7 +36,7 @@ DEFAULT_CLASS = "VitT3"
 
 
 @dataclass(frozen=True)
-class Made:
+class CreatedAgent:
     """An agent that was recorded.
 
     Attributes:
@@ -60,7 +60,7 @@ def create_system(
     overrides: Mapping[str, Any] | None = None,
     store: str | Path = "runs",
     cache_folder: Path | None = None,
-) -> Made:
+) -> CreatedAgent:
     """A new system with one root; the root is made when agents run for the first time.
 
     Args:
@@ -94,7 +94,7 @@ def create_system(
     with Store.memory() as rehearsal:
         make(rehearsal)
     with Store.open(store) as opened:
-        return Made(name, make(opened), planned.samples)
+        return CreatedAgent(name, make(opened), planned.samples)
 
 
 def add_root(
@@ -106,7 +106,7 @@ def add_root(
     overrides: Mapping[str, Any] | None = None,
     store: str | Path = "runs",
     cache_folder: Path | None = None,
-) -> Made:
+) -> CreatedAgent:
     """One more root in a system that exists: of another class, or trained on another task.
 
     Args:
@@ -123,7 +123,7 @@ def add_root(
         planned = plan_root(root, kind, data, dict(overrides or {}), found.settings, cache_folder)
         with Store.memory() as rehearsal:
             planned.add_to(System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings))
-        return Made(found.row.name, planned.add_to(found), planned.samples)
+        return CreatedAgent(found.row.name, planned.add_to(found), planned.samples)
 
 
 def add_task(
@@ -140,7 +140,7 @@ def add_task(
     overrides: Mapping[str, Any] | None = None,
     store: str | Path = "runs",
     cache_folder: Path | None = None,
-) -> list[Made]:
+) -> list[CreatedAgent]:
     """An agent for a task; its data are read, checked and divided now.
 
     Args:
@@ -195,7 +195,7 @@ def add_task(
             copy = System.create(rehearsal, found.row.name, seed=found.row.seed, settings=found.settings)
             for one, settings in new:
                 copy.add_agent(one, task, settings)
-        return [Made(found.row.name, found.add_agent(one, task, settings), samples) for one, settings in new]
+        return [CreatedAgent(found.row.name, found.add_agent(one, task, settings), samples) for one, settings in new]
 
 
 def withdraw(system: str, name: str, *, store: str | Path = "runs") -> list[str]:

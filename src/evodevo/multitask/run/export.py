@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.measure import measured
 from evodevo.multitask.recorded import TEST
 from evodevo.multitask.report.fates import fate
@@ -15,9 +15,9 @@ from evodevo.multitask.system import System
 from evodevo.storage import Store
 
 if TYPE_CHECKING:
-    from evodevo.export.base import Component, Provenance, Subject
+    from evodevo.export.base import Component, ExportSubject, Provenance
     from evodevo.export.folder import Export
-    from evodevo.multitask.run.predict import SystemAnswerer
+    from evodevo.multitask.run.predict import PathPredictor
 
 MOST_ANCESTORS = 1000
 
@@ -50,7 +50,7 @@ def export_system(
     """
     from evodevo.export.base import EXPORTERS
     from evodevo.export.folder import check_target, write_export
-    from evodevo.multitask.run.predict import SystemAnswerer, chosen_path
+    from evodevo.multitask.run.predict import PathPredictor, chosen_path
     from evodevo.registry import enable_packages
 
     opened = System.open(store, system)
@@ -58,17 +58,17 @@ def export_system(
     known = chosen_path(opened, task, agent)
     exporter = EXPORTERS.get(to)
     check_target(Path(target))  # before what takes long
-    answerer = SystemAnswerer(opened, known, skip_below=0.0, cache_folder=cache_folder)
+    answerer = PathPredictor(opened, known, skip_below=0.0, cache_folder=cache_folder)
     return write_export(exporter, subject_of(answerer), Path(target))
 
 
-def subject_of(answerer: SystemAnswerer) -> Subject:
+def subject_of(answerer: PathPredictor) -> ExportSubject:
     """What is exported of the path that an answerer asks; it runs all supports, on the CPU.
 
     Raises:
         UsageError: its samples are no images, or it is no path that is exported yet.
     """
-    from evodevo.export.base import ImageInput, Subject
+    from evodevo.export.base import ExportSubject, ImageInput
     from evodevo.multitask.run.dense_export import DensePath
 
     spec = answerer.samples.only
@@ -85,7 +85,7 @@ def subject_of(answerer: SystemAnswerer) -> Subject:
     ]
     if not answerer.named:
         notes.append("Classes are called by their numbers: nobody recorded their names, and the data are gone.")
-    return Subject(
+    return ExportSubject(
         network=DensePath(answerer.built.model),
         image=ImageInput(spec.height, spec.width, spec.channels),
         classes=answerer.classes,
@@ -95,7 +95,7 @@ def subject_of(answerer: SystemAnswerer) -> Subject:
     )
 
 
-def provenance(system: System, known: Known, flops: float) -> Provenance:
+def provenance(system: System, known: PublishedPath, flops: float) -> Provenance:
     """Where a path comes from."""
     from evodevo.export.base import Provenance
 
@@ -118,7 +118,7 @@ def provenance(system: System, known: Known, flops: float) -> Provenance:
     )
 
 
-def _components(paths: list[Known]) -> Iterator[Component]:
+def _components(paths: list[PublishedPath]) -> Iterator[Component]:
     """Of the paths, the main one first and the joint last; a support goes without its head, which is not asked."""
     from evodevo.export.base import Component
     from evodevo.multitask.paths.kinds import structure_of
@@ -132,7 +132,7 @@ def _components(paths: list[Known]) -> Iterator[Component]:
                 yield Component(one.path.id, part.role, part.id, part.digest, part.parameters)
 
 
-def _ancestors(system: System, known: Known) -> Iterator[tuple[str, str]]:
+def _ancestors(system: System, known: PublishedPath) -> Iterator[tuple[str, str]]:
     """(path, what was changed to make it), nearest first; the path itself is not among them."""
     for individual in system.library.lineage(known.id)[:MOST_ANCESTORS]:
         try:
@@ -146,7 +146,7 @@ def _ancestors(system: System, known: Known) -> Iterator[tuple[str, str]]:
         yield from _ancestors(system, inside)
 
 
-def _test_samples(system: System, known: Known) -> int | None:
+def _test_samples(system: System, known: PublishedPath) -> int | None:
     found: Any = None
     for one in system.store.systems.evaluations_of([known.id])[known.id]:
         if one.fidelity == TEST and one.state == "done":
@@ -154,7 +154,7 @@ def _test_samples(system: System, known: Known) -> int | None:
     return None if found is None else int(found)
 
 
-def _weights(answerer: SystemAnswerer) -> Iterator[str]:
+def _weights(answerer: PathPredictor) -> Iterator[str]:
     """How much each path of a multipath model counted on the test split, where somebody measured it."""
     test = measured(answerer.system, answerer.known)
     if test is None or test.weights is None:

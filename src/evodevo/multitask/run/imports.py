@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evodevo.errors import NotFoundError, UsageError
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.run.create import open_system
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportResult:
     """What was imported.
 
     Attributes:
@@ -30,7 +30,7 @@ class Imported:
 
     system: str
     agent: AgentRow
-    path: Known
+    path: PublishedPath
     individual: str
     modalities: tuple[str, ...]
 
@@ -44,7 +44,7 @@ def import_individual(
     source: str | Path | None = None,
     store: str | Path = "runs",
     cache_folder: Path | None = None,
-) -> Imported:
+) -> ImportResult:
     """Let a system have a network that was trained elsewhere: as a support of multipath models, and as a parent of
     paths of class ``Net``. Nothing is trained; the blobs of its checkpoint are shared, or copied from another store.
 
@@ -62,19 +62,19 @@ def import_individual(
         UsageError: neither a run nor an individual, a name that is taken, or a network that no task here can have read.
         UnsafeFileError, StoreDamagedError, DataError: a checkpoint that cannot be used.
     """
-    from evodevo.multitask.agents.network import Origin
+    from evodevo.multitask.agents.network import ImportOrigin
     from evodevo.multitask.imports import import_network
     from evodevo.runs.archive import Archive
 
     with Store.open(store, create=False) as opened, Archive(Path(source or store)) as archive:
         found = open_system(opened, system)
         one = _chosen(archive, run, individual)
-        origin = Origin(
+        origin = ImportOrigin(
             run=one.run.id, recipe=one.run.recipe, individual=one.id, genome=one.row.genome_hash, weights=one.weights()
         )
         path = import_network(found, name, archive.store.blobs, origin, cache_folder=cache_folder)
         agent = found.agent(path.path.agent)
-        return Imported(found.row.name, agent, path, one.id, tuple(agent.settings["modalities"]))
+        return ImportResult(found.row.name, agent, path, one.id, tuple(agent.settings["modalities"]))
 
 
 def _chosen(archive: Archive, run: str | None, individual: str | None) -> Individual:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import NotFoundError, UsageError, quoted_list
-from evodevo.multitask.agent import Known
+from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.run.samples import OwnSamples, Sample, SampleReader, own_input
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
@@ -34,7 +34,7 @@ NEGLIGIBLE = 1e-3
 
 
 @dataclass(frozen=True)
-class Heard:
+class SubpathUse:
     """A path inside a multipath model, and one sample.
 
     Attributes:
@@ -58,7 +58,7 @@ class SystemAnswer:
     """
 
     probabilities: Mapping[str, float]
-    paths: tuple[Heard, ...] = ()
+    paths: tuple[SubpathUse, ...] = ()
 
     @property
     def chosen(self) -> str:
@@ -71,7 +71,7 @@ class SystemAnswer:
         return {"chosen": self.chosen, "probabilities": dict(self.probabilities), "paths": paths}
 
 
-class SystemAnswerer:
+class PathPredictor:
     """Asks one path.
 
     Args:
@@ -95,7 +95,7 @@ class SystemAnswerer:
     def __init__(
         self,
         system: System,
-        known: Known,
+        known: PublishedPath,
         *,
         device: str = "cpu",
         skip_below: float = NEGLIGIBLE,
@@ -146,7 +146,7 @@ class SystemAnswerer:
         inside = [f"{one.agent}/{one.number}" for one in self.known.path.paths]
         for row, each in enumerate(probabilities):
             paths = tuple(
-                Heard(path, None if weights is None else float(weights[row, place]), bool(ran[row, place]))
+                SubpathUse(path, None if weights is None else float(weights[row, place]), bool(ran[row, place]))
                 for place, path in enumerate(inside)
                 if ran is not None
             )
@@ -199,7 +199,7 @@ def open_answerer(
     *,
     skip_below: float = NEGLIGIBLE,
     cache_folder: Path | None = None,
-) -> SystemAnswerer:
+) -> PathPredictor:
     """Who answers a task of a system: the path with the best validation accuracy, or an agent's.
 
     Args:
@@ -207,7 +207,7 @@ def open_answerer(
         system: its name, id, or the beginning of one.
         task: its name; None asks for it by an error that lists them.
         agent: whose path is asked instead of the best one.
-        device, skip_below, cache_folder: see ``SystemAnswerer``.
+        device, skip_below, cache_folder: see ``PathPredictor``.
 
     Raises:
         UsageError: no task is named.
@@ -217,10 +217,10 @@ def open_answerer(
     opened = System.open(store, system)
     enable_packages(opened.settings.packages)
     known = chosen_path(opened, task, agent)
-    return SystemAnswerer(opened, known, device=device, skip_below=skip_below, cache_folder=cache_folder)
+    return PathPredictor(opened, known, device=device, skip_below=skip_below, cache_folder=cache_folder)
 
 
-def chosen_path(system: System, task: str | None, agent: str | None = None) -> Known:
+def chosen_path(system: System, task: str | None, agent: str | None = None) -> PublishedPath:
     """See ``open_answerer``."""
     offers = [one.path for one in system.view().offers.values() if one.path.classes]
     tasks = sorted({one.task for one in offers})
@@ -267,7 +267,7 @@ def _none(system: System) -> str:
     return f"none yet (next: evodevo extend run {system.row.name})"
 
 
-def _build(system: System, known: Known, precision: Any) -> Any:
+def _build(system: System, known: PublishedPath, precision: Any) -> Any:
     """The path with its weights, in evaluation; ``paths.built.BuiltPath``."""
     from evodevo.multitask.evaluate_settings import PathRequest
     from evodevo.multitask.paths.kinds import KINDS
@@ -282,7 +282,7 @@ def _build(system: System, known: Known, precision: Any) -> Any:
     return built
 
 
-def path_request(system: System, known: Known, blobs: Path) -> dict[str, Any]:
+def path_request(system: System, known: PublishedPath, blobs: Path) -> dict[str, Any]:
     """What a worker would be asked about a published path: digests of all that it is made of."""
     inside = (system.library.by_number(one.agent, one.number) for one in known.path.paths)
     return {

@@ -56,7 +56,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Standing:
+class AgentSummary:
     """How an agent stands.
 
     Attributes:
@@ -76,7 +76,7 @@ class Standing:
 
 
 @dataclass(frozen=True)
-class Ended:
+class RunSummary:
     """How letting agents run ended.
 
     Attributes:
@@ -87,7 +87,7 @@ class Ended:
 
     system: str
     state: Literal["finished", "interrupted"]
-    agents: tuple[Standing, ...]
+    agents: tuple[AgentSummary, ...]
 
 
 def run_system(
@@ -104,7 +104,7 @@ def run_system(
     on_start: Callable[[Session], None] | None = None,
     cache_folder: Path | None = None,
     executor: Executor | None = None,
-) -> Ended:
+) -> RunSummary:
     """Let agents run until each has ended so many cycles in its life; the same call goes on with what was stopped.
 
     Args:
@@ -155,7 +155,7 @@ def run_system(
         finally:
             if own is not None:
                 own.close()
-        return Ended(found.row.name, state, standings(running, chosen))
+        return RunSummary(found.row.name, state, standings(running, chosen))
 
 
 def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[AgentRow]:
@@ -201,7 +201,7 @@ def choose(system: System, names: Sequence[str], tasks: Sequence[str]) -> list[A
     return [one for one in system.agents() if one.id in chosen]
 
 
-def standings(system: System, agents: Sequence[AgentRow]) -> tuple[Standing, ...]:
+def standings(system: System, agents: Sequence[AgentRow]) -> tuple[AgentSummary, ...]:
     """How agents stand, in their order."""
     view, accounts, before = system.view(), system.accounts(), past(system.store, system.row.id)
     offers = {one.name: view.offers.get(one.name) for one in agents}
@@ -213,7 +213,7 @@ def standings(system: System, agents: Sequence[AgentRow]) -> tuple[Standing, ...
         if one.fidelity == "test" and one.state == "done"
     }
     return tuple(
-        Standing(
+        AgentSummary(
             one.name,
             one.task,
             before.finished(one),

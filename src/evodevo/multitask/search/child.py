@@ -16,7 +16,7 @@ from pydantic import Field
 from evodevo.multitask.genome import Path, Value
 from evodevo.multitask.hyperparameters import DATA, MU, Hyperparameters
 from evodevo.multitask.search.components import ComponentPlan, ComponentSettings, Place, plan_components
-from evodevo.multitask.search.mutation import Decision, Move, MutationSettings, Mutator, entry
+from evodevo.multitask.search.mutation import Move, MutationDecision, MutationSettings, Mutator, entry
 from evodevo.settings import Settings
 
 Needs = Callable[[Mapping[str, Value]], Sequence[Place]]
@@ -49,7 +49,7 @@ class SharedData:
 
     hparams: dict[str, Value]
     mu: dict[str, float]
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[MutationDecision, ...] = ()
     moves: tuple[Move, ...] = ()
 
 
@@ -72,7 +72,7 @@ class ChildPlan:
     hparams: dict[str, Value]
     mu: dict[str, float]
     components: tuple[ComponentPlan, ...]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[MutationDecision, ...]
     moves: tuple[Move, ...]
 
     @property

@@ -35,7 +35,7 @@ class MutationSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Decision:
+class MutationDecision:
     """Whether an action was taken, and why; kept for ever, so that each child's fate is explained.
 
     Attributes:
@@ -81,7 +81,7 @@ def incremental(row: Hyperparameter, value: Value, rng: np.random.Generator) -> 
 
 def decide(
     action: str, mu: Mapping[str, float], rates: Hyperparameter, rng: np.random.Generator, settings: MutationSettings
-) -> Decision:
+) -> MutationDecision:
     """Whether an action is taken on a child with this table.
 
     Args:
@@ -95,9 +95,9 @@ def decide(
         UsageError: a rate of the table is not in its list.
     """
     if matches(action, settings.forced):
-        return Decision(action, applied=True, why="forced", probability=1.0)
+        return MutationDecision(action, applied=True, why="forced", probability=1.0)
     if matches(action, settings.forbidden):
-        return Decision(action, applied=False, why="forbidden", probability=0.0)
+        return MutationDecision(action, applied=False, why="forbidden", probability=0.0)
     rate = mu[MU]
     before = mu.get(entry(action))
     probability = rate if before is None else before
@@ -106,7 +106,7 @@ def decide(
         probability = float(incremental(rates, probability, rng))
     keeps = before is not None or rate_draw < rate  # an action has a rate of its own once that was drawn to move
     draw = float(rng.random())
-    return Decision(
+    return MutationDecision(
         action, draw < probability, "drawn", probability, draw, rate, rate_draw, before, probability if keeps else None
     )
 
@@ -134,7 +134,7 @@ class Mutator:
         self, mu: Mapping[str, float], rates: Hyperparameter, rng: np.random.Generator, settings: MutationSettings
     ) -> None:
         self.mu = dict(mu)
-        self.decisions: list[Decision] = []
+        self.decisions: list[MutationDecision] = []
         self.moves: list[Move] = []
         self._rates = rates
         self._rng = rng

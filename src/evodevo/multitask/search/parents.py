@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from evodevo.errors import UsageError
-from evodevo.multitask.search.population import Member, Population, ordered, with_offspring
+from evodevo.multitask.search.population import Population, ScoredPath, ordered, with_offspring
 from evodevo.multitask.search.sampler import draw
 from evodevo.settings import Settings
 
@@ -47,7 +47,7 @@ class Consideration:
 
 
 @dataclass(frozen=True)
-class Selection:
+class ParentChoice:
     """A choice of a parent.
 
     Attributes:
@@ -69,19 +69,19 @@ class Selection:
     probability: float | None = None
 
 
-def fallback_probability(population: Sequence[Member]) -> float:
+def fallback_probability(population: Sequence[ScoredPath]) -> float:
     """``Π (1 - 0.5^offspring)``: how likely no own path is accepted; 1 where there is none."""
     return math.prod(1 - one.acceptance for one in population)
 
 
 def select_parent(
-    population: Sequence[Member],
+    population: Sequence[ScoredPath],
     strangers: Sequence[str],
     rng: np.random.Generator,
     settings: ParentSettings,
     *,
     weights: Mapping[str, float] | None = None,
-) -> Selection:
+) -> ParentChoice:
     """Choose the parent of one child.
 
     Args:
@@ -99,25 +99,25 @@ def select_parent(
     for one in ordered(population):
         considered.append(Consideration(one.id, one.acceptance, float(rng.random())))
         if considered[-1].accepted:
-            return Selection(one.id, "population", True, tuple(considered), chance)
+            return ParentChoice(one.id, "population", True, tuple(considered), chance)
     if settings.fallback == "none":
-        return Selection(None, "none", False, tuple(considered), chance)
+        return ParentChoice(None, "none", False, tuple(considered), chance)
     pool = [*(one.id for one in ordered(population)), *strangers]
     if not pool:
         raise UsageError("there is no path to begin with: a system needs a root before its first agent.")
     place, probability = draw(pool, weights, rng)
     own = place < len(population)
-    return Selection(pool[place], "uniform", own, tuple(considered), chance, len(pool), probability)
+    return ParentChoice(pool[place], "uniform", own, tuple(considered), chance, len(pool), probability)
 
 
 def select_parents(
-    population: Sequence[Member],
+    population: Sequence[ScoredPath],
     strangers: Sequence[str],
     generators: Sequence[np.random.Generator],
     settings: ParentSettings,
     *,
     weights: Mapping[str, float] | None = None,
-) -> tuple[tuple[Selection, ...], Population]:
+) -> tuple[tuple[ParentChoice, ...], Population]:
     """Choose the parents of a generation, one after another: each choice makes the next of the same parent rarer.
 
     Args:
@@ -130,7 +130,7 @@ def select_parents(
     Raises:
         UsageError: nobody to choose from.
     """
-    choices: list[Selection] = []
+    choices: list[ParentChoice] = []
     members = tuple(population)
     for rng in generators:
         choice = select_parent(members, strangers, rng, settings, weights=weights)

@@ -28,7 +28,7 @@ class PopulationSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Member:
+class ScoredPath:
     """A scored path of an agent.
 
     Attributes:
@@ -56,21 +56,24 @@ class Member:
         return float(0.5**self.offspring)
 
 
-Population = tuple[Member, ...]
+Population = tuple[ScoredPath, ...]
 
 
-def ordered(population: Iterable[Member]) -> Population:
+def ordered(population: Iterable[ScoredPath]) -> Population:
     """Best first; of equals the oldest first."""
     return tuple(sorted(population, key=lambda one: (-one.score, one.number)))
 
 
-def best(population: Iterable[Member]) -> Member | None:
+def best(population: Iterable[ScoredPath]) -> ScoredPath | None:
     """The best member; None where nobody lives."""
     return next(iter(ordered(population)), None)
 
 
 def with_generation(
-    population: Sequence[Member], improved: Sequence[Member], settings: PopulationSettings, rng: np.random.Generator
+    population: Sequence[ScoredPath],
+    improved: Sequence[ScoredPath],
+    settings: PopulationSettings,
+    rng: np.random.Generator,
 ) -> Population:
     """The population after a generation, best first; the best is always in it.
 
@@ -94,12 +97,12 @@ def with_generation(
     return ordered(_survivors(list(everyone), cap, rng))
 
 
-def with_offspring(population: Sequence[Member], parent: str) -> Population:
+def with_offspring(population: Sequence[ScoredPath], parent: str) -> Population:
     """The population after one of it was chosen as a parent."""
     return tuple(replace(one, offspring=one.offspring + (one.id == parent)) for one in population)
 
 
-def _survivors(rest: list[Member], cap: int, rng: np.random.Generator) -> list[Member]:
+def _survivors(rest: list[ScoredPath], cap: int, rng: np.random.Generator) -> list[ScoredPath]:
     alive = [rest.pop(0)]
     while rest and len(alive) < cap:
         chosen = next((one for one in rest if rng.random() < one.acceptance), rest[0])

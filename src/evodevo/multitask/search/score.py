@@ -25,7 +25,7 @@ class ScoreSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Cost:
+class PathCost:
     """What a path answers for, before it is trained: none of it depends on weights.
 
     Attributes:
@@ -43,7 +43,7 @@ NO_COST = ScoreSettings(scale=1.0, base_parameters=0.0, base_flops=0.0)
 """Of multipath agents: the score is the accuracy."""
 
 
-def cost(accounted: float, flops: float, settings: ScoreSettings, root: tuple[float, float]) -> Cost:
+def cost(accounted: float, flops: float, settings: ScoreSettings, root: tuple[float, float]) -> PathCost:
     """The discount of a path.
 
     Args:
@@ -58,7 +58,7 @@ def cost(accounted: float, flops: float, settings: ScoreSettings, root: tuple[fl
         base = of_root if given is None else given
         if base:
             factor *= settings.scale ** (amount / base)
-    return Cost(accounted, flops, factor)
+    return PathCost(accounted, flops, factor)
 
 
 def score(quality: float | None, factor: float) -> float | None:

@@ -19,7 +19,7 @@ from evodevo.multitask.hyperparameters import MU, NUM_PATHS, Hyperparameters
 from evodevo.multitask.paths.multipath_spec import ROUTER, connector
 from evodevo.multitask.search.child import SharedData, mutate_values
 from evodevo.multitask.search.components import ComponentPlan, ComponentSettings, Place, plan_components
-from evodevo.multitask.search.mutation import Decision, Move, MutationSettings, Mutator, matches
+from evodevo.multitask.search.mutation import Move, MutationDecision, MutationSettings, Mutator, matches
 from evodevo.multitask.search.sampler import Evidence, SamplerSettings, agent_weights, draw
 from evodevo.settings import Settings
 
@@ -83,7 +83,7 @@ class MultipathPlan:
     hparams: dict[str, Value]
     mu: dict[str, float]
     components: tuple[ComponentPlan, ...]
-    decisions: tuple[Decision, ...]
+    decisions: tuple[MutationDecision, ...]
     moves: tuple[Move, ...]
 
     @property

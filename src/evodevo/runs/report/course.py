@@ -9,10 +9,10 @@ from evodevo.report.charts.curves import TrainingCurve, hypervolume_chart, stabi
 from evodevo.report.charts.lineage import LineageNode, lineage_chart
 from evodevo.report.charts.numbers import show
 from evodevo.report.html import cut, element, figure, section, table
-from evodevo.runs.report.view import View, short
+from evodevo.runs.report.view import ReportView, short
 
 
-def progress_section(view: View, figures: Sequence[Element]) -> Element | None:
+def progress_section(view: ReportView, figures: Sequence[Element]) -> Element | None:
     content: list[Element] = []
     if view.data.hypervolume:
         rows = [[f"{x:g}", show(y, digits=6)] for x, y in list(view.data.hypervolume)[: view.detail.rows]]
@@ -28,7 +28,7 @@ def progress_section(view: View, figures: Sequence[Element]) -> Element | None:
     return section("progress", "Progress", *content) if content else None
 
 
-def curve_section(view: View) -> Element | None:
+def curve_section(view: ReportView) -> Element | None:
     having = [i for i in view.individuals if i.curve]
     if not having:
         return None
@@ -47,7 +47,7 @@ def curve_section(view: View) -> Element | None:
     return section("training", "Training", figure(svg, caption + view.listed(len(curves), len(having)) + ".", numbers))
 
 
-def lineage_section(view: View) -> Element | None:
+def lineage_section(view: ReportView) -> Element | None:
     if not view.individuals:
         return None
     target = next(iter(view.data.picks.values()), view.front[0].id if view.front else "")

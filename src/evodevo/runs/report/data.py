@@ -44,7 +44,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
-class Objective:
+class ReportedObjective:
     """A named number; ``unit`` as for ``diagrams.Axis`` (``bytes``, ``parameters``, ``bits per byte``, …)."""
 
     name: str
@@ -57,7 +57,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Individual:
+class ReportedIndividual:
     """One individual of the run.
 
     Args:
@@ -87,7 +87,7 @@ class Individual:
 
 
 @dataclass(frozen=True)
-class Baseline:
+class ReportedBaseline:
     """A hand-drawn model trained under the same budget; spreads are (lowest, highest) over ``seeds`` seeds."""
 
     name: str
@@ -132,9 +132,9 @@ class EvolutionReport:
     """
 
     run: RunFacts
-    objectives: Sequence[Objective]
-    individuals: Sequence[Individual] = ()
-    baselines: Sequence[Baseline] = ()
+    objectives: Sequence[ReportedObjective]
+    individuals: Sequence[ReportedIndividual] = ()
+    baselines: Sequence[ReportedBaseline] = ()
     reference: Reference | None = None
     hypervolume: Sequence[Point] = ()
     hypervolume_others: Sequence[Series] = ()

@@ -11,11 +11,11 @@ from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
 from evodevo.report.charts.numbers import MISSING, show
 from evodevo.report.html import Content, cut, details, element, figure, paragraph, section, table
 from evodevo.report.svg import finite
-from evodevo.runs.report.data import Baseline, Individual, Objective
-from evodevo.runs.report.view import LISTED, View, short
+from evodevo.runs.report.data import ReportedBaseline, ReportedIndividual, ReportedObjective
+from evodevo.runs.report.view import LISTED, ReportView, short
 
 
-def front_section(view: View) -> Element | None:
+def front_section(view: ReportView) -> Element | None:
     if not view.objectives:
         return None
     content: list[Element] = []
@@ -40,7 +40,7 @@ def front_section(view: View) -> Element | None:
     return section("front", "Front", *content)
 
 
-def _scatter(view: View, x: Objective, y: Objective) -> Element:
+def _scatter(view: ReportView, x: ReportedObjective, y: ReportedObjective) -> Element:
     points = [
         FrontPoint(
             i.id,
@@ -66,7 +66,7 @@ def _scatter(view: View, x: Objective, y: Objective) -> Element:
     return figure(front_chart(points, x.axis(), y.axis(), baselines), caption)
 
 
-def _single_objective_figure(view: View) -> Element:
+def _single_objective_figure(view: ReportView) -> Element:
     objective = view.objectives[0]
     points = [
         FrontPoint(i.id, i.generation, i.scores.get(objective.name), i.generation, i.state)
@@ -76,7 +76,7 @@ def _single_objective_figure(view: View) -> Element:
     return figure(svg, f"{cut(objective.name)} of every individual, by generation of birth.")
 
 
-def reference_section(view: View) -> Element | None:
+def reference_section(view: ReportView) -> Element | None:
     reference = view.data.reference
     if reference is None:
         return None
@@ -104,7 +104,7 @@ def reference_section(view: View) -> Element | None:
     return section("reference", "What must be beaten", *content)
 
 
-def dominance_words(view: View) -> Iterator[str]:
+def dominance_words(view: ReportView) -> Iterator[str]:
     names = " and ".join(cut(objective.name, 40) for objective in view.objectives[:6])
     for baseline in view.baselines:
         better = [i for i in view.front if _dominates(i, baseline, view.objectives)]
@@ -116,7 +116,7 @@ def dominance_words(view: View) -> Iterator[str]:
             yield f"None on the front dominates {cut(baseline.name)} in {names}."
 
 
-def _dominates(first: Individual, second: Baseline, objectives: Sequence[Objective]) -> bool:
+def _dominates(first: ReportedIndividual, second: ReportedBaseline, objectives: Sequence[ReportedObjective]) -> bool:
     """Whether ``first`` is nowhere worse and somewhere better, by the values shown."""
     better = False
     for objective in objectives:

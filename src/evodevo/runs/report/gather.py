@@ -36,7 +36,7 @@ def report_data(run: Run, parts: GenomeParts) -> data.EvolutionReport:
     reference = closed[-1]["reference"] if closed else None
     return data.EvolutionReport(
         run=facts(run, f"evodevo evolve {run.recipe} --seed {run.settings.study.seed}"),
-        objectives=[data.Objective(goal.name, goal.unit, goal.direction == "minimise") for goal in goals],
+        objectives=[data.ReportedObjective(goal.name, goal.unit, goal.direction == "minimise") for goal in goals],
         individuals=[_individual(one, front, parts) for one in run.individuals()],
         baselines=[_baseline(one, parts) for one in run.baselines()],
         reference=bigram(run, parts),
@@ -127,12 +127,12 @@ def _means(one: Individual) -> dict[str, float | None]:
     return {name: None if s is None else s.mean for name, s in summaries.items()}
 
 
-def _individual(one: Individual, front: set[str], parts: GenomeParts) -> data.Individual:
+def _individual(one: Individual, front: set[str], parts: GenomeParts) -> data.ReportedIndividual:
     failed = one.outcome is None or one.outcome.reason is not None
     state: Literal["front", "dominated", "failed"] = (
         "failed" if failed else ("front" if one.id in front else "dominated")
     )
-    return data.Individual(
+    return data.ReportedIndividual(
         id=one.id,
         generation=one.generation,
         state=state,
@@ -150,9 +150,9 @@ def _individual(one: Individual, front: set[str], parts: GenomeParts) -> data.In
     )
 
 
-def _baseline(one: Individual, parts: GenomeParts) -> data.Baseline:
+def _baseline(one: Individual, parts: GenomeParts) -> data.ReportedBaseline:
     summary = one.summary(one.run.goals[0].name)
-    return data.Baseline(
+    return data.ReportedBaseline(
         name=one.name,
         scores=_means(one),
         spreads=_spreads(one),

@@ -9,10 +9,10 @@ from xml.etree.ElementTree import Element
 from evodevo.report.charts.numbers import show
 from evodevo.report.html import Content, cut, details, element, paragraph, section, table
 from evodevo.report.svg import clean, one_line
-from evodevo.runs.report.view import LISTED, View, short
+from evodevo.runs.report.view import LISTED, ReportView, short
 
 
-def failure_section(view: View) -> Element | None:
+def failure_section(view: ReportView) -> Element | None:
     if not view.failed:
         return None
     reasons = Counter(cut(i.reason) or "unknown" for i in view.failed)
@@ -40,7 +40,7 @@ def failure_section(view: View) -> Element | None:
     return section("failures", "Failures", paragraph(words), counts, element("h3", "One by one"), each)
 
 
-def individual_section(view: View) -> Element | None:
+def individual_section(view: ReportView) -> Element | None:
     if not view.individuals:
         return None
     rows: list[list[Content]] = []
@@ -74,7 +74,7 @@ def individual_section(view: View) -> Element | None:
     return section("individuals", "Individuals", folded)
 
 
-def fact_section(view: View) -> Element:
+def fact_section(view: ReportView) -> Element:
     run = view.data.run
     facts = {
         "run": run.id,

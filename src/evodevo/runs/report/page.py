@@ -15,7 +15,7 @@ from evodevo.runs.report.data import EvolutionReport
 from evodevo.runs.report.front import dominance_words, front_section, reference_section
 from evodevo.runs.report.lists import fact_section, failure_section, individual_section
 from evodevo.runs.report.parts import GenomeParts
-from evodevo.runs.report.view import LISTED, Detail, View
+from evodevo.runs.report.view import LISTED, Detail, ReportView
 
 LIMIT_BYTES = 5_000_000
 _DETAILS = (
@@ -30,13 +30,13 @@ def evolution_report(data: EvolutionReport, parts: GenomeParts) -> str:
     """The page as one string of HTML, at most ``LIMIT_BYTES`` long in UTF-8."""
     text = ""
     for level, detail in enumerate(_DETAILS):
-        text = _html(View(data, detail, reduced=level > 0), parts)
+        text = _html(ReportView(data, detail, reduced=level > 0), parts)
         if len(text.encode()) <= LIMIT_BYTES:
             break
     return text
 
 
-def _html(view: View, parts: GenomeParts) -> str:
+def _html(view: ReportView, parts: GenomeParts) -> str:
     built = (
         _summary(view),
         front_section(view),
@@ -66,7 +66,7 @@ def _html(view: View, parts: GenomeParts) -> str:
     return page(f"Evolution {cut(run.id)}", header, element("main", *sections), footer)
 
 
-def _summary(view: View) -> Element:
+def _summary(view: ReportView) -> Element:
     scored = len(view.individuals) - len(view.failed)
     items = [(str(scored), "scored"), (str(len(view.failed)), "failed"), (str(len(view.front)), "on the front")]
     for objective in view.objectives[:4]:

@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from evodevo.runs.archive import Individual
-from evodevo.runs.report.view import View
+from evodevo.runs.report.view import ReportView
 
 
 class GenomeParts:
@@ -24,14 +24,14 @@ class GenomeParts:
         """Why an individual need not beat the reference; empty where it must."""
         return ""
 
-    def genomes(self, view: View) -> Element | None:
+    def genomes(self, view: ReportView) -> Element | None:
         """The section with the front's genomes and the baselines."""
         return None
 
-    def progress(self, view: View) -> list[Element]:
+    def progress(self, view: ReportView) -> list[Element]:
         """Figures on how genomes changed from generation to generation."""
         return []
 
-    def population(self, view: View) -> Element | None:
+    def population(self, view: ReportView) -> Element | None:
         """The section with all genomes in short."""
         return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from evodevo.report.charts.numbers import says_its_unit, show
 from evodevo.report.html import Content, cut, element
 from evodevo.report.svg import finite
-from evodevo.runs.report.data import EvolutionReport, Individual, Objective
+from evodevo.runs.report.data import EvolutionReport, ReportedIndividual, ReportedObjective
 
 LISTED = 60
 """Baselines, notes, objectives, facts: more than this many are cut."""
@@ -36,7 +36,7 @@ def short(individual: str) -> str:
     return cut(individual)[:_ID]
 
 
-class View:
+class ReportView:
     """The data at one level of detail; ``reduced`` says that a higher level did not fit."""
 
     def __init__(self, data: EvolutionReport, detail: Detail, reduced: bool) -> None:
@@ -47,7 +47,7 @@ class View:
         self.front = sorted((i for i in self.individuals if i.state == "front"), key=self.order)
         self.failed = [i for i in self.individuals if i.state == "failed"]
 
-    def order(self, individual: Individual) -> tuple[float, str]:
+    def order(self, individual: ReportedIndividual) -> tuple[float, str]:
         """Best first in the first objective; without a score last."""
         if not self.objectives:
             return (0.0, individual.id)
@@ -55,7 +55,7 @@ class View:
         value = finite(individual.scores.get(first.name))
         return (math.inf if value is None else value if first.minimise else -value, individual.id)
 
-    def heading(self, objective: Objective) -> str:
+    def heading(self, objective: ReportedObjective) -> str:
         """The objective with its unit, and an arrow towards better values."""
         unit = f" ({cut(objective.unit, 40)})" if objective.unit and not says_its_unit(objective.unit) else ""
         return f"{cut(objective.name, 60)}{unit} {'↓' if objective.minimise else '↑'}"
@@ -71,7 +71,10 @@ class View:
         return [element("code", cut(name, 40)), *(self.score(o, scores, spreads) for o in self.objectives), origin]
 
     def score(
-        self, objective: Objective, scores: Mapping[str, float | None], spreads: Mapping[str, tuple[float, float]]
+        self,
+        objective: ReportedObjective,
+        scores: Mapping[str, float | None],
+        spreads: Mapping[str, tuple[float, float]],
     ) -> str:
         """The value, with the lowest and highest seed where there are several."""
         value = show(scores.get(objective.name), objective.unit, padded=True)
@@ -81,7 +84,7 @@ class View:
         low, high = (show(end, objective.unit, padded=True) for end in spread)
         return f"{value} ({low} to {high})"
 
-    def birth(self, individual: Individual) -> str:
+    def birth(self, individual: ReportedIndividual) -> str:
         """How the individual came to be: ``crossover of 1f3a… and 77b0…, generation 4``."""
         parents = " and ".join(short(parent) for parent in individual.parents[:4])
         return (

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from evodevo.search.base import Algorithm, Breed, Proposal, Scored, State
+from evodevo.search.base import Algorithm, Breed, Proposal, Scored, SearchState
 from evodevo.search.selection import ElitistSettings, keep_elites, summed_standings, take, tournament
 from evodevo.search.space import Space
 
@@ -38,7 +38,7 @@ class Firefly(Algorithm):
         """Number of fireflies that move in a generation: all but the elites."""
         return self.settings.offspring
 
-    def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
+    def _breeder(self, state: SearchState, space: Space[Any], count: int) -> Breed:
         population, standings, settings = state.population, state.standings, self.settings
 
         def breed(slot: int, rng: np.random.Generator) -> Iterator[Proposal]:

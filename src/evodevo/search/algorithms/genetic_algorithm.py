@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from evodevo.search.base import Algorithm, Breed, Scored, State
+from evodevo.search.base import Algorithm, Breed, Scored, SearchState
 from evodevo.search.mating import pair_breeder
 from evodevo.search.selection import ElitistSettings, keep_elites, summed_standings, take
 from evodevo.search.space import Space
@@ -23,7 +23,7 @@ class GeneticAlgorithm(Algorithm):
         """Number of children in a generation after the first: the population without the elites."""
         return self.settings.offspring
 
-    def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
+    def _breeder(self, state: SearchState, space: Space[Any], count: int) -> Breed:
         return pair_breeder(state, space, self.settings.tournament_size)
 
     def _survive(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from evodevo.search.base import Algorithm, AlgorithmSettings, Breed, Scored, State
+from evodevo.search.base import Algorithm, AlgorithmSettings, Breed, Scored, SearchState
 from evodevo.search.mating import pair_breeder
 from evodevo.search.selection import crowded_standings, keep_best, keep_elites, take
 from evodevo.search.space import Space
@@ -45,7 +45,7 @@ class NSGA2(Algorithm):
         """Number of children in a generation after the first: the population, without the elites where they survive."""
         return self.settings.population - (self.settings.elites if self.settings.survival == "elites" else 0)
 
-    def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
+    def _breeder(self, state: SearchState, space: Space[Any], count: int) -> Breed:
         return pair_breeder(state, space, self.settings.tournament_size)
 
     def _survive(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evodevo.search.base import Algorithm, Breed, Scored, State
+from evodevo.search.base import Algorithm, Breed, Scored, SearchState
 from evodevo.search.space import Space
 
 
@@ -13,7 +13,7 @@ class RandomSearch(Algorithm):
 
     name = "random"
 
-    def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
+    def _breeder(self, state: SearchState, space: Space[Any], count: int) -> Breed:
         raise AssertionError("random search has no population, so nobody breeds")
 
     def _survive(

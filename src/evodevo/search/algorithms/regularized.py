@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from evodevo.search.base import Algorithm, AlgorithmSettings, Breed, Proposal, Scored, State
+from evodevo.search.base import Algorithm, AlgorithmSettings, Breed, Proposal, Scored, SearchState
 from evodevo.search.selection import summed_standings, tournament
 from evodevo.search.space import Space
 
@@ -34,7 +34,7 @@ class RegularizedEvolution(Algorithm):
     settings_class = RegularizedEvolutionSettings
     settings: RegularizedEvolutionSettings
 
-    def _breeder(self, state: State, space: Space[Any], count: int) -> Breed:
+    def _breeder(self, state: SearchState, space: Space[Any], count: int) -> Breed:
         def breed(_: int, rng: np.random.Generator) -> Iterator[Proposal]:
             parent = state.population[tournament(state.standings, self.settings.tournament_size, rng)]
             yield Proposal(space.mutate(parent.genome, rng), (parent.id,), "mutation", {})

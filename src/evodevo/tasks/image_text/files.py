@@ -20,7 +20,7 @@ from evodevo.settings import Settings
 from evodevo.tasks.base import SPLITS, Split
 from evodevo.tasks.image_text import references as image_references
 from evodevo.tasks.image_text.references import References
-from evodevo.tasks.image_text.samples import MATCH, TEXTS, Form, Prepared, Question, Samples, truth
+from evodevo.tasks.image_text.samples import MATCH, TEXTS, Form, ImageTextSamples, Prepared, QuestionKind, truth
 from evodevo.tasks.images.pixels import Colour, Pixels
 from evodevo.tasks.sample_splits import Pool, assign, fingerprint
 from evodevo.tasks.table import rows
@@ -157,7 +157,7 @@ def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepa
     vocabulary = Vocabulary.of(learned, settings.vocabulary)
     length = settings.length or max(1, min(_LONGEST, max(map(len, learned))))
     splits = {
-        split: Samples(
+        split: ImageTextSamples(
             images=None if image is None else image[chosen],
             tokens={name: vocabulary.encode([group[row] for row in chosen], length) for name, group in texts.items()},
             targets={name: target[chosen] for name, target in targets.items()},
@@ -185,21 +185,21 @@ def prepare(form: Form, settings: FileSettings, parts: Sequence[_Part]) -> Prepa
 
 def _answers(
     form: Form, settings: FileSettings, column: dict[str, list[str]]
-) -> tuple[tuple[Question, ...], dict[str, NDArray[np.int64]]]:
-    questions: list[Question] = []
+) -> tuple[tuple[QuestionKind, ...], dict[str, NDArray[np.int64]]]:
+    questions: list[QuestionKind] = []
     targets: dict[str, NDArray[np.int64]] = {}
     if form == "labels":
         names = tuple(sorted(set(column["label"])))
         numbers = {name: number for number, name in enumerate(names)}
-        questions.append(Question("label", "class", names))
+        questions.append(QuestionKind("label", "class", names))
         targets["label"] = np.asarray([numbers[label] for label in column["label"]], np.int64)
     elif form in ("multilabel", "both"):
         sets = [{piece.strip() for piece in text.split(settings.separator)} - {""} for text in column["label"]]
         names = tuple(sorted(set().union(*sets)))
-        questions.append(Question("labels", "labels", names))
+        questions.append(QuestionKind("labels", "labels", names))
         targets["labels"] = np.asarray([[name in own for name in names] for own in sets], np.int64)
     if "match" in column:
-        questions.append(Question("match", "class", MATCH))
+        questions.append(QuestionKind("match", "class", MATCH))
         targets["match"] = np.asarray([truth(value, settings.match_column) for value in column["match"]], np.int64)
     for question in questions:
         few = len(np.unique(targets[question.name])) < 2 if question.kind == "class" else not question.names
@@ -209,7 +209,7 @@ def _answers(
 
 
 def _check_seen(
-    questions: Iterable[Question], targets: dict[str, NDArray[np.int64]], indices: dict[Split, NDArray[np.int64]]
+    questions: Iterable[QuestionKind], targets: dict[str, NDArray[np.int64]], indices: dict[Split, NDArray[np.int64]]
 ) -> None:
     for question in questions:
         seen = {split: _occurring(question, targets[question.name][rows]) for split, rows in indices.items()}
@@ -222,7 +222,7 @@ def _check_seen(
             )
 
 
-def _occurring(question: Question, target: NDArray[np.int64]) -> set[int]:
+def _occurring(question: QuestionKind, target: NDArray[np.int64]) -> set[int]:
     numbers = np.unique(target) if question.kind == "class" else np.flatnonzero(target.any(axis=0))
     return set(numbers.tolist())
 

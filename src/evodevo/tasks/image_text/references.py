@@ -72,7 +72,7 @@ class References:
 
 
 @dataclass(frozen=True)
-class Found:
+class NamedImages:
     """Distinct images, and the image of each row.
 
     Args:
@@ -88,7 +88,7 @@ class Found:
     skipped: list[str]
 
 
-def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Colour, skip_corrupt: bool) -> Found:
+def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Colour, skip_corrupt: bool) -> NamedImages:
     """Decode the images that the tables name, each once.
 
     Raises:
@@ -115,7 +115,7 @@ def read(tables: Sequence[References], size: tuple[int, int] | None, colour: Col
     if not images:
         raise DataError(f"{sources}: no image could be read. Check the paths below {tables[0].place}.")
     pixels = uniform(images, size, colour, f"what {sources} names")
-    return Found(pixels, np.asarray(numbers, np.int64), np.asarray(usable, bool), skipped)
+    return NamedImages(pixels, np.asarray(numbers, np.int64), np.asarray(usable, bool), skipped)
 
 
 def from_arrays(table: References, named: list[str]) -> list[Pixels]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from evodevo.errors import DataError, quoted_list
 from evodevo.tasks.base import NO_TARGET, SPLITS, Split
 from evodevo.tasks.images.pixels import Pixels
-from evodevo.tasks.text.token_cache import Entry
+from evodevo.tasks.text.token_cache import CachedTokens
 
 Form = Literal["labels", "multilabel", "match", "caption_match", "both"]
 MATCH = ("no", "yes")
@@ -31,7 +31,7 @@ TEXTS: dict[Form, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Question:
+class QuestionKind:
     """One output: its name, its kind (one class or several labels), and their names."""
 
     name: str
@@ -40,7 +40,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Samples:
+class ImageTextSamples:
     """Samples of one split.
 
     Args:
@@ -71,9 +71,9 @@ class Prepared:
 
     pixels: Pixels | None
     words: tuple[str, ...]
-    questions: tuple[Question, ...]
+    questions: tuple[QuestionKind, ...]
     groups: Mapping[str, tuple[str, ...]]
-    splits: Mapping[Split, Samples]
+    splits: Mapping[Split, ImageTextSamples]
     info: dict[str, Any]
 
 
@@ -94,7 +94,7 @@ def truth(value: str, column: str) -> int:
     raise DataError(f"the column {column!r} holds {value[:40]!r}; allowed are {quoted_list(sorted(_YES | _NO))}.")
 
 
-def to_entry(prepared: Prepared) -> Entry:
+def to_entry(prepared: Prepared) -> CachedTokens:
     """The samples as flat unsigned arrays for the cache; numbers that may be -1 are stored plus one."""
     arrays: dict[str, NDArray[Any]] = {}
     if prepared.pixels is not None:
@@ -116,14 +116,14 @@ def to_entry(prepared: Prepared) -> Entry:
         "samples": {split: _count(samples) for split, samples in prepared.splits.items()},
         "texts": list(prepared.splits["train"].tokens),
     }
-    return Entry(arrays, b"", {"meaning": meaning, "about": prepared.info})
+    return CachedTokens(arrays, b"", {"meaning": meaning, "about": prepared.info})
 
 
-def from_entry(entry: Entry) -> Prepared:
+def from_entry(entry: CachedTokens) -> Prepared:
     """The inverse of ``to_entry``."""
     meaning = entry.info["meaning"]
-    questions = tuple(Question(row["name"], row["kind"], tuple(row["names"])) for row in meaning["questions"])
-    splits: dict[Split, Samples] = {}
+    questions = tuple(QuestionKind(row["name"], row["kind"], tuple(row["names"])) for row in meaning["questions"])
+    splits: dict[Split, ImageTextSamples] = {}
     for split in SPLITS:
         count = meaning["samples"][split]
 
@@ -131,7 +131,7 @@ def from_entry(entry: Entry) -> Prepared:
             return entry.arrays[f"{name}_{split}"].astype(np.int64).reshape(shape) + NO_TARGET
 
         shapes = {row.name: (count,) if row.kind == "class" else (count, len(row.names)) for row in questions}
-        splits[split] = Samples(
+        splits[split] = ImageTextSamples(
             images=signed("images", (count,)) if meaning["shape"] else None,
             tokens={
                 name: entry.arrays[f"tokens_{name}_{split}"].astype(np.int64).reshape(count, -1)
@@ -150,5 +150,5 @@ def from_entry(entry: Entry) -> Prepared:
     )
 
 
-def _count(samples: Samples) -> int:
+def _count(samples: ImageTextSamples) -> int:
     return len(next(iter(samples.tokens.values())))

@@ -23,7 +23,7 @@ from evodevo.settings import Settings
 from evodevo.tasks.base import SPLITS, Split
 from evodevo.tasks.generated import SplitSizes
 from evodevo.tasks.image_text import scene_text
-from evodevo.tasks.image_text.samples import MATCH, Form, Prepared, Question, Samples
+from evodevo.tasks.image_text.samples import MATCH, Form, ImageTextSamples, Prepared, QuestionKind
 from evodevo.tasks.image_text.scenes import GENRES, SMALLEST_SIDE, VALUES, draw
 from evodevo.tasks.images.pixels import Pixels
 from evodevo.tasks.sample_splits import fingerprint
@@ -74,13 +74,13 @@ def prepare(form: Form, settings: SceneSettings) -> Prepared:
     vocabulary = Vocabulary(scene_text.WORDS)
     seen: set[bytes] = set()
     pixels: list[Pixels] = []
-    splits: dict[Split, Samples] = {}
+    splits: dict[Split, ImageTextSamples] = {}
     for split in reversed(SPLITS):  # so that held-out samples do not depend on the number of training samples
         drafts = _distinct(form, settings, split, seen)
         first = sum(map(len, pixels))
         pixels += [draft.pixels for draft in drafts if draft.pixels is not None]
         count = settings.samples.of(split)
-        splits[split] = Samples(
+        splits[split] = ImageTextSamples(
             images=None if form == "caption_match" else first + np.arange(count),
             tokens={
                 name: vocabulary.encode([text for draft in drafts for text in draft.texts[name]], _length(form))
@@ -101,9 +101,9 @@ def prepare(form: Form, settings: SceneSettings) -> Prepared:
 
 
 QUESTIONS = {
-    "answer": Question("answer", "class", ANSWERS),
-    "genres": Question("genres", "labels", GENRES),
-    "match": Question("match", "class", MATCH),
+    "answer": QuestionKind("answer", "class", ANSWERS),
+    "genres": QuestionKind("genres", "labels", GENRES),
+    "match": QuestionKind("match", "class", MATCH),
 }
 _FACTS: dict[str, tuple[str, ...]] = {"match": MATCH, "question": tuple(VALUES), **VALUES}
 

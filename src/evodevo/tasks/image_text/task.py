@@ -28,7 +28,7 @@ from evodevo.tasks.image_text.files import FileSettings
 from evodevo.tasks.image_text.samples import TEXTS, Form, from_entry, to_entry
 from evodevo.tasks.image_text.scene_samples import SceneSettings
 from evodevo.tasks.inputs import Batch, InputSpec
-from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
+from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, default_folder
 from evodevo.tasks.text.words import PADDING, Vocabulary, cut
 
 _SCENES_VERSION = 1
@@ -79,7 +79,7 @@ class ImageTextTask(SampleTask):
     name: ClassVar[str] = "image_text"
     settings_class: ClassVar[type[Settings]] = ImageTextSettings
 
-    def __init__(self, settings: ImageTextSettings, key: str, entry: Entry) -> None:
+    def __init__(self, settings: ImageTextSettings, key: str, entry: CachedTokens) -> None:
         self.settings = settings
         self.key = key
         prepared = from_entry(entry)

@@ -23,7 +23,7 @@ _ROUNDS = 500
 
 
 @dataclass(frozen=True)
-class Question:
+class DigitQuestion:
     """One question.
 
     Attributes:
@@ -49,22 +49,28 @@ class Wordings:
     unseen: tuple[str, ...]
 
 
-def _questions() -> tuple[Question, ...]:
+def _questions() -> tuple[DigitQuestion, ...]:
     every = frozenset(range(10))
-    asked = [Question(name, "is", name, frozenset({digit})) for digit, name in enumerate(DIGITS)]
+    asked = [DigitQuestion(name, "is", name, frozenset({digit})) for digit, name in enumerate(DIGITS)]
     for digit, name in enumerate(DIGITS):
         if digit < 9:
-            asked.append(Question(f"after {name}", "after", name, frozenset({digit + 1}), every - {0}))
+            asked.append(DigitQuestion(f"after {name}", "after", name, frozenset({digit + 1}), every - {0}))
         if digit > 0:
-            asked.append(Question(f"before {name}", "before", name, frozenset({digit - 1}), every - {9}))
+            asked.append(DigitQuestion(f"before {name}", "before", name, frozenset({digit - 1}), every - {9}))
     even, prime, loop = frozenset({0, 2, 4, 6, 8}), frozenset({2, 3, 5, 7}), frozenset({0, 6, 8, 9})
-    asked += [Question("even", "parity", "even", even), Question("odd", "parity", "odd", every - even)]
-    asked += [Question("prime", "prime", "prime", prime), Question("not prime", "prime", "not prime", every - prime)]
-    asked += [Question("a loop", "loop", "a loop", loop), Question("no loop", "loop", "no loop", every - loop)]
+    asked += [DigitQuestion("even", "parity", "even", even), DigitQuestion("odd", "parity", "odd", every - even)]
+    asked += [
+        DigitQuestion("prime", "prime", "prime", prime),
+        DigitQuestion("not prime", "prime", "not prime", every - prime),
+    ]
+    asked += [
+        DigitQuestion("a loop", "loop", "a loop", loop),
+        DigitQuestion("no loop", "loop", "no loop", every - loop),
+    ]
     for bound in (2, 4, 6):
         above = frozenset(range(bound + 1, 10))
-        asked.append(Question(f"larger than {DIGITS[bound]}", "larger", DIGITS[bound], above))
-        asked.append(Question(f"smaller than {DIGITS[bound + 1]}", "smaller", DIGITS[bound + 1], every - above))
+        asked.append(DigitQuestion(f"larger than {DIGITS[bound]}", "larger", DIGITS[bound], above))
+        asked.append(DigitQuestion(f"smaller than {DIGITS[bound + 1]}", "smaller", DIGITS[bound + 1], every - above))
     return tuple(asked)
 
 
@@ -117,7 +123,7 @@ _PLUS = Wordings(
 )
 
 
-def wordings(question: Question, mood: Mood) -> Wordings:
+def wordings(question: DigitQuestion, mood: Mood) -> Wordings:
     """The wordings of a question, or of the statement that its answer is yes."""
     ways = _WORDINGS[question.family][mood]
     return Wordings(_filled(ways.seen, question.word), _filled(ways.unseen, question.word))

@@ -37,7 +37,7 @@ _IDX_IMAGES = re.compile(r"(.*)images([-.]idx)3(.*)")
 
 
 @dataclass(frozen=True)
-class Part:
+class ImageSet:
     """One source of labelled images.
 
     Args:
@@ -79,7 +79,7 @@ class Labelled:
     skipped: tuple[str, ...] = ()
 
 
-def locate(path: Path, pool: Pool = "all") -> list[Part]:
+def locate(path: Path, pool: Pool = "all") -> list[ImageSet]:
     """The sources at a path: one, or one per split where the names of the files define splits.
 
     Raises:
@@ -105,11 +105,11 @@ def locate(path: Path, pool: Pool = "all") -> list[Part]:
     if not files:
         there = quoted_list([entry.name for entry in entries[:8]]) or "nothing"
         raise DataError(f"{path} holds no images in folders of classes (there: {there}). {HOW_TO_GIVE_IMAGES}.")
-    return [Part("folder", path, pool, files)]
+    return [ImageSet("folder", path, pool, files)]
 
 
 def read(
-    part: Part,
+    part: ImageSet,
     *,
     size: tuple[int, int] | None = None,
     images: str = "x",
@@ -143,10 +143,10 @@ def read(
     return _class_folders(part, size, skip_corrupt)
 
 
-def _file(path: Path, pool: Pool) -> Part:
+def _file(path: Path, pool: Pool) -> ImageSet:
     if path.suffix == ".npz":
         names = path.with_name("classes.json")
-        return Part("npz", path, pool, (path, names) if names.is_file() else (path,))
+        return ImageSet("npz", path, pool, (path, names) if names.is_file() else (path,))
     match = _IDX_IMAGES.fullmatch(path.name)
     if match is None:
         raise DataError(f"{path} is no file of labelled images. {HOW_TO_GIVE_IMAGES}.")
@@ -157,11 +157,11 @@ def _file(path: Path, pool: Pool) -> Part:
         path.with_name(stem + "-ubyte.gz"),
     ):
         if labels.is_file():
-            return Part("idx", path, pool, (path, labels))
+            return ImageSet("idx", path, pool, (path, labels))
     raise DataError(f"the labels of {path} are missing: there is no {stem}{match[3]} beside it.")
 
 
-def _idx_folder(images: Sequence[Path], pool: Pool) -> list[Part]:
+def _idx_folder(images: Sequence[Path], pool: Pool) -> list[ImageSet]:
     # MNIST's test split is called t10k; a folder may have each file both compressed and uncompressed.
     chosen = {path.name.removesuffix(".gz"): path for path in images}
     train = [path for name, path in chosen.items() if name.startswith("train")]
@@ -176,7 +176,7 @@ def _idx_folder(images: Sequence[Path], pool: Pool) -> list[Part]:
     )
 
 
-def _given_splits(paths: dict[str, Path]) -> list[Part]:
+def _given_splits(paths: dict[str, Path]) -> list[ImageSet]:
     if not {"train", "test"} <= paths.keys():
         only = next(iter(paths.values()))
         raise DataError(
@@ -184,7 +184,7 @@ def _given_splits(paths: dict[str, Path]) -> list[Part]:
             f" them alone ({only}), which is then split."
         )
     own_validation = any(_SPLIT_FOLDERS[name] == "validation" for name in paths)
-    parts: list[Part] = []
+    parts: list[ImageSet] = []
     for name, path in paths.items():
         wanted: Pool = "train" if name == "train" and own_validation else _SPLIT_FOLDERS[name]
         parts += locate(path, wanted)
@@ -198,7 +198,7 @@ def _images_below(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _class_folders(part: Part, size: tuple[int, int] | None, skip_corrupt: bool) -> Labelled:
+def _class_folders(part: ImageSet, size: tuple[int, int] | None, skip_corrupt: bool) -> Labelled:
     names = [file.relative_to(part.path).parts[0] for file in part.files]
     files = ((str(file), _bytes_or_error(file)) for file in part.files)
     images, kept, skipped = decode_all(files, size, skip_corrupt)

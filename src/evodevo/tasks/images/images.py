@@ -22,7 +22,7 @@ from evodevo.tasks.images.drawn_images import Builtin
 from evodevo.tasks.images.pixels import Colour
 from evodevo.tasks.images.preparation import Domain, identity, prepare
 from evodevo.tasks.inputs import Batch, InputSpec
-from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
+from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, default_folder
 
 
 class ImagesSettings(Settings):
@@ -93,7 +93,7 @@ class ImagesTask(SampleTask):
     name: ClassVar[str] = "images"
     settings_class: ClassVar[type[Settings]] = ImagesSettings
 
-    def __init__(self, settings: ImagesSettings, key: str, entry: Entry) -> None:
+    def __init__(self, settings: ImagesSettings, key: str, entry: CachedTokens) -> None:
         self.settings = settings
         self.key = key
         self._info = entry.info

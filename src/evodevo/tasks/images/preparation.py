@@ -17,11 +17,11 @@ from evodevo.tasks.base import Split
 from evodevo.tasks.images import drawn_images
 from evodevo.tasks.images import files as image_files
 from evodevo.tasks.images.drawn_images import Builtin
-from evodevo.tasks.images.files import Labelled, Part
+from evodevo.tasks.images.files import ImageSet, Labelled
 from evodevo.tasks.images.pixels import Colour, uniform
 from evodevo.tasks.sample_splits import Pool, assign, fingerprint
 from evodevo.tasks.table.group_splits import Shares, divide
-from evodevo.tasks.text.token_cache import Entry
+from evodevo.tasks.text.token_cache import CachedTokens
 
 _VERSION = 1
 _NAMED = 20
@@ -52,7 +52,7 @@ class Domain(Settings):
         """Origin of the images, for display."""
         return self.data or f"the built-in {self.builtin}"
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[ImageSet]:
         """Sources of the images; empty for built-in images.
 
         Raises:
@@ -106,7 +106,7 @@ def prepare(
     images: str,
     labels: str,
     skip_corrupt: bool,
-) -> Entry:
+) -> CachedTokens:
     """Read, resize and divide all images.
 
     Returns:
@@ -166,7 +166,7 @@ def prepare(
         "skipped": len(skipped),
         "skipped_names": skipped[:_NAMED],
     }
-    return Entry(arrays, b"", info)
+    return CachedTokens(arrays, b"", info)
 
 
 def _read(

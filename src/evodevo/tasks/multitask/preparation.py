@@ -15,14 +15,14 @@ from evodevo.tasks.base import SPLITS, SampleTask, Split
 from evodevo.tasks.multitask.answers import Answers
 from evodevo.tasks.multitask.splits import OF_ALL, OF_TRAIN, check_splits, contradictions, stratified
 from evodevo.tasks.sample_splits import fingerprint
-from evodevo.tasks.text.token_cache import Entry
+from evodevo.tasks.text.token_cache import CachedTokens
 
 NO_INPUT = ("/target", "/position")
 """Suffixes of the names in a batch that are no inputs of a model."""
 _CHUNK = 1024
 
 
-def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> Entry:
+def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> CachedTokens:
     """Divide all samples of the source.
 
     The split is stratified by the source's classes, whatever the question: two tasks of one source hold out the same
@@ -59,7 +59,7 @@ def prepare(source: SampleTask, wanted: Answers, seed: int, told: str) -> Entry:
         "split_rule": rule,
         "contradictory": contradictions(rows.contents, rows.kind),
     }
-    return Entry(arrays, b"", info)
+    return CachedTokens(arrays, b"", info)
 
 
 @dataclass(frozen=True)

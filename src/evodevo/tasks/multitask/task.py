@@ -25,7 +25,7 @@ from evodevo.tasks.images.pixels import SUFFIXES
 from evodevo.tasks.inputs import Batch
 from evodevo.tasks.multitask.answers import Answers, Question, answers
 from evodevo.tasks.multitask.preparation import NO_INPUT, prepare
-from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
+from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, default_folder
 
 _VERSION = 1
 
@@ -60,7 +60,7 @@ class MultitaskTask(SampleTask):
     name: ClassVar[str] = "multitask"
     settings_class: ClassVar[type[Settings]] = MultitaskSettings
 
-    def __init__(self, settings: MultitaskSettings, key: str, source: SampleTask, entry: Entry) -> None:
+    def __init__(self, settings: MultitaskSettings, key: str, source: SampleTask, entry: CachedTokens) -> None:
         self.settings = settings
         self.key = self.digest = key
         self.source = source

@@ -113,7 +113,7 @@ class ProofsSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Samples:
+class ProofSamples:
     """Samples of one split.
 
     Attributes:
@@ -131,7 +131,7 @@ class Samples:
     replies: NDArray[np.int64]
 
 
-def draw(settings: ProofsSettings, split: Split) -> Samples:
+def draw(settings: ProofsSettings, split: Split) -> ProofSamples:
     """Draw theories of the split, each with a question, until every cell is full.
 
     A cell is (depth, answer, negated or not), so that neither the depth nor the form of a question predicts its answer.
@@ -205,12 +205,12 @@ def draw(settings: ProofsSettings, split: Split) -> Samples:
         np.column_stack([theory_tokens, more_asked, asked, theory_text.answer(answered)])
     )
     replies = np.column_stack([np.where(kept, answer_of[other], NOT_ASKED), answered])
-    return Samples(packed, lengths, answered, depth_of[cell], replies)
+    return ProofSamples(packed, lengths, answered, depth_of[cell], replies)
 
 
 def _theories(
     rng: np.random.Generator, settings: ProofsSettings, split: Split, seen: NDArray[np.uint64]
-) -> tuple[theories.Theories, theory_text.Words, NDArray[np.uint64], theories.Verdicts]:
+) -> tuple[theories.Theories, theory_text.TheoryWords, NDArray[np.uint64], theories.Verdicts]:
     """New theories of a split without contradiction, their words, their fingerprints, and their consequences."""
     deepest = max(settings.depths(split))
     drawn = theories.draw(
@@ -223,7 +223,7 @@ def _theories(
         chain=deepest,
         negation=settings.world == "open",
     )
-    names = theory_text.Words(rng, _DRAWN_AT_ONCE, settings.entities, settings.attributes, settings.words)
+    names = theory_text.TheoryWords(rng, _DRAWN_AT_ONCE, settings.entities, settings.attributes, settings.words)
     fingerprints = theory_text.fingerprint(drawn, names)
     new = np.zeros(len(fingerprints), np.bool_)
     new[np.unique(fingerprints, return_index=True)[1]] = True

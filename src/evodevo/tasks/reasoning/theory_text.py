@@ -39,7 +39,7 @@ _SLOTS = 14  # tokens of the longest sentence: if someone is not A and not B the
 Ids = NDArray[np.int64]
 
 
-class Words:
+class TheoryWords:
     """Names of the entities and adjectives of the attributes of N theories, drawn at random for each theory.
 
     Args:
@@ -59,9 +59,9 @@ class Words:
         self.names: Ids = names + _NAME
         self.adjectives: Ids = adjectives + _ADJECTIVE
 
-    def take(self, indices: NDArray[np.bool_] | Ids) -> Words:
+    def take(self, indices: NDArray[np.bool_] | Ids) -> TheoryWords:
         """The words of the theories at these indices."""
-        some = object.__new__(Words)
+        some = object.__new__(TheoryWords)
         some.names, some.adjectives = self.names[indices], self.adjectives[indices]
         return some
 
@@ -76,7 +76,7 @@ class Words:
         return np.where(there & (literals % 2 == 1), ID["not"], 0), np.where(there, adjective, 0)
 
 
-def fingerprint(theories: Theories, words: Words) -> NDArray[np.uint64]:
+def fingerprint(theories: Theories, words: TheoryWords) -> NDArray[np.uint64]:
     """A fingerprint of each theory's meaning, independent of the order and wording of its sentences. Shape (N,)."""
     facts = _code(words.name(theories.fact_entity), _signed(words, theories.fact_literal))
     everyone = theories.rule_subject == EVERYONE
@@ -87,7 +87,7 @@ def fingerprint(theories: Theories, words: Words) -> NDArray[np.uint64]:
     return total
 
 
-def tell(rng: np.random.Generator, theories: Theories, words: Words, wording: Wording) -> Ids:
+def tell(rng: np.random.Generator, theories: Theories, words: TheoryWords, wording: Wording) -> Ids:
     """The sentences of theories in random order.
 
     Args:
@@ -126,13 +126,13 @@ def tell(rng: np.random.Generator, theories: Theories, words: Words, wording: Wo
     return shuffled.reshape(len(sentences), -1)
 
 
-def question(words: Words, entities: Ids, literals: Ids, wording: Wording) -> Ids:
+def question(words: TheoryWords, entities: Ids, literals: Ids, wording: Wording) -> Ids:
     """``NAME is (not) ADJECTIVE ?`` for entities (N,) and literals (N,). Shape (N, slots)."""
     verb = 0 if wording == "terse" else ID["is"]
     return _sentence(words.name(entities), verb, *words.literal(literals), ID["?"])
 
 
-def questions(words: Words, entities: Ids, literals: Ids, wording: Wording) -> Ids:
+def questions(words: TheoryWords, entities: Ids, literals: Ids, wording: Wording) -> Ids:
     """Token ids of questions about entities and literals (N, Q), both ABSENT without one. Shape (N, Q, slots)."""
     verb = 0 if wording == "terse" else ID["is"]
     asked = _sentence(words.name(np.maximum(entities, 0)), verb, *words.literal(literals), ID["?"])
@@ -186,7 +186,7 @@ def _look_up(table: Ids, indices: Ids) -> Ids:
     return values
 
 
-def _signed(words: Words, literals: Ids) -> Ids:
+def _signed(words: TheoryWords, literals: Ids) -> Ids:
     """A number per literal: twice the id of the adjective, plus one where it is negated. Same shape."""
     negation, adjective = words.literal(literals)
     signed: Ids = 2 * adjective + (negation != 0)

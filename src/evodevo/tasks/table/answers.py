@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from evodevo.errors import DataError, quoted_list
 from evodevo.tasks.base import NO_TARGET, Split
-from evodevo.tasks.image_text.samples import MATCH, Question, truth
+from evodevo.tasks.image_text.samples import MATCH, QuestionKind, truth
 from evodevo.tasks.table import cells as table_cells
 from evodevo.tasks.table.cells import Trouble
 
@@ -23,7 +23,7 @@ _MOST_CLASSES = 100
 
 
 @dataclass(frozen=True)
-class Answers:
+class RowAnswers:
     """The answers in the rows, before the rows are divided into splits.
 
     Attributes:
@@ -55,7 +55,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Targets:
+class RowTargets:
     """Outputs, their targets for all rows, and labels without a training row.
 
     Attributes:
@@ -64,14 +64,14 @@ class Targets:
         unseen: Split -> label without a training row -> number of its rows.
     """
 
-    questions: tuple[Question, ...]
+    questions: tuple[QuestionKind, ...]
     targets: dict[str, NDArray[np.int64]]
     unseen: dict[Split, dict[str, int]]
 
 
 def read(
     labels: Sequence[str] | None, match: Sequence[str] | None, *, separator: str | None, match_column: str, source: str
-) -> Answers:
+) -> RowAnswers:
     """The answers in the cells.
 
     Args:
@@ -100,17 +100,17 @@ def read(
     if match is not None:
         cells = [cell.strip() for cell in match]
         matched = np.asarray([truth(cell, match_column) if cell else NO_TARGET for cell in cells], np.int64)
-    return Answers(labels_of, several, matched)
+    return RowAnswers(labels_of, several, matched)
 
 
-def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source: str) -> Targets:
+def targets(answers: RowAnswers, places: Mapping[Split, NDArray[np.int64]], source: str) -> RowTargets:
     """Outputs and targets, with the classes of the training rows; a row with another class has no target.
 
     Raises:
         DataError: The training rows have one class only, or almost a class per row, or no validation or test row has a
             class of the training rows.
     """
-    questions: list[Question] = []
+    questions: list[QuestionKind] = []
     target_of: dict[str, NDArray[np.int64]] = {}
     unseen: dict[Split, dict[str, int]] = {}
     if answers.labels:
@@ -124,7 +124,7 @@ def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source:
                 unseen[split] = dict(sorted(strange.items()))
         number = {name: index for index, name in enumerate(names)}
         if answers.several:
-            questions.append(Question("label", "labels", names))
+            questions.append(QuestionKind("label", "labels", names))
             table = np.zeros((len(answers.labels), len(names)), np.int64)
             for row, own in enumerate(answers.labels):
                 if own is None:
@@ -133,7 +133,7 @@ def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source:
                     table[row, [number[name] for name in own if name in number]] = 1
             target_of["label"] = table
         else:
-            questions.append(Question("label", "class", names))
+            questions.append(QuestionKind("label", "class", names))
             each = [number.get(next(iter(own)), NO_TARGET) if own else NO_TARGET for own in answers.labels]
             target_of["label"] = np.asarray(each, np.int64)
             if answers.match is None:
@@ -142,9 +142,9 @@ def targets(answers: Answers, places: Mapping[Split, NDArray[np.int64]], source:
         seen = np.unique(answers.match[places["train"]])
         if len(seen[seen != NO_TARGET]) < 2:
             raise DataError(f"{source}: all training rows match, or none does. Give rows of both kinds.")
-        questions.append(Question("match", "class", MATCH))
+        questions.append(QuestionKind("match", "class", MATCH))
         target_of["match"] = answers.match
-    return Targets(tuple(questions), target_of, unseen)
+    return RowTargets(tuple(questions), target_of, unseen)
 
 
 def _check_splits(target: NDArray[np.int64], places: Mapping[Split, NDArray[np.int64]], source: str) -> None:

@@ -33,7 +33,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Found:
+class TableImages:
     """Distinct images, and the image of each row.
 
     Args:
@@ -52,7 +52,7 @@ SIDE = 64
 """Height and width in pixels, where no size is given, of images above ``_LARGEST_SIDE`` or of several sizes."""
 
 
-def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) -> Found:
+def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) -> TableImages:
     """Decode the images that the tables name.
 
     Args:
@@ -99,7 +99,7 @@ def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) 
             numbers.append(number)
     sources = quoted_list(table.references.source for table in tables)
     pixels = uniform(images, size, colour, f"what {sources} names") if images else None
-    return Found(pixels, np.asarray(numbers, np.int64), troubles)
+    return TableImages(pixels, np.asarray(numbers, np.int64), troubles)
 
 
 def _fits(image: Pixels, others: Sequence[Pixels]) -> bool:

@@ -21,12 +21,12 @@ from evodevo.tasks.table import tables
 from evodevo.tasks.table.images import cropped
 from evodevo.tasks.table.preparation import standardise
 from evodevo.tasks.table.settings import Columns, TableSettings
-from evodevo.tasks.table.sources import Inputs, part, read_inputs
-from evodevo.tasks.table.tables import Table
+from evodevo.tasks.table.sources import RowInputs, part, read_inputs
+from evodevo.tasks.table.tables import ColumnTable
 
 
 @dataclass(frozen=True)
-class Reading:
+class TableReading:
     """The preparation of the training table, to be repeated on other rows.
 
     Attributes:
@@ -46,7 +46,7 @@ class Reading:
     scale: Sequence[float]
 
 
-def read_sample(reading: Reading, columns: Mapping[str, str]) -> Batch:
+def read_sample(reading: TableReading, columns: Mapping[str, str]) -> Batch:
     """See ``TableTask.read_sample``."""
     given = dict(columns)
     names = [spec.name for spec in reading.inputs]
@@ -63,7 +63,7 @@ def read_sample(reading: Reading, columns: Mapping[str, str]) -> Batch:
     return batch
 
 
-def read_rows(reading: Reading, path: Path, size: int) -> Iterator[Batch]:
+def read_rows(reading: TableReading, path: Path, size: int) -> Iterator[Batch]:
     """See ``TableTask.read_rows``."""
     table = tables.read(path)
     if not any(name in table for name in reading.columns.inputs()):
@@ -79,7 +79,7 @@ def read_rows(reading: Reading, path: Path, size: int) -> Iterator[Batch]:
         yield {name: array[start : start + size] for name, array in batch.items()}
 
 
-def _as_learned(reading: Reading) -> TableSettings:
+def _as_learned(reading: TableReading) -> TableSettings:
     """The settings, with the size and colour of the training images."""
     for spec in reading.inputs:
         if spec.modality == "image":
@@ -88,7 +88,7 @@ def _as_learned(reading: Reading) -> TableSettings:
     return reading.settings
 
 
-def _input(reading: Reading, spec: InputSpec, shown: Inputs, path: Path) -> dict[str, NDArray[Any]]:
+def _input(reading: TableReading, spec: InputSpec, shown: RowInputs, path: Path) -> dict[str, NDArray[Any]]:
     count = len(shown.image)
     here = np.asarray(shown.present().get(spec.name, np.zeros(count, bool)))
     if spec.modality == "image":
@@ -105,7 +105,7 @@ def _input(reading: Reading, spec: InputSpec, shown: Inputs, path: Path) -> dict
     return {spec.name: standardise(values, reading.mean, reading.scale), f"{spec.name}/present": here}
 
 
-def _columns_in(table: Table, columns: Columns) -> Columns:
+def _columns_in(table: ColumnTable, columns: Columns) -> Columns:
     """The columns of inputs that a table has; those of numbers and of boxes are all kept where one of them exists."""
     image = columns.image if columns.image in table else None
     kept = {

@@ -17,15 +17,15 @@ from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.table import answers as table_answers
 from evodevo.tasks.table import text as table_text
 from evodevo.tasks.table.settings import Columns, TableSettings
-from evodevo.tasks.table.sources import Inputs, Part, column, read_inputs, sources
-from evodevo.tasks.table.splits import Division, Row, divide_rows, split_of
-from evodevo.tasks.text.token_cache import Entry
+from evodevo.tasks.table.sources import RowInputs, TableFile, column, read_inputs, sources
+from evodevo.tasks.table.splits import Division, SplitRow, divide_rows, split_of
+from evodevo.tasks.text.token_cache import CachedTokens
 
 _NAMED = 20
 _LONGEST = 128
 
 
-def prepare(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -> Entry:
+def prepare(settings: TableSettings, columns: Columns, parts: Sequence[TableFile]) -> CachedTokens:
     """Decode images, tokenise texts, standardise numbers and divide the rows.
 
     Raises:
@@ -86,12 +86,12 @@ def prepare(settings: TableSettings, columns: Columns, parts: Sequence[Part]) ->
         "image_unreadable": int(corrupt.sum()),
         "held_out_repeats": division.dropped,
     }
-    return Entry(arrays, tokenizer, {"meaning": meaning, "about": {**about, "truncated_texts": truncated}})
+    return CachedTokens(arrays, tokenizer, {"meaning": meaning, "about": {**about, "truncated_texts": truncated}})
 
 
 def _rows(
-    settings: TableSettings, columns: Columns, parts: Sequence[Part], shown: Inputs, strata: Sequence[str]
-) -> list[Row]:
+    settings: TableSettings, columns: Columns, parts: Sequence[TableFile], shown: RowInputs, strata: Sequence[str]
+) -> list[SplitRow]:
     count = len(shown.image)
     each = [fingerprint(picture.tobytes()) for picture in shown.pixels] if shown.pixels is not None else []
     images = [each[number] if number >= 0 else b"" for number in shown.image.tolist()]
@@ -101,7 +101,7 @@ def _rows(
     splits = [split_of(cell, columns.split) for cell in column(parts, columns.split)] if columns.split else named
     groups = [value.strip() for value in column(parts, columns.group)] if columns.group else [""] * count
     return [
-        Row(
+        SplitRow(
             content=fingerprint(images[index], texts[index], numbers[index]),
             image=images[index],
             text=texts[index],
@@ -168,8 +168,8 @@ def _numbered(
 
 
 def _about(
-    parts: Sequence[Part],
-    shown: Inputs,
+    parts: Sequence[TableFile],
+    shown: RowInputs,
     present: dict[str, NDArray[np.bool_]],
     division: Division,
     unseen: dict[Split, dict[str, int]],

@@ -10,7 +10,7 @@ from evodevo.errors import DataError, quoted_list
 from evodevo.settings import Settings
 from evodevo.tasks.images.pixels import Colour
 from evodevo.tasks.table.group_splits import Shares
-from evodevo.tasks.table.tables import HOW_TO_GIVE_ROWS, Table
+from evodevo.tasks.table.tables import HOW_TO_GIVE_ROWS, ColumnTable
 
 Names = str | tuple[str, ...]
 _INPUTS = ("image", "text")
@@ -106,7 +106,7 @@ class Columns(Settings):
         return self.inputs() + tuple(name for name in others if name)
 
 
-def columns_of(settings: TableSettings, table: Table) -> Columns:
+def columns_of(settings: TableSettings, table: ColumnTable) -> Columns:
     """The columns in the settings; where these name no input or no answer, columns with the default names.
 
     Raises:
@@ -152,7 +152,7 @@ def data_of(settings: TableSettings) -> str:
     return settings.data
 
 
-def _names(given: Names, table: Table) -> tuple[str, ...]:
+def _names(given: Names, table: ColumnTable) -> tuple[str, ...]:
     """Names of columns, given as a list, or as one text with commas between them."""
     if isinstance(given, tuple):
         return given

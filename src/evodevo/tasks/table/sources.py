@@ -25,7 +25,7 @@ from evodevo.tasks.table import text as table_text
 from evodevo.tasks.table.cells import Trouble
 from evodevo.tasks.table.images import Named
 from evodevo.tasks.table.settings import Columns, TableSettings, columns_of, data_of
-from evodevo.tasks.table.tables import Table
+from evodevo.tasks.table.tables import ColumnTable
 
 _VERSION = 1
 # Paths are no part of the key: the contents of the files are. The tokenizer is identified by its content.
@@ -33,7 +33,7 @@ _NOT_OF_CONTENT = {"data", "architecture", "validation", "test", "images", "test
 
 
 @dataclass(frozen=True)
-class Part:
+class TableFile:
     """One file.
 
     Attributes:
@@ -53,7 +53,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Inputs:
+class RowInputs:
     """The inputs in the rows.
 
     Attributes:
@@ -82,7 +82,7 @@ class Inputs:
         return has
 
 
-def read_parts(settings: TableSettings) -> tuple[Columns, list[Part]]:
+def read_parts(settings: TableSettings) -> tuple[Columns, list[TableFile]]:
     """The columns and rows of all files.
 
     Raises:
@@ -94,7 +94,7 @@ def read_parts(settings: TableSettings) -> tuple[Columns, list[Part]]:
         if named is not None:
             own = settings.test_images if split == "test" else None
             files.append((named, split, own or settings.images))
-    parts: list[Part] = []
+    parts: list[TableFile] = []
     columns: Columns | None = None
     for name, given, images in files:
         path = Path(name).expanduser()
@@ -106,7 +106,7 @@ def read_parts(settings: TableSettings) -> tuple[Columns, list[Part]]:
     return columns, parts
 
 
-def part(path: Path, given: Split | None, table: Table, columns: Columns, images: str | None) -> Part:
+def part(path: Path, given: Split | None, table: ColumnTable, columns: Columns, images: str | None) -> TableFile:
     """One file with the columns in use."""
     kept = {name: table[name] for name in columns.all() if name in table}
     named: Named | None = None
@@ -115,10 +115,10 @@ def part(path: Path, given: Split | None, table: Table, columns: Columns, images
         names = [name.strip() for name in kept[columns.image]]
         boxes = list(zip(*(kept[name] for name in columns.box), strict=True)) if columns.box else None
         named = Named(References(names, folder, columns.image, path), boxes)
-    return Part(path, given, kept, named)
+    return TableFile(path, given, kept, named)
 
 
-def identity(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -> dict[str, Any]:
+def identity(settings: TableSettings, columns: Columns, parts: Sequence[TableFile]) -> dict[str, Any]:
     """All that determines the samples: settings, rows, and the bytes of the images that they name. JSON-able."""
     return {
         "task": "table",
@@ -133,7 +133,9 @@ def identity(settings: TableSettings, columns: Columns, parts: Sequence[Part]) -
     }
 
 
-def read_inputs(settings: TableSettings, columns: Columns, parts: Sequence[Part], *, settled: bool = False) -> Inputs:
+def read_inputs(
+    settings: TableSettings, columns: Columns, parts: Sequence[TableFile], *, settled: bool = False
+) -> RowInputs:
     """The inputs in the rows; unreadable ones raise an error, or are missing where they are to be skipped.
 
     Args:
@@ -164,21 +166,21 @@ def read_inputs(settings: TableSettings, columns: Columns, parts: Sequence[Part]
     if columns.vectors:
         numbers, troubles["vectors"] = table_cells.vectors([column(parts, name) for name in columns.vectors])
         _refuse(settings, parts, troubles["vectors"], "numbers that cannot be read", repair("them"))
-    return Inputs(pixels, image, texts, numbers, troubles)
+    return RowInputs(pixels, image, texts, numbers, troubles)
 
 
-def column(parts: Sequence[Part], name: str) -> list[str]:
+def column(parts: Sequence[TableFile], name: str) -> list[str]:
     """The values of a column in all files, empty in those that lack it."""
     return [value for part in parts for value in part.table.get(name, [""] * len(part))]
 
 
-def sources(parts: Sequence[Part]) -> str:
+def sources(parts: Sequence[TableFile]) -> str:
     """The files, for messages."""
     return quoted_list(part.path for part in parts)
 
 
 def _refuse(
-    settings: TableSettings, parts: Sequence[Part], troubles: Sequence[Trouble], what: str, advice: str
+    settings: TableSettings, parts: Sequence[TableFile], troubles: Sequence[Trouble], what: str, advice: str
 ) -> None:
     if settings.skip_corrupt:
         return

@@ -35,7 +35,7 @@ _MOST_TOGETHER = 0.25
 
 
 @dataclass(frozen=True)
-class Row:
+class SplitRow:
     """The facts that determine the split of a row.
 
     Attributes:
@@ -86,7 +86,7 @@ def split_of(value: str, column: str) -> Split | None:
     return SPLIT_NAMES[name]
 
 
-def divide_rows(rows: Sequence[Row], shares: Shares, group_column: str | None) -> Division:
+def divide_rows(rows: Sequence[SplitRow], shares: Shares, group_column: str | None) -> Division:
     """Divide rows into splits.
 
     Splits other than train that the user defines are kept; all other rows are divided among train and the remaining
@@ -127,7 +127,7 @@ def divide_rows(rows: Sequence[Row], shares: Shares, group_column: str | None) -
     )
 
 
-def _groups(rows: Sequence[Row], group_column: str | None) -> tuple[list[bytes], str]:
+def _groups(rows: Sequence[SplitRow], group_column: str | None) -> tuple[list[bytes], str]:
     """The group of each row, and the rule as text."""
     if group_column is not None:
         return _joined(rows, ["group", "content"]), f"by the column {group_column!r}, each class evenly"
@@ -144,7 +144,7 @@ def _groups(rows: Sequence[Row], group_column: str | None) -> tuple[list[bytes],
     return _joined(rows, ["image", "content"]), f"by equal image, each class evenly ({reason})"
 
 
-def _joined(rows: Sequence[Row], facts: Sequence[str]) -> list[bytes]:
+def _joined(rows: Sequence[SplitRow], facts: Sequence[str]) -> list[bytes]:
     """A group key per row: the least content of all rows connected to it by equal facts, directly or indirectly.
 
     Connected rows are found with a union-find structure.
@@ -171,6 +171,6 @@ def _joined(rows: Sequence[Row], facts: Sequence[str]) -> list[bytes]:
     return [least[root(index)] for index in range(len(rows))]
 
 
-def _shared(rows: Sequence[Row], given: Sequence[Row]) -> int:
+def _shared(rows: Sequence[SplitRow], given: Sequence[SplitRow]) -> int:
     groups, images = {row.group for row in given} - {""}, {row.image for row in given} - {b""}
     return sum(row.group in groups or row.image in images for row in rows)

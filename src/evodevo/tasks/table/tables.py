@@ -17,7 +17,7 @@ T = TypeVar("T")
 HOW_TO_GIVE_ROWS = "Give a .csv or .jsonl file (also .gz, .xz) or a .parquet file, with one sample per row"
 
 
-class Table(Mapping[str, list[str]]):
+class ColumnTable(Mapping[str, list[str]]):
     """Column -> one text per row. A column is converted on access, so that unused columns may have any values.
 
     Args:
@@ -43,7 +43,7 @@ class Table(Mapping[str, list[str]]):
         return len(self._names)
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> ColumnTable:
     """The table in a file.
 
     The first line of a CSV file has the names of the columns. Numbers and booleans of JSON and parquet become text;
@@ -69,7 +69,7 @@ def read(path: Path) -> Table:
     return table
 
 
-def check_columns(table: Table, wanted: Sequence[str], path: Path) -> None:
+def check_columns(table: ColumnTable, wanted: Sequence[str], path: Path) -> None:
     """Check that the table has all wanted columns.
 
     Raises:
@@ -85,25 +85,25 @@ def check_columns(table: Table, wanted: Sequence[str], path: Path) -> None:
             raise error
 
 
-def _json_lines(text: str, path: Path) -> Table:
+def _json_lines(text: str, path: Path) -> ColumnTable:
     objects = list(rows.json_lines(text, path, "one value per column"))
 
     def column(name: str) -> list[str]:
         return [_as_text(row.get(name), f"{place}: {name!r}") for place, row in objects]
 
-    return Table([name for _, row in objects for name in row], len(objects), column)
+    return ColumnTable([name for _, row in objects for name in row], len(objects), column)
 
 
-def _comma_separated(text: str, path: Path) -> Table:
+def _comma_separated(text: str, path: Path) -> ColumnTable:
     header, *lines = rows.comma_separated(text, path)
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise DataError(f"{path} names the columns {quoted_list(twice[:8])} more than once. Give each its own name.")
     index_of = {name: index for index, name in enumerate(header)}
-    return Table(header, len(lines), lambda name: [row[index_of[name]] for row in lines])
+    return ColumnTable(header, len(lines), lambda name: [row[index_of[name]] for row in lines])
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path) -> ColumnTable:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -121,7 +121,7 @@ def _parquet(path: Path) -> Table:
         return opened(lambda file: _parquet_column(file, name, path))
 
     names, count = opened(lambda file: (list(file.schema_arrow.names), file.metadata.num_rows))
-    return Table(names, count, column)
+    return ColumnTable(names, count, column)
 
 
 def _parquet_column(file: Any, name: str, path: Path) -> list[str]:

@@ -24,11 +24,11 @@ from evodevo.tasks.base import NO_TARGET, OutputSpec, SampleTask, Split, check_k
 from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.table import own_rows as table_own_rows
 from evodevo.tasks.table import text as table_text
-from evodevo.tasks.table.own_rows import Reading
+from evodevo.tasks.table.own_rows import TableReading
 from evodevo.tasks.table.preparation import prepare
 from evodevo.tasks.table.settings import Columns, TableSettings, data_of
 from evodevo.tasks.table.sources import identity, read_parts
-from evodevo.tasks.text.token_cache import Entry, TokenCache, default_folder
+from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, default_folder
 
 _NOTHING = "(none)"
 _SHOWN_CHARACTERS = 400
@@ -51,7 +51,7 @@ class TableTask(SampleTask):
     name: ClassVar[str] = "table"
     settings_class: ClassVar[type[Settings]] = TableSettings
 
-    def __init__(self, settings: TableSettings, key: str, entry: Entry) -> None:
+    def __init__(self, settings: TableSettings, key: str, entry: CachedTokens) -> None:
         self.settings = settings
         self.key = key
         self.digest = canonical.digest({"task": self.name, "key": key})
@@ -257,9 +257,9 @@ class TableTask(SampleTask):
         return texts
 
     @property
-    def _reading(self) -> Reading:
+    def _reading(self) -> TableReading:
         scale = (self._meaning.get("mean", []), self._meaning.get("scale", []))
-        return Reading(self.settings, self.columns, self.inputs, self.encode, *scale)
+        return TableReading(self.settings, self.columns, self.inputs, self.encode, *scale)
 
     def _features(self, batch: Batch, spec: InputSpec) -> NDArray[np.float32]:
         values = batch[spec.name]

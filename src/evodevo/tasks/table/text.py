@@ -28,7 +28,7 @@ class Coder(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
-class Words:
+class TableVocabulary:
     """A coder whose ids are the words of the training texts.
 
     Args:
@@ -72,7 +72,7 @@ def choose(name: str, vocabulary: int, texts: Sequence[str]) -> Coder:
         DataError: The file is no tokenizer, or the vocabulary is too small for byte pairs.
     """
     if name == "words":
-        return Words(Vocabulary.of((cut(text) for text in texts), vocabulary))
+        return TableVocabulary(Vocabulary.of((cut(text) for text in texts), vocabulary))
     given, _ = tokenizers.choose(name, vocabulary)
     if given is None and vocabulary < _FEWEST_PAIRS:
         raise DataError(f"byte pairs need a vocabulary of {_FEWEST_PAIRS} at least, got {vocabulary}; or use 'bytes'.")
@@ -87,7 +87,7 @@ def from_bytes(data: bytes) -> Coder:
     """
     match canonical.loads(data, what="the words of a table", max_bytes=2 * tokenizers.MAX_FILE_BYTES):
         case {"format": "evodevo.words/1", "words": list(words), **rest} if not rest:
-            return Words(Vocabulary([str(word) for word in words]))
+            return TableVocabulary(Vocabulary([str(word) for word in words]))
     return tokenizers.from_bytes(data)
 
 

@@ -23,7 +23,7 @@ from evodevo.tasks import splits
 from evodevo.tasks.base import SPLITS, Split, Task
 from evodevo.tasks.baselines import CountModel, fit_bigram, fit_unigram
 from evodevo.tasks.text import corpus, tokenizers
-from evodevo.tasks.text.token_cache import Entry, TokenCache, recall
+from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
 
 
 class LanguageSettings(Settings):
@@ -54,7 +54,7 @@ class LanguageTask(Task):
     name: ClassVar[str] = "language"
     settings_class: ClassVar[type[Settings]] = LanguageSettings
 
-    def __init__(self, settings: LanguageSettings, key: str, entry: Entry) -> None:
+    def __init__(self, settings: LanguageSettings, key: str, entry: CachedTokens) -> None:
         self.settings = settings
         self.key = key
         self.tokenizer = tokenizers.from_bytes(entry.tokenizer)
@@ -174,7 +174,7 @@ class LanguageTask(Task):
                 )
 
 
-def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Entry]:
+def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, CachedTokens]:
     """Read the corpus, and look its tokens up in the cache by content, or make them."""
     documents = corpus.read(settings.data, field=settings.field, max_bytes=settings.max_bytes)
     given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
@@ -196,7 +196,7 @@ def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, Entry]
         "split_rule": parts.rule,
         "lossless": _lossless(tokenizer, parts.documents["validation"]),
     }
-    return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
+    return key, cache.put(key, CachedTokens(arrays, tokenizer.to_bytes(), info))
 
 
 def _lossless(tokenizer: tokenizers.Tokenizer, documents: Sequence[bytes]) -> bool:

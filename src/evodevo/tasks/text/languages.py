@@ -27,7 +27,7 @@ from evodevo.tasks.sample_splits import fingerprint
 from evodevo.tasks.text import language_sources, tokenizers
 from evodevo.tasks.text.scripts import script
 from evodevo.tasks.text.synthetic_languages import SyntheticSettings, generate
-from evodevo.tasks.text.token_cache import Entry, TokenCache, recall
+from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
 
 _VERSION = 1
 _SCRIPT_BYTES = 100_000  # bytes of training text from which a language's script is determined
@@ -69,7 +69,7 @@ class LanguagesTask(SampleTask):
     name: ClassVar[str] = "languages"
     settings_class: ClassVar[type[Settings]] = LanguagesSettings
 
-    def __init__(self, settings: LanguagesSettings, key: str, entry: Entry) -> None:
+    def __init__(self, settings: LanguagesSettings, key: str, entry: CachedTokens) -> None:
         self.settings = settings
         self.key = key
         self.tokenizer = tokenizers.from_bytes(entry.tokenizer)
@@ -204,13 +204,13 @@ class LanguagesTask(SampleTask):
             )
 
 
-def _cut(entry: Entry, name: str) -> list[NDArray[Any]]:
+def _cut(entry: CachedTokens, name: str) -> list[NDArray[Any]]:
     """The part of each language in a stream."""
     ends = np.cumsum(entry.info["sizes"][name]).tolist()
     return [entry.arrays[name][start:end] for start, end in pairwise([0, *ends])]
 
 
-def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, Entry]:
+def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, CachedTokens]:
     """Read the texts, and look their tokens up in the cache by content, or make them."""
     if settings.data is None:
         source, documents = "six invented languages", generate(settings.synthetic)
@@ -250,7 +250,7 @@ def _prepare(settings: LanguagesSettings, cache: TokenCache) -> tuple[str, Entry
         "split_rule": " / ".join(sorted({part.rule for part in parts.values()})),
         "sizes": sizes,
     }
-    return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
+    return key, cache.put(key, CachedTokens(arrays, tokenizer.to_bytes(), info))
 
 
 def _beginning(documents: tuple[bytes, ...]) -> str:

@@ -24,7 +24,7 @@ from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.sample_splits import assign, fingerprint
 from evodevo.tasks.text import labelled_text, tokenizers
 from evodevo.tasks.text.labelled_text import LabelledTexts
-from evodevo.tasks.text.token_cache import Entry, TokenCache, recall
+from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
 from evodevo.tasks.text.topics import TopicSettings, generate
 
 _VERSION = 1
@@ -63,7 +63,7 @@ class TextLabelsTask(SampleTask):
     name: ClassVar[str] = "text_labels"
     settings_class: ClassVar[type[Settings]] = TextLabelsSettings
 
-    def __init__(self, settings: TextLabelsSettings, key: str, entry: Entry) -> None:
+    def __init__(self, settings: TextLabelsSettings, key: str, entry: CachedTokens) -> None:
         self.settings = settings
         self.key = key
         self.tokenizer = tokenizers.from_bytes(entry.tokenizer)
@@ -153,7 +153,7 @@ class TextLabelsTask(SampleTask):
         return [whole[start:end] for start, end in pairwise([0, *ends])]
 
 
-def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Entry]:
+def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, CachedTokens]:
     """Read the texts, and look their tokens up in the cache by content, or make them."""
     source = _generated(settings.topics) if settings.data is None else _read(settings)
     given, identity = tokenizers.choose(settings.tokenizer, settings.vocabulary)
@@ -202,7 +202,7 @@ def _prepare(settings: TextLabelsSettings, cache: TokenCache) -> tuple[str, Entr
         "texts_repeated": parts.repeated,
         "split_rule": parts.rule,
     }
-    return key, cache.put(key, Entry(arrays, tokenizer.to_bytes(), info))
+    return key, cache.put(key, CachedTokens(arrays, tokenizer.to_bytes(), info))
 
 
 def _check_classes(labels: NDArray[Any], indices: dict[Split, NDArray[np.int64]], classes: list[str]) -> None:

@@ -31,7 +31,7 @@ _DTYPES = frozenset({"uint8", "uint16", "uint32"})
 
 
 @dataclass(frozen=True)
-class Entry:
+class CachedTokens:
     """The data of one key.
 
     Args:
@@ -58,8 +58,8 @@ def recall(
     settings: S,
     cache_folder: Path | None,
     key: str | None,
-    prepare: Callable[[S, TokenCache], tuple[str, Entry]],
-) -> tuple[str, Entry]:
+    prepare: Callable[[S, TokenCache], tuple[str, CachedTokens]],
+) -> tuple[str, CachedTokens]:
     """The key and the data of a task: looked up where a key is given, else prepared (see ``Task.open``).
 
     Args:
@@ -86,7 +86,7 @@ class TokenCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "tokens"
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> CachedTokens | None:
         """The entry, or None where it is absent or damaged."""
         path = self._place(key)
         try:
@@ -94,7 +94,7 @@ class TokenCache:
         except (OSError, ValueError):  # UsageError and numpy's complaints about a file are ValueErrors
             return None
 
-    def put(self, key: str, entry: Entry) -> Entry:
+    def put(self, key: str, entry: CachedTokens) -> CachedTokens:
         """Write the entry and return it as read back; where the folder cannot be written, the given entry itself.
 
         Raises:
@@ -121,7 +121,7 @@ class TokenCache:
         return self._folder / key[:2] / key
 
 
-def _write(folder: Path, key: str, entry: Entry) -> None:
+def _write(folder: Path, key: str, entry: CachedTokens) -> None:
     files: dict[str, str] = {}
     for name, array in entry.arrays.items():
         assert _NAME.fullmatch(name), name
@@ -139,7 +139,7 @@ def _write(folder: Path, key: str, entry: Entry) -> None:
     (folder / "manifest.json").write_text(canonical.dumps(manifest), encoding="utf-8")
 
 
-def _read(folder: Path, key: str) -> Entry:
+def _read(folder: Path, key: str) -> CachedTokens:
     manifest = canonical.loads((folder / "manifest.json").read_bytes(), what="the manifest")
     match manifest:
         case {
@@ -153,7 +153,7 @@ def _read(folder: Path, key: str) -> Entry:
             tokenizer = (folder / "tokenizer.json").read_bytes()
             if hashlib.sha256(tokenizer).hexdigest() != tokenizer_digest:
                 raise ValueError("the tokenizer is damaged")
-            return Entry({name: _array(folder, name, digest) for name, digest in files.items()}, tokenizer, info)
+            return CachedTokens({name: _array(folder, name, digest) for name, digest in files.items()}, tokenizer, info)
         case _:
             raise ValueError("not a manifest of this key")
 

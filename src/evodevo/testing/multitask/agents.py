@@ -25,7 +25,7 @@ from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.settings import validate
 from evodevo.storage import Store
-from evodevo.testing.multitask.paths import Trainer, executor_of, small, told
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, small, told
 
 ALL = ("image", "tokens:bytes")
 """Modalities of samples that any path can read."""
@@ -70,8 +70,8 @@ class AgentTests:
                     watched.stop()
 
             watched = System(store, system.row, listener=count)
-            assert watched.run(agents, 3, executor_of(Trainer(store), workers)).state == "interrupted"
-        system.run(agents, 3, executor_of(Trainer(store), workers))
+            assert watched.run(agents, 3, executor_of(PathTrainer(store), workers)).state == "interrupted"
+        system.run(agents, 3, executor_of(PathTrainer(store), workers))
         return system
 
     def add_root(self, system: System) -> None:

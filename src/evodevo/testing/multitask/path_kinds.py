@@ -20,7 +20,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.evaluate import evaluate_path, measure_path, open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import Samples
+from evodevo.multitask.paths.built import PathSamples
 from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.training.values import DataValues
@@ -152,7 +152,7 @@ class PathKindTests(ABC):
         digests = {role: one.digest or "" for role, one in kept.components.items()}
         pool = FolderPool(Folder(kept.blobs))
         _, task, _ = open_path(kept)
-        samples = Samples(task, "test", np.arange(40), DataValues(), 0, None)
+        samples = PathSamples(task, "test", np.arange(40), DataValues(), 0, None)
         whole, bare = (KINDS.get(self.kind).single().freeze(kept.path, digests, pool, head) for head in (True, False))
         with torch.no_grad():
             said, represented = (one.path({str(one.path.reads): one.read(samples)}) for one in (whole, bare))

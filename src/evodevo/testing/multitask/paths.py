@@ -23,7 +23,7 @@ SIZES = {"num_layers": {"values": [0, 1, 2], "default": 1}, "ds_image_size": {"v
 ROOT = {"structure": {"width": 8, "heads": 2, "hidden": 8}, "hyperparameters": SIZES}
 
 
-class Trainer:
+class PathTrainer:
     """An evaluator: accuracy by the path's values and a keyed bit of luck; weights by what was trained from what."""
 
     def __init__(self, store: Store) -> None:
@@ -94,7 +94,7 @@ class Shuffled(SerialExecutor):
         return [self._ready.pop()] if self._ready else []
 
 
-def executor_of(trainer: Trainer, workers: int = 1) -> Executor:
+def executor_of(trainer: PathTrainer, workers: int = 1) -> Executor:
     entries = {"path": trainer, "path_root": trainer, "path_import": trainer}
     return SerialExecutor(evaluators=entries) if workers == 1 else Shuffled(workers, entries)
 

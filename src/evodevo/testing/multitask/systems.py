@@ -13,7 +13,7 @@ FIDELITY = "samples=100"
 
 
 @dataclass
-class Agent:
+class HeldAgent:
     """An agent that this process holds, and how far it has come."""
 
     store: Store
@@ -96,9 +96,9 @@ def new_system(store: Store, name: str = "zoo") -> str:
     return store.systems.create_system(name, 7, {"generation_size": 4})
 
 
-def new_agent(store: Store, system: str, task: str, kind: str = "Vit") -> Agent:
+def new_agent(store: Store, system: str, task: str, kind: str = "Vit") -> HeldAgent:
     agent_id = store.systems.add_agent(system, f"{kind}~{task}", kind, task, 3, {"samples": 16})
-    return Agent(store, system, f"{kind}~{task}", store.acquire(agent_id))
+    return HeldAgent(store, system, f"{kind}~{task}", store.acquire(agent_id))
 
 
 def uses_of(store: Store, individual: str) -> list[Use]:

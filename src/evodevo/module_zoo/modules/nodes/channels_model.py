@@ -24,7 +24,7 @@ class Norm(WholeSequence):
         return y
 
 
-class Projection(WholeSequence):
+class ProjectionModule(WholeSequence):
     """A linear map to w' channels."""
 
     def __init__(self, width: int, outer: int) -> None:
@@ -35,7 +35,7 @@ class Projection(WholeSequence):
         return affine(x, self.map)
 
 
-class Gate(WholeSequence):
+class GateModule(WholeSequence):
     """Every channel times a learned number that starts at ``start``."""
 
     def __init__(self, width: int, start: float) -> None:

@@ -40,9 +40,9 @@ class GateNode(NodeSpec):
 
     def build(self, width: int) -> Operator:
         """See ``NodeSpec``."""
-        from evodevo.module_zoo.modules.nodes.channels_model import Gate
+        from evodevo.module_zoo.modules.nodes.channels_model import GateModule
 
-        return Gate(width, self.start)
+        return GateModule(width, self.start)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

@@ -45,9 +45,9 @@ class ProjectionNode(NodeSpec):
 
     def build(self, width: int) -> Operator:
         """See ``NodeSpec``."""
-        from evodevo.module_zoo.modules.nodes.channels_model import Projection
+        from evodevo.module_zoo.modules.nodes.channels_model import ProjectionModule
 
-        return Projection(width, self.width)
+        return ProjectionModule(width, self.width)
 
     def tensor_matches(self, parent: Self, read: Map, widths: tuple[int, int]) -> dict[str, Match]:
         """See ``NodeSpec``."""

@@ -19,7 +19,7 @@ _NAME = 200.0
 
 
 @dataclass(frozen=True)
-class Arm:
+class CycleCurve:
     """One way to solve tasks.
 
     Attributes:
@@ -55,7 +55,7 @@ def means(courses: Sequence[Sequence[float | None]]) -> list[Mean]:
 
 
 def cycle_chart(
-    arms: Sequence[Arm],
+    arms: Sequence[CycleCurve],
     name: str = "validation accuracy",
     *,
     over: str = "systems",
@@ -107,8 +107,8 @@ def cycle_chart(
 
 
 def system_cycles(
-    validation: Sequence[Arm],
-    test: Sequence[Arm],
+    validation: Sequence[CycleCurve],
+    test: Sequence[CycleCurve],
     *,
     over: str = "systems",
     references: Sequence[tuple[str, float]] = (),
@@ -121,7 +121,7 @@ def system_cycles(
     return stacked(panels, "Validation and test accuracy over cycles")
 
 
-def _draw_arm(drawing: Drawing, frame: Frame, arm: Arm, place: int, rows: Sequence[Mean], over: str) -> None:
+def _draw_arm(drawing: Drawing, frame: Frame, arm: CycleCurve, place: int, rows: Sequence[Mean], over: str) -> None:
     role, dash = task_role(place), _DASHES[place // TASK_COLOURS % len(_DASHES)]
     spread = [(frame.x(row.cycle), row) for row in rows if row.error is not None]
     if len(spread) > 1:

@@ -30,7 +30,7 @@ class PartMark:
 
 
 @dataclass(frozen=True)
-class Route:
+class OfferedPath:
     """A path that is offered.
 
     Attributes:
@@ -122,7 +122,7 @@ class SystemFrame:
     seq: int
     label: str
     tasks: tuple[str, ...]
-    routes: tuple[Route, ...]
+    routes: tuple[OfferedPath, ...]
     joined: tuple[Joined, ...]
     parts: Mapping[str, PartMark]
     withdrawn: tuple[str, ...] = ()

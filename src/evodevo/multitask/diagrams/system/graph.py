@@ -11,9 +11,9 @@ from itertools import pairwise
 from evodevo.multitask.diagrams.system.frame import Joined, PartMark, SystemFrame, mark_of, percent
 from evodevo.multitask.diagrams.system.layout import (
     NODE_HEIGHT,
+    FrameLayout,
     Line,
     Measures,
-    Plan,
     Point,
     columns_of,
     plan,
@@ -59,7 +59,7 @@ def system_graph(
 class _Graph:
     """One drawing; ``y`` is the height of its uppermost row's upper edge."""
 
-    def __init__(self, frame: SystemFrame, layout: Plan, sizes: Measures, task: str, y: float) -> None:
+    def __init__(self, frame: SystemFrame, layout: FrameLayout, sizes: Measures, task: str, y: float) -> None:
         self.frame, self.plan, self.sizes, self.task = frame, layout, sizes, task
         self.level = {"router": y + NODE_HEIGHT / 2, "connectors": y + NODE_HEIGHT / 2 + _UPPER}
         self.bold = {one.path for one in frame.joined if one.task == task} if task else set()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from evodevo.multitask.diagrams.system.frame import Route, SystemFrame
+from evodevo.multitask.diagrams.system.frame import OfferedPath, SystemFrame
 
 NODE_HEIGHT = 18.0
 _LANE, _WIDEST, _GAP, _PASS = 5.0, 150.0, 8.0, 6.0
@@ -32,11 +32,11 @@ class Line:
     key: str
     column: str
     parts: tuple[str, ...]
-    route: Route | None
+    route: OfferedPath | None
 
 
 @dataclass(frozen=True)
-class Node:
+class ComponentBox:
     """The box of a component: its middle, its width, and the lane of each line that passes it."""
 
     x: float
@@ -46,7 +46,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FrameLayout:
     """The geometry of one frame.
 
     Attributes:
@@ -62,7 +62,7 @@ class Plan:
 
     lines: tuple[Line, ...]
     columns: Mapping[str, float]
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, ComponentBox]
     stops: Mapping[str, tuple[Point, ...]]
     ends: Mapping[str, float]
     rows: Mapping[str, float]
@@ -152,7 +152,7 @@ def spread(wanted: Sequence[float], widths: Sequence[float], gap: float = _GAP) 
     return [place + offset for place, offset in zip(level, offsets, strict=True)]
 
 
-def plan(frame: SystemFrame, within: Sequence[SystemFrame], sizes: Measures) -> Plan:
+def plan(frame: SystemFrame, within: Sequence[SystemFrame], sizes: Measures) -> FrameLayout:
     """The geometry of a frame.
 
     Args:
@@ -184,7 +184,7 @@ def plan(frame: SystemFrame, within: Sequence[SystemFrame], sizes: Measures) -> 
     words: dict[int, list[str]] = defaultdict(list)
     for role, row in rows.items():
         words[row].append(role)
-    return Plan(
+    return FrameLayout(
         lines,
         {name: x + shift for name, x in columns.items()},
         {name: _moved(one, shift) for name, one in nodes.items()},
@@ -198,7 +198,7 @@ def plan(frame: SystemFrame, within: Sequence[SystemFrame], sizes: Measures) -> 
 
 def _nodes(
     lines: Sequence[Line], row_of: Mapping[str, int], columns: Mapping[str, float], sizes: Measures, last: int
-) -> tuple[dict[str, Node], dict[str, list[tuple[int, float]]]]:
+) -> tuple[dict[str, ComponentBox], dict[str, list[tuple[int, float]]]]:
     """Boxes of components, and of each line the (row, place) where it passes a row without one."""
     users: dict[str, list[Line]] = defaultdict(list)
     rows: dict[int, list[tuple[float, float, str, str]]] = defaultdict(list)  # wanted, width, component, line
@@ -212,7 +212,7 @@ def _nodes(
         wanted = sum(columns[one.column] for one in found) / len(found)
         width = max(sizes.box, min(_LANE * len(found) + 8, _WIDEST))
         rows[row_of[part]].append((wanted, width, part, ""))
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, ComponentBox] = {}
     passing: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for row, items in rows.items():
         items.sort(key=lambda one: one[0])
@@ -221,14 +221,14 @@ def _nodes(
                 lane = min(_LANE, (width - 8) / len(users[part]))
                 middle = (len(users[part]) - 1) / 2
                 lanes = {one.key: x + (place - middle) * lane for place, one in enumerate(users[part])}
-                nodes[part] = Node(x, sizes.level(row, last), width, lanes)
+                nodes[part] = ComponentBox(x, sizes.level(row, last), width, lanes)
             else:
                 passing[key].append((row, x))
     return nodes, passing
 
 
-def _moved(node: Node, shift: float) -> Node:
-    return Node(node.x + shift, node.y, node.width, {line: x + shift for line, x in node.lanes.items()})
+def _moved(node: ComponentBox, shift: float) -> ComponentBox:
+    return ComponentBox(node.x + shift, node.y, node.width, {line: x + shift for line, x in node.lanes.items()})
 
 
 def _ends(frame: SystemFrame, columns: Mapping[str, float], box: float) -> dict[str, float]:

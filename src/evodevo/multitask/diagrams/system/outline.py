@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from evodevo.multitask.diagrams.system.frame import Joined, Route, SystemFrame, mark_of, percent
+from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, SystemFrame, mark_of, percent
 from evodevo.report.charts.numbers import show
 from evodevo.report.svg import one_line
 
@@ -51,13 +51,13 @@ def parts_in_words(frame: SystemFrame, parts: Sequence[str]) -> str:
     return ", ".join(found)
 
 
-def _route(frame: SystemFrame, one: Route) -> list[str]:
+def _route(frame: SystemFrame, one: OfferedPath) -> list[str]:
     mark = "R" if one.root else str(frame.number(one.task))
     score = "root" if one.root and one.accuracy is None else _score(one)
     return [f"{mark} {one.task}: {one.path}, {score}", f"    {parts_in_words(frame, one.parts)}"]
 
 
-def _score(one: Route | Joined) -> str:
+def _score(one: OfferedPath | Joined) -> str:
     test = "" if one.test is None else f", test {percent(one.test)} %"
     return f"validation {percent(one.accuracy)} %{test}"
 

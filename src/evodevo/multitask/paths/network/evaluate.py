@@ -11,7 +11,7 @@ from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader, on_device
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.network.cost import path_flops
 from evodevo.multitask.paths.network.input import read_samples
@@ -45,7 +45,7 @@ class BuiltNetworkPath(BuiltPath):
 
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
         def read(places: Places, step: int | None) -> Any:
-            samples = Samples(task, split, places, values, seed, step)
+            samples = PathSamples(task, split, places, values, seed, step)
             return on_device(read_network_samples(self.model.structure, samples), self._precision.device)
 
         return read
@@ -88,7 +88,7 @@ def freeze_network_path(path: Path, digests: Mapping[str, str], pool: BlobPool, 
     )
 
 
-def read_network_samples(structure: NetworkStructure, samples: Samples) -> dict[str, Tensor]:
+def read_network_samples(structure: NetworkStructure, samples: PathSamples) -> dict[str, Tensor]:
     """What an imported network reads of samples, by the names of its inputs."""
     given = [(spec.name, spec.modality) for spec in samples.inputs]
     return read_samples(structure.inputs, given, samples.batch, lambda: samples.images)

@@ -12,7 +12,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, Places, Reader, Samples, on_device
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader, on_device
 from evodevo.multitask.paths.components import component_of
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.text.cost import path_work
@@ -55,7 +55,7 @@ class BuiltTextPath(BuiltPath):
 
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
         def read(places: Places, step: int | None) -> dict[str, Tensor]:
-            samples = Samples(task, split, places, values, seed, step)
+            samples = PathSamples(task, split, places, values, seed, step)
             found: dict[str, Tensor] = on_device(
                 _read(self._structure, self._tokenizer, task.inputs, samples), self._precision.device
             )
@@ -163,7 +163,7 @@ def _identity(tokenizer: Tokenizer | None) -> str:
 
 
 def _read(
-    structure: TextStructure, tokenizer: Tokenizer | None, inputs: tuple[InputSpec, ...], samples: Samples
+    structure: TextStructure, tokenizer: Tokenizer | None, inputs: tuple[InputSpec, ...], samples: PathSamples
 ) -> dict[str, Tensor]:
     return read_texts(structure, tokenizer, *_bytes(samples.batch, _bytes_input(inputs)))
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, Places, Reader, Samples
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader
 from evodevo.multitask.paths.components import component_of
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.vision.cost import path_flops
@@ -44,7 +44,7 @@ class BuiltVisionPath(BuiltPath):
 
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
         def read(places: Places, step: int | None) -> Tensor:
-            samples = Samples(task, split, places, values, seed, step)
+            samples = PathSamples(task, split, places, values, seed, step)
             return read_samples(self._structure, samples).to(self._precision.device)
 
         return read
@@ -76,7 +76,7 @@ def component(structure: VisionStructure, role: str, source: ComponentSource, po
     )
 
 
-def read_samples(structure: VisionStructure, samples: Samples) -> Tensor:
+def read_samples(structure: VisionStructure, samples: PathSamples) -> Tensor:
     """What a path reads of samples (B, channels, S, S), in [-1, 1]."""
     return torch.cat([prepare_images(structure, view) for view in samples.images])
 
