@@ -27,7 +27,7 @@ import numpy as np
 from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.hyperparameters import DATA, multipath_hyperparameters
 from evodevo.multitask.paths.weights import load_state
-from evodevo.multitask.report.fates import fates
+from evodevo.multitask.report.outcomes import fates
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store

@@ -13,7 +13,7 @@ import pytest
 
 from evodevo.cli.extend import live
 from evodevo.cli.extend.live import AgentsEventView, AgentsLiveView, AgentsView
-from evodevo.cli.extend.standing import AgentProgress, AgentsProgress
+from evodevo.cli.extend.progress import AgentProgress, AgentsProgress
 from evodevo.multitask.run.run import Session, run_system
 from evodevo.storage import Store
 from evodevo.testing.multitask.paths import PathTrainer, executor_of, new_system

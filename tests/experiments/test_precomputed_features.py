@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from evodevo.errors import UsageError
 from evodevo.experiments import tower_features as features
 from evodevo.experiments.tower_features import features_key, precompute
-from evodevo.module_zoo.senses.model import Senses
+from evodevo.module_zoo.encoders.model import Senses
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.base import OutputSpec

@@ -19,7 +19,7 @@ from evodevo.growth.fitness import (
     redundancies,
     relative_costs,
 )
-from evodevo.growth.pairs import Pairs
+from evodevo.growth.pairwise import Pairs
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evodevo.growth.fitness import FitnessHistory, assess, complementarity, diversity, novelty, relative_costs
-from evodevo.growth.pairs import Pairs
+from evodevo.growth.pairwise import Pairs
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.views import ages_of, standing_of, state_of

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evodevo.module_zoo.senses.moments import Statistics
+from evodevo.module_zoo.encoders.moments import Statistics
 from evodevo.module_zoo.spec import StatisticsStructure
 
 CHANNELS, WIDTH, LENGTH = 6, 8, 5

@@ -11,7 +11,7 @@ import pytest
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.agent import AGENTS
 from evodevo.multitask.agents.singlepath import Singlepath
-from evodevo.multitask.report.fates import fate
+from evodevo.multitask.report.outcomes import fate
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Store

@@ -14,14 +14,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from evodevo.errors import DataError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
-from evodevo.module_zoo.senses.extractors import build_extractor
+from evodevo.module_zoo.encoders.extractors import build_extractor
 from evodevo.module_zoo.spec import StatisticsStructure
 from evodevo.networks.towers.images import Preparation, prepare
 from evodevo.networks.towers.model import Core, TextTower, VisionTower, surround
 from evodevo.networks.towers.spec import ExtractorStructure, tower_sizes
 from evodevo.operators.pretrained.files import weights_digest
 from evodevo.tasks.inputs import InputSpec
-from evodevo.testing.senses import SensesCase, SensesTests
+from evodevo.testing.encoders import SensesCase, SensesTests
 
 transformers = pytest.importorskip("transformers", reason="the extra hf is not installed")
 

@@ -12,7 +12,7 @@ from evodevo.backbone.space import BackboneSpace
 from evodevo.errors import UsageError
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import task_settings, training_settings
-from evodevo.h_model.recipes.arms import opponents
+from evodevo.h_model.recipes.variants import opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.objectives.base import parse_objectives
 from evodevo.operators.layers.transformer import TransformerLayer

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from evodevo.errors import DataError, UsageError
-from evodevo.module_zoo.senses.spec import sides
+from evodevo.module_zoo.encoders.spec import sides
 from evodevo.tasks.base import OutputSpec, Split
 from evodevo.tasks.feature_cache import Chunk, FeatureCache, SplitFeatures
 from evodevo.tasks.features import FeaturesTask, InputFeatures

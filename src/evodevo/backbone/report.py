@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from evodevo.backbone.diagrams.composition import Composition, composition_chart
 from evodevo.backbone.diagrams.genome import Arc, backbone_diagram
-from evodevo.backbone.diagrams.strip import StripRow, population_strips
+from evodevo.backbone.diagrams.glyph_line import StripRow, population_strips
 from evodevo.backbone.draw import BackboneDrawing, drawn, mixes_in_each_half
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart

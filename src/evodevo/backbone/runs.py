@@ -70,7 +70,7 @@ class BackboneSlice(Slice):
 
     def strip(self, space: Space[Any], genome: Any, *, ascii_only: bool = False) -> str:
         """One glyph per LIV; letters where only ASCII can be shown."""
-        from evodevo.backbone.diagrams.strip import text_strip
+        from evodevo.backbone.diagrams.glyph_line import text_strip
         from evodevo.backbone.draw import marks
 
         assert isinstance(space, BackboneSpace), "the slice's own"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
 from evodevo.cli.grown import growth_record, show_growth
-from evodevo.cli.standing import duration
+from evodevo.cli.search_progress import duration
 
 if TYPE_CHECKING:
     from evodevo.experiments.comparison import ComparisonRow, ComparisonTable, Spread

@@ -41,7 +41,7 @@ def growth_record(table: ComparisonTable) -> dict[str, Any]:
 def show_history(individual: Individual) -> None:
     """Print every edit of one training; nothing where the network did not grow."""
     from evodevo.growth.report.reading import growth_of
-    from evodevo.growth.report.words import HISTORY, history
+    from evodevo.growth.report.text import HISTORY, history
 
     growth = growth_of(individual)
     if growth is None or not growth.events:

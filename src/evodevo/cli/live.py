@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
-from evodevo.cli.standing import OWN_SEED, SearchProgress, duration
+from evodevo.cli.search_progress import OWN_SEED, SearchProgress, duration
 from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from evodevo.experiments.trials import FixedTrials, Trial, Variant
 from evodevo.randomness import generator
 from evodevo.runs.answers import Predicts
 from evodevo.runs.archive import SLICES, Individual, Run, Slice, absolute
-from evodevo.runs.given import OPERATION, FixedGeneration
+from evodevo.runs.fixed_generation import OPERATION, FixedGeneration
 from evodevo.runs.sampling import SamplingSettings
 from evodevo.search.base import Proposal
 from evodevo.search.problem import Problem

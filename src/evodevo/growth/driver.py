@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from evodevo.growth.compute_budget import Portions
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import Blobs, Editor, repeat
 from evodevo.growth.events import (
@@ -31,9 +32,9 @@ from evodevo.growth.events import (
     module_rows,
 )
 from evodevo.growth.fitness import FitnessHistory, assess, relative_costs
+from evodevo.growth.flops import Prices, prices
 from evodevo.growth.grown import Grown, probe, teach, unroll
 from evodevo.growth.legality import EventState, refusal, rule
-from evodevo.growth.prices import Prices, prices
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.pruning import judge
 from evodevo.growth.resources import Resources, TaskSizes, check_start
@@ -44,7 +45,6 @@ from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.strategists.settings import settings_for
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Decision, Transition
-from evodevo.growth.thrift import Portions
 from evodevo.growth.views import ages_of, standing_of, state_of
 from evodevo.growth.zoo.bank import ModuleBank
 from evodevo.module_zoo.modules.cost import genotype_parameters

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 from pydantic import Field
 
+from evodevo.growth.compute_budget import Portions
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.fitness import FitnessHistory
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.rewards import RewardScale, RewardState
 from evodevo.growth.strategists.state import State
 from evodevo.growth.strategists.transition import Decision
-from evodevo.growth.thrift import Portions
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.settings import Settings
 

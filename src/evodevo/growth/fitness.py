@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 from pydantic import Field
 
-from evodevo.growth.pairs import Pairs
+from evodevo.growth.pairwise import Pairs
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.heuristic import standardised

@@ -19,7 +19,7 @@ from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.base import Unroll
-from evodevo.growth.training.lessons import Distilled
+from evodevo.growth.training.distillation_buffer import Distilled
 from evodevo.growth.training.module_distillation import distil_module
 from evodevo.h_model.model import HModel
 from evodevo.module_zoo.model import ModuleZoo

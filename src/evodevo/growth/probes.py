@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evodevo.errors import DataError
-from evodevo.growth.pairs import Pairs
+from evodevo.growth.metrics import Tally
+from evodevo.growth.pairwise import Pairs
 from evodevo.growth.spec import FitnessSettings
-from evodevo.growth.tallies import Tally
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.vector import genotype_distance
 from evodevo.module_zoo.router import losses as module_losses

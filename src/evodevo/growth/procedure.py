@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from evodevo.experiments.measure import places
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
-from evodevo.growth.agenda import Agenda, What, dates
+from evodevo.growth.compute_budget import Means, Portions, portions
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.edits import Blobs, MemoryBlobs
@@ -29,9 +29,9 @@ from evodevo.growth.latency import LatencyTable, calibrate
 from evodevo.growth.log import Log, write_log
 from evodevo.growth.procedure_settings import check_events, check_zoo, pool_to_grow, total_steps
 from evodevo.growth.resources import TaskSizes
+from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
-from evodevo.growth.thrift import Means, Portions, portions
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.networks.base import Batch

@@ -10,7 +10,7 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
 from evodevo.growth.procedure_settings import check_caps, check_grow
 from evodevo.growth.report.reading import grown_network, growth_of
-from evodevo.growth.report.words import growth_words
+from evodevo.growth.report.text import growth_words
 from evodevo.networks.spec import NetworkSpec
 from evodevo.runs.archive import Individual
 from evodevo.tasks.base import SampleTask

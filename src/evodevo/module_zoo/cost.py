@@ -13,11 +13,17 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from evodevo.errors import UsageError
+from evodevo.module_zoo.encoders.cost import (
+    fusion_parameters,
+    fusion_work,
+    senses_parameters,
+    senses_work,
+    side_lengths,
+)
+from evodevo.module_zoo.encoders.spec import EVERYTHING, Read, fused_length, read_inputs, sides
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
 from evodevo.module_zoo.modules.vector import VECTOR_SIZE
 from evodevo.module_zoo.router.cost import router_parameters, router_work
-from evodevo.module_zoo.senses.cost import fusion_parameters, fusion_work, senses_parameters, senses_work, side_lengths
-from evodevo.module_zoo.senses.spec import EVERYTHING, Read, fused_length, read_inputs, sides
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass

@@ -18,6 +18,10 @@ from torch import Tensor, nn
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.measure import places
 from evodevo.module_zoo.cost import zoo_reads
+from evodevo.module_zoo.encoders.alignment import Alignment, numbered
+from evodevo.module_zoo.encoders.fusion import Fused, Fusion
+from evodevo.module_zoo.encoders.model import EncodedModality, Senses
+from evodevo.module_zoo.encoders.spec import read_inputs
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.pool import ModulePool
 from evodevo.module_zoo.modules.spec import ZooModule
@@ -27,10 +31,6 @@ from evodevo.module_zoo.router.base import RouterOutput
 from evodevo.module_zoo.router.others import GenotypeKeys, RouterPredictor, build_router, chosen
 from evodevo.module_zoo.router.relations import Relations
 from evodevo.module_zoo.router.report import zoo_routing
-from evodevo.module_zoo.senses.alignment import Alignment, numbered
-from evodevo.module_zoo.senses.fusion import Fused, Fusion
-from evodevo.module_zoo.senses.model import EncodedModality, Senses
-from evodevo.module_zoo.senses.spec import read_inputs
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.module_zoo.statistics import ZooStatistics
 from evodevo.networks.base import Batch, Diagnosis, Explained, Network, Representation

@@ -12,7 +12,7 @@ from evodevo.execution.base import EXECUTORS, Executor
 from evodevo.execution.processes import ProcessExecutor
 from evodevo.registry import enable_packages
 from evodevo.runs.archive import Archive, Run, slice_of
-from evodevo.runs.given import recall_source
+from evodevo.runs.fixed_generation import recall_source
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
 from evodevo.search.study import Listener, Study
 from evodevo.storage import Store

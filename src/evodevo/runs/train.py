@@ -10,7 +10,7 @@ from evodevo.errors import UsageError
 from evodevo.runs.archive import Archive, Run, Slice
 from evodevo.runs.drive import TRAIN, create_run, drive
 from evodevo.runs.evolve import begin
-from evodevo.runs.given import record_source
+from evodevo.runs.fixed_generation import record_source
 from evodevo.runs.resolve import resolve
 from evodevo.search.study import Listener, Study
 from evodevo.settings import merge, validate

@@ -25,7 +25,7 @@ from evodevo.growth.report.drawing import curve_drawing, difference_words, timel
 from evodevo.growth.report.reading import grown_network, growth_of, started
 from evodevo.growth.report.sections import differing_table, growth_pictures, newborn_pictures
 from evodevo.growth.report.tables import arms_table, decisions_table, grown_rows, hybrids_table, missing_rivals
-from evodevo.growth.report.words import edit_words, history
+from evodevo.growth.report.text import edit_words, history
 from evodevo.growth.report.zoos import router_shares, zoo_pictures
 from evodevo.growth.spec import Operation
 from evodevo.growth.strategists.base import Strategist, create

@@ -18,7 +18,7 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Trial
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
-from evodevo.h_model.procedures.donors import pretrain_donor
+from evodevo.h_model.procedures.checkpoints import pretrain_donor
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
@@ -208,7 +208,7 @@ def test_a_training_killed_while_it_pretrains_or_at_a_checkpoint_goes_on_to_the_
     found: list[str] = []
     whole = evaluate(folder, arm(), report=lambda message: found.append(message.get("checkpoint", "")))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("evodevo.h_model.procedures.donors._save", _killed)
+        patch.setattr("evodevo.h_model.procedures.checkpoints._save", _killed)
         with pytest.raises(Killed):
             evaluate(tmp_path, arm())
     assert not list((tmp_path / "cache" / "donors").glob("[!.]*")), "nothing of a pretraining is kept"
@@ -243,7 +243,7 @@ import sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from evodevo.h_model.procedures.donors import pretrain_donor
+from evodevo.h_model.procedures.checkpoints import pretrain_donor
 from evodevo.tasks.tokenizers import ByteTokenizer
 pretrain_donor(["the cat sat on the mat. " * 50], ByteTokenizer(), width=8, layers=1, heads=2, steps=20, seed=0,
                folder=Path(sys.argv[1]), length=16, report=lambda step, loss: print(step))
@@ -260,7 +260,7 @@ def test_two_workers_that_want_one_donor_make_it_once(tmp_path: Path) -> None:
 
 
 def test_who_does_not_wait_is_told_that_a_donor_is_made(tmp_path: Path) -> None:
-    from evodevo.h_model.procedures.donors import DonorIsMadeError
+    from evodevo.h_model.procedures.checkpoints import DonorIsMadeError
 
     texts, options = ["the cat sat on the mat. " * 50], {"width": 8, "layers": 1, "heads": 2, "steps": 2, "seed": 0}
     tried: list[str] = []

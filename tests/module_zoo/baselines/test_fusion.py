@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from evodevo.module_zoo.baselines.fusion import ConcatTrunk, GatedTrunk, LateTrunk, Perceptron
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.senses.model import EncodedModality
+from evodevo.module_zoo.encoders.model import EncodedModality
 
 
 def structure(**more: Any) -> BaselineStructure:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from evodevo.module_zoo.baselines.mixture import Mixture, MixtureTrunk
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.senses.model import EncodedModality
+from evodevo.module_zoo.encoders.model import EncodedModality
 
 STYLES = ("switch", "st_moe", "soft_moe", "dyn_moe")
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.baselines.streams import CrossModality, CrossModalityTrunk, StreamAttention, TwoStreamTrunk
 from evodevo.module_zoo.baselines.trunk import Trunk
-from evodevo.module_zoo.senses.model import EncodedModality, side_by_side
+from evodevo.module_zoo.encoders.model import EncodedModality, side_by_side
 
 TRUNKS = (TwoStreamTrunk, CrossModalityTrunk)
 

@@ -10,9 +10,9 @@ import pytest
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.comparison.course import RecipeSession
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.runner import run_recipe
+from evodevo.multitask.comparison.systems import RecipeSession
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.storage import Store

@@ -13,9 +13,9 @@ from evodevo.multitask.genome import agent_name
 from evodevo.multitask.hyperparameters import MU, singlepath_hyperparameters
 from evodevo.multitask.paths.multipath_spec import ABLATIONS
 from evodevo.multitask.paths.vision.spec import PRESETS
-from evodevo.multitask.recipes.arms import ARMS, ROOTS, restricted
 from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings
 from evodevo.multitask.recipes.tasks import FOLDERS, OFFLINE, OFFLINE_ROOT, PRETRAINING, tasks_of
+from evodevo.multitask.recipes.variants import ARMS, ROOTS, restricted
 from evodevo.multitask.search.components import Place, plan_components
 from evodevo.multitask.search.mutation import Mutator, matches
 from evodevo.multitask.settings import CycleSettings

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.backbone.diagrams.genome import Arc, LivMark, backbone_diagram, sharing_groups
-from evodevo.backbone.diagrams.strip import StripRow, genome_strip, population_strips, text_strip
+from evodevo.backbone.diagrams.glyph_line import StripRow, genome_strip, population_strips, text_strip
 
 SVG = "{http://www.w3.org/2000/svg}"
 FAMILIES = ("attention", "recurrence", "convolution", "memoryless", "something new")

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evodevo.growth.diagrams.curve import EditMark, growth_curve
+from evodevo.growth.diagrams.edit_glyphs import LETTERS, WORDS
 from evodevo.growth.diagrams.lanes import EventMark, Lane, Point, course, family_order
-from evodevo.growth.diagrams.signs import LETTERS, WORDS
 from evodevo.growth.diagrams.timeline import growth_timeline
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series

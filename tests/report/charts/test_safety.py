@@ -11,7 +11,7 @@ import pytest
 
 from evodevo.backbone.diagrams.composition import Composition, composition_chart
 from evodevo.backbone.diagrams.genome import Arc, LivMark, backbone_diagram
-from evodevo.backbone.diagrams.strip import StripRow, genome_strip, population_strips
+from evodevo.backbone.diagrams.glyph_line import StripRow, genome_strip, population_strips
 from evodevo.growth.diagrams.curve import EditMark, growth_curve
 from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
 from evodevo.growth.diagrams.timeline import growth_timeline

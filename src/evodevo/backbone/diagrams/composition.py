@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
 from evodevo.report.charts.curves import spread_apart
-from evodevo.report.charts.marks import family_glyph
+from evodevo.report.charts.glyphs import family_glyph
 from evodevo.report.charts.numbers import show
 from evodevo.report.palette import FAMILIES, family_role
 from evodevo.report.svg import Drawing, empty, finite, one_line, shorten, text_width

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evodevo.report.charts.marks import arrow_head, family_glyph
+from evodevo.report.charts.glyphs import arrow_head, family_glyph
 from evodevo.report.palette import FAMILIES, family_role
 from evodevo.report.svg import Drawing, empty, number, one_line, shorten, text_width
 

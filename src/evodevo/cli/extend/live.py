@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from evodevo.cli import output
-from evodevo.cli.extend.standing import AgentProgress, AgentsProgress
-from evodevo.cli.standing import duration
+from evodevo.cli.extend.progress import AgentProgress, AgentsProgress
+from evodevo.cli.search_progress import duration
 from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from evodevo.cli import output
 from evodevo.cli.extend.live import WORDS, fate
 from evodevo.cli.failures import TerminatedError
 from evodevo.cli.files import write_text
-from evodevo.cli.standing import duration
+from evodevo.cli.search_progress import duration
 from evodevo.cli.stopping import Stopping
 from evodevo.cli.views import EventStream, Region, Shown, fitting, progress_bar
 from evodevo.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from evodevo.multitask.comparison.course import RecipeSession
     from evodevo.multitask.comparison.results import RecipeResult
+    from evodevo.multitask.comparison.systems import RecipeSession
 
 SUFFIXES = (".csv", ".html", ".json")
 

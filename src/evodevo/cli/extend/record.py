@@ -7,10 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evodevo.multitask.report.course import CycleSummary
-    from evodevo.multitask.report.standing import AgentStatus, Offer, SystemStatus
+    from evodevo.multitask.report.history import CycleSummary
+    from evodevo.multitask.report.status import AgentStatus, Offer, SystemStatus
     from evodevo.storage.liveness import Owner
-    from evodevo.storage.systems.standing import Fates, SystemCounts
+    from evodevo.storage.systems.status import Fates, SystemCounts
 
 
 def system(found: SystemStatus, names: Collection[str]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from evodevo.cli.extend.options import Document
 from evodevo.cli.options import DEFAULT_STORE, StoreFolder
 
 if TYPE_CHECKING:
-    from evodevo.multitask.report.standing import AgentStatus, SystemStatus
+    from evodevo.multitask.report.status import AgentStatus, SystemStatus
     from evodevo.storage import Store
 
 
@@ -33,7 +33,7 @@ def status(
     used.
     """
     from evodevo.errors import UsageError
-    from evodevo.multitask.report.standing import standing
+    from evodevo.multitask.report.status import standing
     from evodevo.storage import Store
 
     with Store.open(store, "ro", create=False) as opened:
@@ -68,12 +68,12 @@ def _show(
 ) -> None:
     from evodevo.cli.extend import record as status_record
     from evodevo.cli.extend import tables as status_tables
-    from evodevo.multitask.report.course import course
+    from evodevo.multitask.report.history import course
 
     courses = {one.name: course(store, found.system, one) for one in agents} if in_depth else {}
     told = []
     if children:
-        from evodevo.multitask.report.fates import fates
+        from evodevo.multitask.report.outcomes import fates
 
         told = fates(store, [path.id for one in agents for path in store.systems.paths(one.id)])
     if json:

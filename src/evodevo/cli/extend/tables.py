@@ -9,9 +9,9 @@ from evodevo.cli import output
 from evodevo.report.charts.numbers import MISSING, show
 
 if TYPE_CHECKING:
-    from evodevo.multitask.report.course import CycleSummary
-    from evodevo.multitask.report.standing import AgentStatus, Offer, SystemStatus
-    from evodevo.storage.systems.standing import Fates
+    from evodevo.multitask.report.history import CycleSummary
+    from evodevo.multitask.report.status import AgentStatus, Offer, SystemStatus
+    from evodevo.storage.systems.status import Fates
 
 ACCURACIES = ("validation", "score", "test")
 SIZES = ("added", "shared", "accounted", "parameters", "activated", "trained")

@@ -12,7 +12,7 @@ from evodevo.cli.comparing import comparison_record, show_comparison
 from evodevo.cli.grown import show_history
 from evodevo.cli.listing import goal_records, heading, print_individuals, record, score, strip
 from evodevo.cli.options import DEFAULT_STORE, Json, StoreFolder
-from evodevo.cli.standing import duration
+from evodevo.cli.search_progress import duration
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual, Run

@@ -18,10 +18,10 @@ from evodevo.experiments.settings import task_settings
 from evodevo.experiments.trials import FixedTrials, Variant, expand
 from evodevo.growth.ablation.row import BASES, BLOCKS, AblationRow, Base
 from evodevo.growth.spec import GrowthSettings
+from evodevo.module_zoo.encoders.spec import origin
 from evodevo.module_zoo.modules.zoo import random_zoo
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.senses.spec import origin
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.canvas import InputSizes, NamedInput
 from evodevo.networks.towers.spec import ExtractorStructure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evodevo.growth.diagrams.signs import draw_sign, draw_signs
+from evodevo.growth.diagrams.edit_glyphs import draw_sign, draw_signs
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
 from evodevo.report.charts.curves import Series, spread_apart
 from evodevo.report.charts.numbers import show

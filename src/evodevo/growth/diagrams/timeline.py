@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from evodevo.growth.diagrams.edit_glyphs import REPLACED, WORDS, draw_sign, draw_signs
 from evodevo.growth.diagrams.lanes import EventMark, Lane, course, family_order
-from evodevo.growth.diagrams.signs import REPLACED, WORDS, draw_sign, draw_signs
 from evodevo.report.charts.axes import Axis, Scale
 from evodevo.report.charts.captions import MARGIN, draw_families, draw_headline, families_of, headline_height
-from evodevo.report.charts.marks import family_glyph
+from evodevo.report.charts.glyphs import family_glyph
 from evodevo.report.charts.numbers import show, tick_texts
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, empty, finite, number, one_line, shorten, text_width

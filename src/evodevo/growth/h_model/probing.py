@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from evodevo.errors import DataError
 from evodevo.growth.h_model.grown import GrownHModel
-from evodevo.growth.pairs import Pairs
+from evodevo.growth.metrics import Tally
+from evodevo.growth.pairwise import Pairs
 from evodevo.growth.probes import EXACT, TINY, ModuleProbe
 from evodevo.growth.spec import FitnessSettings
-from evodevo.growth.tallies import Tally
 from evodevo.h_model.core import StepTrace
 from evodevo.h_model.model import HModel
 from evodevo.h_model.runners.loop import LayerRunner, PassCache, States

@@ -20,7 +20,7 @@ from evodevo.errors import UsageError
 from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.h_model.probing import under
 from evodevo.growth.training.distillation import divergence
-from evodevo.growth.training.lessons import Distilled, learn_in_turn, mode
+from evodevo.growth.training.distillation_buffer import Distilled, learn_in_turn, mode
 from evodevo.h_model.model import HModel
 from evodevo.training.precision import Batch, Precision
 

@@ -11,7 +11,7 @@ from evodevo.experiments.trials import Variant
 from evodevo.growth.recipes.growing import growing
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.recipes.opponents import opponents
+from evodevo.module_zoo.recipes.baselines import opponents
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.recipe import Baselines, Recipe, Size
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings

@@ -16,7 +16,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.recipes.growing import FIXED, growing_arms
 from evodevo.h_model.network import HModelNetwork
-from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, learning_rates, opponents
+from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.named import named_zoo

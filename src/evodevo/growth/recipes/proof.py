@@ -22,7 +22,7 @@ from evodevo.module_zoo.baselines.network import BaselineNetwork
 from evodevo.module_zoo.baselines.spec import MixtureStyle
 from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.recipes.opponents import STYLES, matched
+from evodevo.module_zoo.recipes.baselines import STYLES, matched
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.runs.recipe import Baselines, Recipe, Size
 from evodevo.settings import merge

@@ -10,7 +10,7 @@ from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
 from evodevo.growth.diagrams.timeline import growth_timeline
 from evodevo.growth.h_model.pool import OPAQUE
 from evodevo.growth.report.data import GrowthHistory, Happening, Life, Measure, Sight
-from evodevo.growth.report.words import birth_words, death_words, edit_words, reward_words
+from evodevo.growth.report.text import birth_words, death_words, edit_words, reward_words
 from evodevo.module_zoo.draw import family, family_of_archetype, module_drawing
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype
 from evodevo.module_zoo.modules.zoo import words as genotype_words

@@ -18,7 +18,7 @@ from evodevo.growth.report.tables import (
     hybrids_table,
     missing_rivals,
 )
-from evodevo.growth.report.words import HISTORY, edit_words, growth_words, history
+from evodevo.growth.report.text import HISTORY, edit_words, growth_words, history
 from evodevo.h_model.draw import h_model_drawing
 from evodevo.h_model.network import HModelNetwork
 from evodevo.report.html import cut, details, element, paragraph, section

@@ -10,7 +10,7 @@ from evodevo.experiments.comparison import ComparisonTable, Spread
 from evodevo.experiments.trials import Variant
 from evodevo.growth.report.data import GrowthHistory, Life
 from evodevo.growth.report.reading import growth_of
-from evodevo.growth.report.words import death_words
+from evodevo.growth.report.text import death_words
 from evodevo.growth.spec import GrowthSettings
 from evodevo.report.word_tables import TextTable
 from evodevo.runs.archive import Individual

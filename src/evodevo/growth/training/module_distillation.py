@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError, unknown_name
-from evodevo.growth.training.lessons import OPTIMIZER, Distilled, learn_in_turn, mean_loss, mode
+from evodevo.growth.training.distillation_buffer import OPTIMIZER, Distilled, learn_in_turn, mean_loss, mode
 from evodevo.training.precision import Batch, Precision, decide
 from evodevo.training.settings import OptimizerSettings
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from evodevo.h_model.diagrams.flow import RoutingGraph
 from evodevo.h_model.diagrams.layout import Sheet
-from evodevo.report.charts import marks
+from evodevo.report.charts import glyphs as marks
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, one_line, shorten, text_width
 

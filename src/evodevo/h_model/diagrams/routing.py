@@ -19,7 +19,7 @@ from evodevo.h_model.diagrams.legend import (
     legend_entries,
     line_look,
 )
-from evodevo.report.charts import marks
+from evodevo.report.charts import glyphs as marks
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, empty, one_line, shorten, text_width
 

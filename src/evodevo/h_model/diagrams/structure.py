@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from evodevo.report.charts.captions import MARGIN, draw_families, draw_headline, families_of, headline_height, wrapped
-from evodevo.report.charts.marks import family_glyph
+from evodevo.report.charts.glyphs import family_glyph
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, empty, number, one_line, polyline, shorten, text_width
 

@@ -19,7 +19,7 @@ class Pretrained(Procedure):
     """Encoders are pretrained on the training texts first; their layers are mixed, or one is fine-tuned whole."""
 
     def train(self, bench: Trainer, options: Mapping[str, Any]) -> Trained:
-        from evodevo.h_model.procedures.pretrained_procedure import train_pretrained
+        from evodevo.h_model.procedures.pretrained import train_pretrained
 
         return train_pretrained(bench, options)
 

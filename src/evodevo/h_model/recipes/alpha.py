@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import ProbeSettings
-from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents
+from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.transformer import TransformerLayer

@@ -9,7 +9,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import ProbeSettings
 from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import compute_matched
-from evodevo.h_model.recipes.arms import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
+from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.operators.layers.transformer import TransformerLayer

@@ -11,7 +11,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import parameter_matched
-from evodevo.h_model.recipes.arms import constant, evaluation, h_model, learning_rates, opponents, stack
+from evodevo.h_model.recipes.variants import constant, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size

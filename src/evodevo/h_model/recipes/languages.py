@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.h_model.recipes import paper_tables
-from evodevo.h_model.recipes.arms import evaluation, h_model, learning_rates, opponents
+from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.recipe import Recipe, Size

@@ -6,7 +6,7 @@ Source: docs/spec/h_model.md#experiments.
 from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
-from evodevo.h_model.recipes.arms import evaluation, h_model, learning_rates, opponents
+from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.transformer import TransformerLayer

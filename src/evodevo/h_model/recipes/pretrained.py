@@ -12,7 +12,7 @@ from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import compute_matched, parameter_matched, universal
 from evodevo.h_model.recipes import paper_tables
-from evodevo.h_model.recipes.arms import constant, evaluation, h_model, independent, learning_rates, stack
+from evodevo.h_model.recipes.variants import constant, evaluation, h_model, independent, learning_rates, stack
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
 from evodevo.networks.stacks.ensemble import EnsembleNetwork
 from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure

@@ -12,7 +12,7 @@ from evodevo.experiments.settings import ProbeSettings
 from evodevo.experiments.trials import Variant
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes import paper_tables
-from evodevo.h_model.recipes.arms import evaluation, h_model, learning_rates, opponents, stack
+from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.transformer import TransformerLayer

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from evodevo.errors import UsageError
 from evodevo.module_zoo.baselines.spec import BaselineStructure
-from evodevo.module_zoo.senses.cost import senses_parameters, senses_work, side_lengths
-from evodevo.module_zoo.senses.spec import Read
+from evodevo.module_zoo.encoders.cost import senses_parameters, senses_work, side_lengths
+from evodevo.module_zoo.encoders.spec import Read
 from evodevo.module_zoo.spec import StatisticsStructure
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
-from evodevo.module_zoo.senses.model import EncodedModality
+from evodevo.module_zoo.encoders.model import EncodedModality
 from evodevo.operators.dense import affine
 from evodevo.operators.feed_forward import ACTIVATIONS
 

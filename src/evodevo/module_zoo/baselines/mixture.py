@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from evodevo.module_zoo.baselines import mixture_routing as routing
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
-from evodevo.module_zoo.senses.model import EncodedModality, side_by_side
+from evodevo.module_zoo.encoders.model import EncodedModality, side_by_side
 from evodevo.networks.routing.losses import z_loss
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.base import full_precision

@@ -18,7 +18,7 @@ from evodevo.module_zoo.baselines.mixture import MixtureTrunk
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.baselines.streams import CrossModalityTrunk, TwoStreamTrunk
 from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
-from evodevo.module_zoo.senses.model import Senses
+from evodevo.module_zoo.encoders.model import Senses
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.outputs import OutputLayer
 from evodevo.tasks.base import OutputSpec

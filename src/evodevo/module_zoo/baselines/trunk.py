@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor, nn
 
-from evodevo.module_zoo.senses.model import EncodedModality
+from evodevo.module_zoo.encoders.model import EncodedModality
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from evodevo.report.charts.captions import (
     headline_height,
     wrapped,
 )
-from evodevo.report.charts.marks import arrow_head, family_glyph
+from evodevo.report.charts.glyphs import arrow_head, family_glyph
 from evodevo.report.layered_layout import Layout, Point, Size, layered
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, empty, number, one_line, shorten, text_width

@@ -18,7 +18,7 @@ from evodevo.report.charts.captions import (
     headline_height,
     wrapped,
 )
-from evodevo.report.charts.marks import family_glyph
+from evodevo.report.charts.glyphs import family_glyph
 from evodevo.report.charts.numbers import show
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, empty, finite, number, one_line, shorten

@@ -13,12 +13,12 @@ from typing import Any
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.paired import Difference, paired_difference
 from evodevo.multitask.agent import PublishedPath
-from evodevo.multitask.comparison.course import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.comparison.curves import Looks, looks
 from evodevo.multitask.comparison.forecast import Load, forecast
+from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.measure import SplitMeasurement
-from evodevo.multitask.recipes.arms import ARMS, ArmName, restricted
 from evodevo.multitask.recipes.settings import CharactersSettings
+from evodevo.multitask.recipes.variants import ARMS, ArmName, restricted
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
 from evodevo.storage.systems.base import AgentRow

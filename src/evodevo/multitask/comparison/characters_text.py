@@ -6,12 +6,12 @@ import statistics
 from typing import Any
 
 from evodevo.multitask.comparison.characters import CharactersEnd, VariantResult
-from evodevo.multitask.comparison.course import RecipeSession
 from evodevo.multitask.comparison.curves import Curve, Looks
 from evodevo.multitask.comparison.results import Cell, RecipeResult, WordTable, percent, points, to_csv
-from evodevo.multitask.recipes.arms import ARMS
+from evodevo.multitask.comparison.systems import RecipeSession
 from evodevo.multitask.recipes.characters import STRETCH_SHARE, TARGET_SHARE
 from evodevo.multitask.recipes.settings import CharactersSettings
+from evodevo.multitask.recipes.variants import ARMS
 
 OURS, REFERENCE = "singlepath", "fine_tuning"
 COLUMNS = (

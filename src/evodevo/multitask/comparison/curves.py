@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from evodevo.multitask.comparison.course import RecipeRunner
+from evodevo.multitask.comparison.systems import RecipeRunner
 from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.system import System
 from evodevo.storage.systems.base import AgentRow

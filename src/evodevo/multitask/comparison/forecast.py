@@ -12,7 +12,7 @@ from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError
 from evodevo.execution.base import Event, Executor, Job, Progress
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.comparison.course import RecipeRunner
+from evodevo.multitask.comparison.systems import RecipeRunner
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 

@@ -16,9 +16,9 @@ from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.paired import Difference, Numbers, paired_difference
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.comparison.characters import root_load
-from evodevo.multitask.comparison.course import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.comparison.curves import UNSEEN, Looks, looks
 from evodevo.multitask.comparison.forecast import Load, forecast
+from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.measure import SplitMeasurement
 from evodevo.multitask.recipes.settings import MultipathRecipeSettings, MultipathVariant, TaskPlan

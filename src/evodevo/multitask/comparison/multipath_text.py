@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from evodevo.multitask.comparison.course import RecipeSession, Spent
 from evodevo.multitask.comparison.curves import Curve
 from evodevo.multitask.comparison.multipath import BASE, MultipathEnd
 from evodevo.multitask.comparison.results import Cell, RecipeResult, WordTable, percent, points, to_csv
+from evodevo.multitask.comparison.systems import RecipeSession, Spent
 from evodevo.multitask.recipes.settings import MultipathRecipeSettings
 
 CONTROL = "singlepath"

@@ -13,8 +13,8 @@ from evodevo.multitask.comparison import characters as multitask_characters
 from evodevo.multitask.comparison import characters_text as multitask_characters_words
 from evodevo.multitask.comparison import multipath as multitask_multipath
 from evodevo.multitask.comparison import multipath_text as multitask_multipath_words
-from evodevo.multitask.comparison.course import InterruptedRecipe, RecipeRunner, RecipeSession
 from evodevo.multitask.comparison.results import RecipeResult
+from evodevo.multitask.comparison.systems import InterruptedRecipe, RecipeRunner, RecipeSession
 from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings, MultitaskRecipeSettings
 from evodevo.multitask.runner import Listener
 from evodevo.multitask.stored import OF_CYCLE, OF_TRAINING, as_recorded_before

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.multitask.paths.multipath_spec import MultipathStructure
-from evodevo.multitask.recipes.arms import ARMS, ArmName
+from evodevo.multitask.recipes.variants import ARMS, ArmName
 from evodevo.multitask.settings import CycleSettings, WorkSettings
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.runs.recipe import ExecutionSettings, RunSettings

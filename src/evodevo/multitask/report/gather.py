@@ -10,10 +10,10 @@ from evodevo.errors import NotFoundError, quoted_list
 from evodevo.multitask.diagrams.system.cycles import CycleCurve
 from evodevo.multitask.diagrams.system.frame import percent
 from evodevo.multitask.report.data import AccuracyCurve, AgentChildren, SystemReport, TaskParameters
-from evodevo.multitask.report.fates import fates
+from evodevo.multitask.report.outcomes import fates
 from evodevo.multitask.report.page import system_page
 from evodevo.multitask.report.picture import SystemFrames
-from evodevo.multitask.report.standing import AgentStatus, SystemStatus, standing
+from evodevo.multitask.report.status import AgentStatus, SystemStatus, standing
 from evodevo.multitask.report.supports import support_uses
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System

@@ -10,7 +10,7 @@ from evodevo.errors import NotFoundError, UsageError
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.measure import measured
 from evodevo.multitask.recorded import TEST
-from evodevo.multitask.report.fates import fate
+from evodevo.multitask.report.outcomes import fate
 from evodevo.multitask.system import System
 from evodevo.storage import Store
 

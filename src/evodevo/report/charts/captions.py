@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from evodevo.report.charts.marks import family_glyph
+from evodevo.report.charts.glyphs import family_glyph
 from evodevo.report.palette import FAMILIES, family_role
 from evodevo.report.svg import Drawing, one_line, shorten, text_width
 

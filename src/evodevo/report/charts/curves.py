@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evodevo.report.charts import marks
+from evodevo.report.charts import glyphs as marks
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
 from evodevo.report.charts.numbers import show
 from evodevo.report.svg import Drawing, empty, finite, one_line, polyline, shorten, text_width

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from evodevo.report.charts import marks
+from evodevo.report.charts import glyphs as marks
 from evodevo.report.charts.axes import BOTTOM_MARGIN, LEFT_MARGIN, Axis, Frame, Scale, draw_frame
 from evodevo.report.charts.numbers import show
 from evodevo.report.palette import generation_role

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evodevo.report.charts import marks
+from evodevo.report.charts import glyphs as marks
 from evodevo.report.palette import generation_role
 from evodevo.report.svg import Drawing, empty, number, one_line, shorten, text_width
 

@@ -10,9 +10,9 @@ from xml.etree.ElementTree import Element
 from evodevo.report.charts.numbers import says_its_unit, show
 from evodevo.report.html import add, cards, cut, element, page, paragraph, section
 from evodevo.report.svg import finite
-from evodevo.runs.report.course import curve_section, lineage_section, progress_section
 from evodevo.runs.report.data import EvolutionReport
 from evodevo.runs.report.front import dominance_words, front_section, reference_section
+from evodevo.runs.report.history import curve_section, lineage_section, progress_section
 from evodevo.runs.report.lists import fact_section, failure_section, individual_section
 from evodevo.runs.report.parts import GenomeParts
 from evodevo.runs.report.view import LISTED, Detail, ReportView

@@ -22,7 +22,7 @@ from evodevo.storage.failpoints import failpoint
 from evodevo.storage.systems import parts as system_parts
 from evodevo.storage.systems import paths as asking
 from evodevo.storage.systems import reading, writing
-from evodevo.storage.systems import standing as system_standing
+from evodevo.storage.systems import status as system_standing
 from evodevo.storage.systems import views as system_views
 from evodevo.storage.systems.base import (
     AgentRow,
@@ -36,7 +36,7 @@ from evodevo.storage.systems.base import (
     SystemRow,
     Use,
 )
-from evodevo.storage.systems.standing import SystemCounts, SystemMoment
+from evodevo.storage.systems.status import SystemCounts, SystemMoment
 
 Writing = Callable[[Lease], AbstractContextManager[Connection]]
 

@@ -17,7 +17,7 @@ from evodevo import canonical
 from evodevo.backbone.evaluate import load_backbone
 from evodevo.errors import DataError, DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
 from evodevo.execution.base import Report
-from evodevo.module_zoo.senses.spec import read_inputs
+from evodevo.module_zoo.encoders.spec import read_inputs
 from evodevo.multitask.evaluate_settings import failed
 from evodevo.multitask.paths.network.model import NetworkPath, part_of, unread_parts
 from evodevo.multitask.paths.network.spec import NetworkInput, NetworkPart, NetworkStructure, role_of

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evodevo.module_zoo.senses.spec import BUCKETS, FARTHEST
+from evodevo.module_zoo.encoders.spec import BUCKETS, FARTHEST
 from evodevo.module_zoo.spec import FusionStructure
 from evodevo.operators.self_attention import visible_keys
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from evodevo.errors import DataError, UsageError
-from evodevo.h_model.procedures.donors import IGNORED, MASKED, mask_tokens, pretrain_donor
+from evodevo.h_model.procedures.checkpoints import IGNORED, MASKED, mask_tokens, pretrain_donor
 from evodevo.operators.layers.build import build_layer
 from evodevo.operators.layers.pretrained import PretrainedLayer
 from evodevo.operators.stitching import fit_adapters

@@ -9,15 +9,15 @@ import torch
 
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.module_zoo.senses.cost import senses_parameters, senses_work
-from evodevo.module_zoo.senses.model import EncodedModality, Senses
-from evodevo.module_zoo.senses.spec import Read, sides
+from evodevo.module_zoo.encoders.cost import senses_parameters, senses_work
+from evodevo.module_zoo.encoders.model import EncodedModality, Senses
+from evodevo.module_zoo.encoders.spec import Read, sides
 from evodevo.module_zoo.spec import StatisticsStructure, ZooStructure
 from evodevo.networks.inputs import InputLayer
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.inputs import InputSpec
+from evodevo.testing.encoders import SensesCase, SensesTests
 from evodevo.testing.networks import small_batch
-from evodevo.testing.senses import SensesCase, SensesTests
 
 TEXT = InputSpec("text", "tokens", length=7, vocabulary=11)
 QUESTION = InputSpec("question", "tokens", length=7, vocabulary=5)

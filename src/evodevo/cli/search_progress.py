@@ -109,7 +109,7 @@ class SearchProgress:
         """Number of evaluations in all, as far as it is known: the final front is not."""
         if self.study is None:
             return 0
-        from evodevo.runs.given import FixedGeneration
+        from evodevo.runs.fixed_generation import FixedGeneration
 
         settings, algorithm = self.study.settings, self.study.algorithm
         baselines = sum(self._is_baseline(one) for one in self.study.members)

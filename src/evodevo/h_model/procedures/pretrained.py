@@ -22,7 +22,7 @@ from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
-from evodevo.h_model.procedures.donors import RECORD, DonorIsMadeError, pretrain_donor
+from evodevo.h_model.procedures.checkpoints import RECORD, DonorIsMadeError, pretrain_donor
 from evodevo.h_model.procedures.pretrained_settings import DonorSettings, PretrainedOptions, donor_sizes, with_layers
 from evodevo.networks.base import Network
 from evodevo.networks.inputs import InputLayer

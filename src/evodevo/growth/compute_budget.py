@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from evodevo.growth.prices import Prices
+from evodevo.growth.flops import Prices
 from evodevo.growth.spec import GrowthSettings
 from evodevo.settings import Settings
 

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import event
 
 from evodevo.multitask.recorded import ACCURACY, TEST
-from evodevo.multitask.report.course import course
-from evodevo.multitask.report.fates import fate, fates
-from evodevo.multitask.report.standing import SystemStatus, standing
+from evodevo.multitask.report.history import course
+from evodevo.multitask.report.outcomes import fate, fates
+from evodevo.multitask.report.status import SystemStatus, standing
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.storage import Evaluation, Score, Store

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.growth.agenda import Agenda, dates
+from evodevo.growth.schedule import Agenda, dates
 from evodevo.growth.spec import EventSettings
 
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.module_zoo.senses.cost import extracted_length
-from evodevo.module_zoo.senses.extractors import build_extractor
-from evodevo.module_zoo.senses.moments import Statistics
-from evodevo.module_zoo.senses.spec import EVERYTHING, Read, sides
+from evodevo.module_zoo.encoders.cost import extracted_length
+from evodevo.module_zoo.encoders.extractors import build_extractor
+from evodevo.module_zoo.encoders.moments import Statistics
+from evodevo.module_zoo.encoders.spec import EVERYTHING, Read, sides
 from evodevo.module_zoo.spec import StatisticsStructure
 from evodevo.networks.inputs import POSITION_STD, batch_rows
 from evodevo.networks.towers.spec import ExtractorStructure

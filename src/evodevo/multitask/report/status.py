@@ -16,7 +16,7 @@ from evodevo.multitask.recorded import ACCURACY, CHILD, QUALITY, SCORE, TEST, WI
 from evodevo.multitask.search.accounts import Locks, accounted_parameters
 from evodevo.storage import Store
 from evodevo.storage.systems.base import ComponentRow, SystemRow
-from evodevo.storage.systems.standing import Fates, SystemMoment
+from evodevo.storage.systems.status import Fates, SystemMoment
 
 State = Literal["new", "offers", "withdrawn"]
 

@@ -14,8 +14,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from evodevo.module_zoo.senses.cross_attention import CrossAttention
-from evodevo.module_zoo.senses.model import EncodedModality, side_by_side
+from evodevo.module_zoo.encoders.cross_attention import CrossAttention
+from evodevo.module_zoo.encoders.model import EncodedModality, side_by_side
 from evodevo.module_zoo.spec import FusionStructure
 from evodevo.networks.routing.pools import masked_mean
 

@@ -19,16 +19,16 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.module_zoo.senses.cost import (
+from evodevo.module_zoo.encoders.cost import (
     fusion_parameters,
     fusion_work,
     senses_parameters,
     senses_work,
     side_lengths,
 )
-from evodevo.module_zoo.senses.fusion import Fused, Fusion
-from evodevo.module_zoo.senses.model import EncodedModality, Senses
-from evodevo.module_zoo.senses.spec import fused_length
+from evodevo.module_zoo.encoders.fusion import Fused, Fusion
+from evodevo.module_zoo.encoders.model import EncodedModality, Senses
+from evodevo.module_zoo.encoders.spec import fused_length
 from evodevo.module_zoo.spec import FusionStructure, StatisticsStructure, ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.tasks.inputs import InputSpec

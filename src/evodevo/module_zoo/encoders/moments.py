@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrize
 
-from evodevo.module_zoo.senses.spec import statistics_rank
+from evodevo.module_zoo.encoders.spec import statistics_rank
 from evodevo.module_zoo.spec import StatisticsStructure
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.base import full_precision

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evodevo.storage import Evaluation, Score, Store
-from evodevo.storage.systems.standing import Fates
+from evodevo.storage.systems.status import Fates
 from evodevo.testing.multitask.systems import FIDELITY, new_agent, new_system
 
 

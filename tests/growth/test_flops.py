@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from evodevo.experiments.flop_counter import counting
+from evodevo.growth.flops import Prices, prices
 from evodevo.growth.grown import Grown, grown_of, network_of, probe, teach, unroll
-from evodevo.growth.prices import Prices, prices
 from evodevo.growth.resources import TaskSizes
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.unrolling import outer_gradient

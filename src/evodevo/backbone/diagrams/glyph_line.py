@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evodevo.backbone.diagrams.genome import Arc, LivMark, sharing_groups
-from evodevo.report.charts.marks import ASCII_GLYPHS, TEXT_GLYPHS, family_glyph
+from evodevo.report.charts.glyphs import ASCII_GLYPHS, TEXT_GLYPHS, family_glyph
 from evodevo.report.palette import family_role, group_role
 from evodevo.report.svg import Drawing, empty, one_line, shorten, text_width
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from evodevo.module_zoo.senses.spec import BUCKETS, EVERYTHING, Read, sides, statistics_rank
+from evodevo.module_zoo.encoders.spec import BUCKETS, EVERYTHING, Read, sides, statistics_rank
 from evodevo.module_zoo.spec import FusionStructure, StatisticsStructure
 from evodevo.networks.canvas import InputSizes, NamedInput, fitting_heads, input_length, patch_size
 from evodevo.networks.towers.spec import ExtractorStructure, TowerSizes, tower_sizes

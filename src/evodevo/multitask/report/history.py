@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evodevo.multitask.recorded import ACCURACY, QUALITY, SCORE, TEST, deciding, value_of
-from evodevo.multitask.report.standing import AgentStatus
+from evodevo.multitask.report.status import AgentStatus
 from evodevo.storage import Store
 from evodevo.storage.systems.base import SystemRow
-from evodevo.storage.systems.standing import Fates
+from evodevo.storage.systems.status import Fates
 
 
 @dataclass(frozen=True)

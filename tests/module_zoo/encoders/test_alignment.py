@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.module_zoo.senses.alignment import Alignment, numbered
+from evodevo.module_zoo.encoders.alignment import Alignment, numbered
 
 
 def pair(count: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:

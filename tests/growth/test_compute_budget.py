@@ -7,9 +7,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evodevo.growth.prices import STEP, Prices
+from evodevo.growth.compute_budget import FEWEST, SLOWEST, USUAL, Means, Portions, portions
+from evodevo.growth.flops import STEP, Prices
 from evodevo.growth.spec import GrowthSettings
-from evodevo.growth.thrift import FEWEST, SLOWEST, USUAL, Means, Portions, portions
 from evodevo.settings import validate
 
 PRICES = st.builds(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evodevo.report.charts import marks
+from evodevo.report.charts import glyphs as marks
 from evodevo.report.svg import Drawing, text_width
 
 LETTERS = {"grow": "G", "spawn": "S", "hybridise": "H"}

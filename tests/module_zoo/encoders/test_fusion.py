@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.module_zoo.senses.cross_attention import CrossAttention, buckets
-from evodevo.module_zoo.senses.fusion import Fused, Fusion
-from evodevo.module_zoo.senses.model import EncodedModality
+from evodevo.module_zoo.encoders.cross_attention import CrossAttention, buckets
+from evodevo.module_zoo.encoders.fusion import Fused, Fusion
+from evodevo.module_zoo.encoders.model import EncodedModality
 from evodevo.module_zoo.spec import FusionStructure
-from evodevo.testing.senses import WIDTH, FusionTests, both_sides, build_fusion
+from evodevo.testing.encoders import WIDTH, FusionTests, both_sides, build_fusion
 
 KINDS: tuple[Any, ...] = get_args(FusionStructure.model_fields["kind"].annotation)
 LITERAL = FusionStructure(kind="paper", projection=False, temperature="one", norm=False)
