@@ -207,7 +207,7 @@ import sys
 from pathlib import Path
 import torch
 from safetensors.torch import load_file
-from evodevo.experiments.evaluate import load_network
+from evodevo.networks.saved import load_network
 from evodevo.storage.blobs import FolderPool
 torch.set_num_threads(1)
 network, _ = load_network(FolderPool(Path(sys.argv[1])), sys.argv[2])

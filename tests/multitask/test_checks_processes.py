@@ -18,9 +18,9 @@ SESSION = """
 import sys
 from evodevo.storage import Store
 from evodevo.multitask.system import System
-from evodevo.testing.multitask.paths import Trainer, executor_of
+from evodevo.testing.multitask.paths import PathTrainer, executor_of
 
-class Waiting(Trainer):
+class Waiting(PathTrainer):
     def __call__(self, payload, report):
         print("training", flush=True)
         sys.stdin.readline()

@@ -19,11 +19,11 @@ SESSION = """
 import sys
 from evodevo.storage import Store
 from evodevo.multitask.system import System
-from evodevo.testing.multitask.paths import Trainer, executor_of, tasks_of
+from evodevo.testing.multitask.paths import PathTrainer, executor_of, tasks_of
 
 with Store.open(sys.argv[1]) as store:
     system = System.open(store, "zoo")
-    system.run(tasks_of(system), 2, executor_of(Trainer(store)), schedule=sys.argv[2])
+    system.run(tasks_of(system), 2, executor_of(PathTrainer(store)), schedule=sys.argv[2])
 """
 
 

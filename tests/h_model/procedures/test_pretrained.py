@@ -244,7 +244,7 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from evodevo.h_model.procedures.checkpoints import pretrain_donor
-from evodevo.tasks.tokenizers import ByteTokenizer
+from evodevo.tasks.text.tokenizers import ByteTokenizer
 pretrain_donor(["the cat sat on the mat. " * 50], ByteTokenizer(), width=8, layers=1, heads=2, steps=20, seed=0,
                folder=Path(sys.argv[1]), length=16, report=lambda step, loss: print(step))
 """
