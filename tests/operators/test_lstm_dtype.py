@@ -14,7 +14,6 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import evodevo
 from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
-from evodevo.module_zoo.modules.nodes.lstm_model import Recurrent
 from evodevo.operators import lstm as lstms
 from evodevo.operators.lstm import LSTM, has_lstm, run_lstm
 
@@ -23,7 +22,7 @@ CPU = torch.device("cpu")
 USERS: dict[str, Callable[[], nn.Module]] = {
     "causal": lambda: LSTM(WIDTH, causal=True),
     "both_ways": lambda: LSTM(WIDTH, causal=False),
-    "zoo_node": lambda: Recurrent(LSTMNode(id="a", hidden=WIDTH, layers=2, both_ways=True), WIDTH),
+    "zoo_node": lambda: LSTMNode(id="a", hidden=WIDTH, layers=2, both_ways=True).build(WIDTH),
 }
 MASKS = {
     "no_mask": None,
