@@ -17,19 +17,16 @@ package. Settings, costs, drawings, training, growth and checkpoints find the ro
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Self, Union
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import Field, TypeAdapter
 from pydantic_core import core_schema
 
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.operators.cost import Cost, Mode
 from evodevo.registry import Registry, table
-from evodevo.settings import Settings
+from evodevo.settings import RowOf, Settings
 
 if TYPE_CHECKING:
     from evodevo.networks.base import Network
@@ -40,6 +37,7 @@ if TYPE_CHECKING:
 NETWORKS: Registry[type[NetworkSpec]] = table("network", "evodevo.networks")
 NETWORKS.add("stack", "evodevo.networks.stacks.stack:StackNetwork")
 NETWORKS.add("ensemble", "evodevo.networks.stacks.ensemble:EnsembleNetwork")
+_ANY_ROW = RowOf(NETWORKS)
 
 
 class NetworkSpec(Settings):
@@ -117,23 +115,10 @@ class NetworkSpec(Settings):
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
         if cls.__base__ is not Settings:
             return handler(source)  # type: ignore[no-any-return]
-        return core_schema.with_info_plain_validator_function(cls._by_kind)
-
-    @staticmethod
-    def _by_kind(value: Any, info: core_schema.ValidationInfo) -> NetworkSpec:
-        """The row of a value's ``kind``, checked as a union of all rows would be, JSON as JSON and Python as Python."""
-        adapter = _union(tuple(NETWORKS.get(name) for name in NETWORKS))
-        if info.mode == "json":
-            return adapter.validate_json(json.dumps(value))
-        return adapter.validate_python(value)
+        return _ANY_ROW.__get_pydantic_core_schema__(source, handler)
 
 
 class NetworkEnvelope(Settings):
     """Room for one network, for files and messages."""
 
     network: NetworkSpec
-
-
-@lru_cache(maxsize=4)
-def _union(rows: tuple[type[NetworkSpec], ...]) -> TypeAdapter[NetworkSpec]:
-    return TypeAdapter(Annotated[Union[rows], Field(discriminator="kind")])  # type: ignore[arg-type]  # noqa: UP007
