@@ -74,7 +74,8 @@ def subject(network: nn.Module, image: ImageInput = IMAGE) -> ExportSubject:
         "gallery", "B~shapes", "shapes", "B~shapes/4", "multipath" if paths else "vision_path", 0.5, 0.25, 8, 1e6,
         parts, (("B~shapes/1", "num_layers"),), paths, "2026-01-01",
     )  # fmt: skip
-    return ExportSubject(dense, image, CLASSES, answer, made)
+    # A copy of its own: tracing may leave traced tensors in a module.
+    return ExportSubject(DensePath(network), image, CLASSES, answer, made)
 
 
 def _draw(module: nn.Module, seed: int) -> None:
