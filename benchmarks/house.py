@@ -41,6 +41,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
@@ -200,6 +201,19 @@ def floors(test: str) -> list[list[str]]:
     Raises:
         ValueError: it has no ``FLOORS`` made of plain values and names of such.
     """
+    values = _constants(test)
+    if "FLOORS" not in values:
+        raise ValueError("tests/test_house.py has no FLOORS that can be read without running it")
+    return [list(floor) for floor in values["FLOORS"]]
+
+
+def same_rooms(test: str) -> dict[str, str]:
+    """``SAME_ROOM`` of such a text, where it has one: files that belong to a folder's room."""
+    return dict(_constants(test).get("SAME_ROOM", {}))
+
+
+def _constants(test: str) -> dict[str, Any]:
+    """Values that a module gives to names at its top, where they are plain ones."""
     values: dict[str, Any] = {}
     for node in ast.parse(test).body:
         target: ast.expr
@@ -215,9 +229,7 @@ def floors(test: str) -> list[list[str]]:
                 values[target.id] = _constant(value, values)
             except ValueError:
                 continue
-    if "FLOORS" not in values:
-        raise ValueError("tests/test_house.py has no FLOORS that can be read without running it")
-    return [list(floor) for floor in values["FLOORS"]]
+    return values
 
 
 def _constant(node: ast.expr, values: Mapping[str, Any]) -> Any:
@@ -225,6 +237,9 @@ def _constant(node: ast.expr, values: Mapping[str, Any]) -> Any:
         return node.value
     if isinstance(node, ast.Name) and node.id in values:
         return values[node.id]
+    if isinstance(node, ast.Dict) and None not in node.keys:
+        keys = [key for key in node.keys if key is not None]
+        return {_constant(key, values): _constant(value, values) for key, value in zip(keys, node.values, strict=True)}
     if isinstance(node, ast.Tuple | ast.List):
         items: list[Any] = []
         for item in node.elts:
@@ -237,15 +252,25 @@ def _constant(node: ast.expr, values: Mapping[str, Any]) -> Any:
 
 
 def upward(
-    arrows: Mapping[PurePosixPath, Iterable[PurePosixPath]], floors: Sequence[Sequence[str]]
+    arrows: Mapping[PurePosixPath, Iterable[PurePosixPath]],
+    floors: Sequence[Sequence[str]],
+    same_rooms: Mapping[str, str] = MappingProxyType({}),
 ) -> list[tuple[PurePosixPath, PurePosixPath]]:
-    """(file, imported file) of each arrow that does not point down, and of each from or to a file without a floor."""
+    """(file, imported file) of each arrow that does not point down, and of each from or to a file without a floor.
+
+    Args:
+        arrows: File to the files that it imports.
+        floors: Rooms from the ground up.
+        same_rooms: File without its ending to the room that it belongs to.
+    """
     # (floor, place on it) of a room; places count on the ground floor alone.
     levels = {room: (0, place) for place, room in enumerate(floors[0])}
     levels |= {room: (number, 0) for number, rooms in enumerate(floors[1:], 1) for room in rooms}
 
     def room(path: PurePosixPath) -> str:
         candidates = (path.with_suffix(""), *path.parents)
+        if str(candidates[0]) in same_rooms:
+            return same_rooms[str(candidates[0])]
         return next((str(candidate) for candidate in candidates if str(candidate) in levels), "")
 
     wrong = []
@@ -445,7 +470,8 @@ def static_rows(tree: Path) -> list[Row]:
     source = Source(tree / "src" / PACKAGE)
     lines = sum(len(text.splitlines()) for text in source.texts.values())
     arrows = source.imports()
-    wrong = upward(arrows, floors((tree / "tests" / "test_house.py").read_text(encoding="utf-8")))
+    test = (tree / "tests" / "test_house.py").read_text(encoding="utf-8")
+    wrong = upward(arrows, floors(test), same_rooms(test))
     round_trips = circles(arrows)
     folder, count = largest_folder(source.texts)
     tables, closed = registries(source), dictionaries(source)

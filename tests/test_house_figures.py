@@ -167,3 +167,11 @@ def test_the_script_prints_the_table_of_another_checkout(tree: Path) -> None:
     assert rows["imports upward, circles"]["value"] == "2, 1"
     assert rows["lines of tests, minutes"]["value"] == "5, 9.5"
     assert all(f"| {name} | {row['value']} | {row['goal']} |" in done.stdout for name, row in rows.items())
+
+
+def test_a_file_may_belong_to_the_room_of_a_folder(house: ModuleType) -> None:
+    test = 'SAME_ROOM = {"worker": "execution"}\nFLOORS = (("errors",), ("execution",))\n'
+    arrow = (PurePosixPath("worker.py"), PurePosixPath("execution/warm.py"))
+    assert house.same_rooms(test) == {"worker": "execution"}
+    assert house.upward({arrow[0]: [arrow[1]]}, house.floors(test), house.same_rooms(test)) == []
+    assert house.upward({arrow[0]: [arrow[1]]}, house.floors(test)) == [arrow]
