@@ -233,6 +233,6 @@ def test_the_slider_shows_one_state_and_lines_can_be_followed() -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("no node to run the page's script in")
-    script = Path(system_page.__code__.co_filename).with_name("system_page.js")
+    script = Path(system_page.__code__.co_filename).with_name("page.js")
     done = subprocess.run([node, "-e", SCRIPT, str(script)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
