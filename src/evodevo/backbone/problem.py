@@ -98,7 +98,7 @@ class BackboneProblem(Problem):
         return cost.to_json()
 
     def payload(self, genome: BackboneGenome, seed: int, resume: str | None = None) -> bytes:
-        """What ``evaluation.language_model`` gets; the seed is that of initialisation and data order."""
+        """What ``backbone.evaluate`` gets; the seed is that of initialisation and data order."""
         return canonical.dumps(
             {
                 "space": self.space.settings.model_dump(mode="json"),

@@ -63,7 +63,7 @@ class BackboneSpan(Operator):
         """Take over the weights that these LIVs have in a whole backbone.
 
         Args:
-            weights: the state dict of a ``models.backbone.Backbone`` of the same genome.
+            weights: the state dict of a ``backbone.model.Backbone`` of the same genome.
 
         Raises:
             UsageError: a weight is missing or has another shape: it is of another backbone.

@@ -14,7 +14,7 @@ def zoo(modules: str | Sequence[str] | Sequence[ZooModule], width: int, seed: in
     """The modules that the parameter describes.
 
     Args:
-        modules: Names as ``spaces.zoo_named.named_zoo`` takes them, or modules.
+        modules: Names as ``module_zoo.named.named_zoo`` takes them, or modules.
         width: Width d.
         seed: Seed of the initial weights of modules given by name; others keep their own.
 

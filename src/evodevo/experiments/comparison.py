@@ -55,7 +55,7 @@ class ComparisonRow:
         metrics: "output metric" -> test value.
         groups: group -> value -> test accuracy.
         probes: name -> validation accuracy and executed FLOPs of the trained network under other circumstances.
-        inside: what is seen inside the trained network (``evaluation.inside``).
+        inside: what is seen inside the trained network (``experiments.diagnostics``).
         parameters, executed_flops: of the network, of an answer to one sample.
         steps, epochs, training_flops, training_seconds: of the whole training.
         peak_memory_bytes: the most that a whole evaluation held, of the device or the process.

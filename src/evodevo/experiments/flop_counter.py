@@ -1,7 +1,7 @@
 """How many FLOPs a network really computes, counted operation by operation. A multiply-add counts two.
 
 Matrix products and convolutions are counted, whatever routing, skipping and halting did; sums, norms and softmax are
-not, as in ``spaces.cost``. Attention is computed from plain products while it is counted, because the fused kernels
+not, as in ``backbone.cost``. Attention is computed from plain products while it is counted, because the fused kernels
 tell no counter what they do; recurrent layers of PyTorch are counted by their formula where they are one kernel.
 """
 

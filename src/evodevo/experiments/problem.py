@@ -106,7 +106,7 @@ class NetworkProblem(Problem):
         return {"select": settings.select.model_dump(mode="json"), "curve": curve}
 
     def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
-        """What ``evaluation.network`` gets. Arms with seeds of equal number are initialised and fed alike."""
+        """What ``experiments.evaluate`` gets. Arms with seeds of equal number are initialised and fed alike."""
         arm = self.arm_of(genome)
         return canonical.dumps(
             {

@@ -32,7 +32,7 @@ class Variant(Settings):
         learning_rates: of this arm alone; those of the experiment if left out.
         task: settings that replace the experiment's, for this arm.
         training: likewise.
-        procedure: a row of ``evaluation.procedures``: how the network comes to be trained.
+        procedure: a row of ``experiments.procedures``: how the network comes to be trained.
         options: of the procedure.
         parent: the individual that is trained again, if it is one.
     """

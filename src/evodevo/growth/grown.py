@@ -53,7 +53,7 @@ def network_of(grown: Grown) -> Network:
 
 
 def probe(grown: Grown, batches: Iterable[Batch], settings: FitnessSettings) -> ModuleProbe:
-    """See ``probes.probe`` and ``h_model.probing.probe``."""
+    """See ``probes.probe`` and ``growth.h_model.probing.probe``."""
     if isinstance(grown, GrownHModel):
         return probing.probe(grown, batches, settings)
     return probes.probe(grown, batches, settings)

@@ -58,7 +58,7 @@ def train_grow(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     strategist chose otherwise than its prior, and ``decisions``, their number; ``start``, the first modules;
     ``timeline``, modules at each event with usage and contribution, births and removals; ``looks``, the same between
     events; ``end``, after the training; ``rewards``; ``overhead``, the cost of growth beside training.
-    Blobs: ``edits``, the log (``spaces.zoo_log``);
+    Blobs: ``edits``, the log (``growth.log``);
     ``parents/<digest>``, the weights that it names; ``edit_memory``, the edits for later runs.
 
     Raises:

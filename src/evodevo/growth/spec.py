@@ -188,7 +188,7 @@ class GrowthSettings(Settings):
     """The growth of one run.
 
     Attributes:
-        strategist: Name of the strategist, a row of ``strategist.base.STRATEGISTS``.
+        strategist: Name of the strategist, a row of ``growth.strategists.base.STRATEGISTS``.
         allow: Operations that it may use. Without ``prune`` no module is removed, not even to make room for a newborn.
         memory: Whether edits of earlier runs warm-start a learned strategist.
         edit_memory: Digest of the blob with those edits (``edit_memory`` of an earlier growth); None for none.

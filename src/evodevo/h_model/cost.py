@@ -80,7 +80,7 @@ def h_model_parameters(
 ) -> dict[str, int]:
     """Parameters by part: embeddings, inputs, hidden, routers, iterations, aggregation, halting, outputs, heads.
 
-    Exactly the numbers of ``models.h_model.HModel``; without inputs and outputs, those of a core with one of each.
+    Exactly the numbers of ``h_model.model.HModel``; without inputs and outputs, those of a core with one of each.
     """
     ends = _ends(structure, inputs, outputs)
     trained_unit = structure.halting.rule in ("output_mass", "act", "ponder")

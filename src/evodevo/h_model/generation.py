@@ -56,7 +56,7 @@ class WriterState:
 
 
 class Writer:
-    """A causal network as a language model for ``models.generation.generate``.
+    """A causal network as a language model for ``backbone.generation.generate``.
 
     Args:
         network: put into evaluation mode.

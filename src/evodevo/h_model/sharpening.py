@@ -19,7 +19,7 @@ from evodevo.training.settings import TrainingSettings
 
 
 class Sharpenable(Protocol):
-    """What is asked of a model: ``models.h_model.HModel`` has it.
+    """What is asked of a model: ``h_model.model.HModel`` has it.
 
     Attributes:
         inference: which connections count in evaluation mode.
@@ -49,7 +49,7 @@ def sharpen(
     Args:
         model: an H-Model (``Sharpenable``), trained before.
         settings: budget, optimiser, device.
-        inference: the mode (``spaces.h_model_structure.InferenceStructure``), not the dense one.
+        inference: the mode (``networks.routing.spec.InferenceStructure``), not the dense one.
         batch_at, tokens_per_step, seed, report, precision: see ``loop.train``. Take another seed than the training's,
             or the first batches come again.
         alpha_end: the temperature at the last step, reached geometrically from the present one; it stays. None leaves

@@ -28,7 +28,7 @@ class HModelSpaceSettings(Settings):
             follow from those below, or a LIV class.
         custom: further layers by names of one's own, with all their sizes: a closed span of an evolved backbone, a
             pretrained layer, another H-Model.
-        heads, feedforward, kernel, head_size, band: sizes of the ``layers``; see ``spaces.layers``.
+        heads, feedforward, kernel, head_size, band: sizes of the ``layers``; see ``operators.layers``.
         alphas, alpha_rates: values that a genome may have, at most three decimals each.
         aggregations: ``sum``, ``attention``.
         windows: windows that a genome may have; 0 is none. One that is not smaller than the number of layers is none.

@@ -133,7 +133,7 @@ def zoo_drawing(
     Args:
         structure: of the network.
         title, subtitle: above.
-        routing: as ``evaluation.zoo_routing`` tells it of the trained network; shares of the router stand on the
+        routing: as ``module_zoo.router.report`` tells it of the trained network; shares of the router stand on the
             cards then, and inputs and outputs have names.
     """
     told = routing or {"ids": (), "weights": (), "executed": ()}
@@ -175,7 +175,7 @@ def drawing_of(structure: ZooStructure, individual: Individual, subtitle: str) -
 
 
 def routing_drawings(routing: Mapping[str, Any]) -> dict[str, str]:
-    """Fact -> its heat map as SVG; see ``evaluation.zoo_routing``."""
+    """Fact -> its heat map as SVG; see ``module_zoo.router.report``."""
     drawn = {}
     for fact, table in routing.get("by", {}).items():
         sparse = any(value is not None and value < 1 for row in table["executed"] for value in row)

@@ -20,7 +20,7 @@ from evodevo.storage import Evaluation, Score
 
 ENTRY = "path_test"
 FACTS = ("samples", "right", "answers", "weights")
-"""What is kept of a measurement besides the accuracy; see ``evaluation.path_answers``."""
+"""What is kept of a measurement besides the accuracy; see ``multitask.exact_answers``."""
 
 
 def measure(
@@ -83,7 +83,7 @@ class SplitMeasurement:
 
     Attributes:
         accuracy: over all samples.
-        right: which samples it answered rightly, packed as ``evaluation.right_answers`` does; None of an old record.
+        right: which samples it answered rightly, packed as ``experiments.correct_bits`` does; None of an old record.
         answers: SHA-256 of all its answers: equal where two paths answer alike.
         weights: of a multipath model: how much each path counted, mean over samples, the main one first.
     """

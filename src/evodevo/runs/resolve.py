@@ -38,7 +38,7 @@ def resolve(
         driver: what is about to run.
         overrides: nested plain data, from files, ``--set`` and flags, merged over the recipe's; settings of the task
             and the recipe's short names may stand at the top (see ``spell_out``). For ``grow``, so may
-            ``grow``: settings of the growth of all arms (``spaces.zoo_growth``), and its ``strategist``, a name,
+            ``grow``: settings of the growth of all arms (``growth.spec``), and its ``strategist``, a name,
             names with commas between them, or a list.
         baselines: none, quick or all; the recipe's own choice if left out.
 

@@ -32,7 +32,7 @@ class GrowingClassifier(Classifier):
             ``meta_gradient``, ``reinforce_meta``.
         events: Number of events, or any of ``EventSettings`` (``{"count": 4, "warm": 0.1}``); None for those of
             ``growth``.
-        growth: Any other of ``spaces.zoo_growth.GrowthSettings``, as plain data: ``{"birth": {"most": 12}}``.
+        growth: Any other of ``growth.spec.GrowthSettings``, as plain data: ``{"birth": {"most": 12}}``.
         epochs: Number of epochs of training.
         budget: Budget instead of epochs, any of ``training.settings.Budget``: ``{"steps": 500}``, ``{"flops": 2e12}``,
             ``{"seconds": 60}``; the first that is reached ends the training. With seconds a fit cannot be repeated

@@ -33,9 +33,9 @@ class AblationRow:
         block: where it stands.
         base: what it is compared with.
         words: what it switches.
-        zoo: changes as ``spaces.zoo_named.zoo_structure`` takes them.
+        zoo: changes as ``module_zoo.named.zoo_structure`` takes them.
         extractor: side -> changes of how every input of that side is read.
-        grow: changes of the growth (``spaces.zoo_growth.GrowthSettings``), where the base grows.
+        grow: changes of the growth (``growth.spec.GrowthSettings``), where the base grows.
         forbid: operations that growth may not use.
         rate: factor of the number of events.
         task: changes of the task's settings; those that the task does not have leave the row out.

@@ -33,7 +33,7 @@ class ModuleState(Settings):
     Attributes:
         id: Id of the module.
         archetype: Family of the module, or ``hybrid``.
-        vector: Vector of its genotype (``spaces.zoo_vector``).
+        vector: Vector of its genotype (``module_zoo.modules.vector``).
         parameters, flops: Number of parameters; FLOPs of one sample.
         age: Number of events since its birth.
         usage: Mean routing weight (66).

@@ -1,6 +1,6 @@
 """Distillation of one network into another (Hinton et al. 2015): after a layer was removed, or before.
 
-Works for any two networks with the same named outputs (``models.network.Network``), whatever they are made of.
+Works for any two networks with the same named outputs (``networks.base.Network``), whatever they are made of.
 
 Legend: B samples, L positions, d width.
 """

@@ -37,7 +37,7 @@ class Mixed(Protocol):
 
 
 class Zoo(Protocol):
-    """The interface of a network of modules (``models.module_zoo.ModuleZoo``) that distillation needs."""
+    """The interface of a network of modules (``module_zoo.model.ModuleZoo``) that distillation needs."""
 
     active: frozenset[str] | None
 

@@ -1,6 +1,6 @@
 """What a page on routing is made from: a trace and the numbers that sum it up, as plain data.
 
-``evaluation.routing.summary`` works them out. Anything that is not known is left out of the page.
+``h_model.trace.summary`` works them out. Anything that is not known is left out of the page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Measures that summarise a routing trace: self-loops, entropy, paths, depth, activity, drift.
 
-Legend as in ``spaces.routing_trace``: B samples, T iterations, I inputs, H hidden layers, O outputs, N = H + O
+Legend as in ``h_model.trace.spec``: B samples, T iterations, I inputs, H hidden layers, O outputs, N = H + O
 targets, c connection weights. What is undefined (the entropy of a layer without connections) is nan.
 """
 

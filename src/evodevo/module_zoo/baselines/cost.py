@@ -2,7 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#opponents.
 
-``module_zoo/baselines/build.py`` builds exactly these parameters; a test recounts them, and the matrix products.
+``module_zoo/baselines/model.py`` builds exactly these parameters; a test recounts them, and the matrix products.
 
 Legend: L positions, d width, F hidden units, E experts, P slots of an expert, M modalities (1 or 2).
 """

@@ -60,7 +60,7 @@ class EncodedModality:
 class Senses(nn.Module):
     """Reads a batch.
 
-    ``spaces.senses.sides`` says which inputs stand on which side. Several inputs of one side stand one after the
+    ``module_zoo.encoders.spec.sides`` says which inputs stand on which side. Several inputs of one side stand one after the
     other, with a learned embedding of the input, and the vector of the side is the mean of theirs.
 
     Args:

@@ -181,7 +181,7 @@ def multipath_parameters(structure: MultipathStructure, classes: int, widths: Se
 def multipath_flops(structure: MultipathStructure, classes: int, widths: Sequence[int]) -> int:
     """Of connectors and router on one sample, the paths themselves left out; a multiply-add counts two.
 
-    Sums and norms are not counted, as in ``spaces.cost``.
+    Sums and norms are not counted, as in ``backbone.cost``.
     """
     total = 2 * classes * sum(widths)
     paths = len(widths) + 1

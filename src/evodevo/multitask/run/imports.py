@@ -51,7 +51,7 @@ def import_individual(
     Args:
         system: its name, id, or the beginning of one.
         name: of your choice, unlike those of tasks.
-        run: whose best network is taken (``last`` is the newest run); see ``runs.predicting.best_trained``.
+        run: whose best network is taken (``last`` is the newest run); see ``runs.predict.best_trained``.
         individual: another one of it, by the beginning of its id.
         source: the store of that run; that of the system if left out.
         store: of the system.

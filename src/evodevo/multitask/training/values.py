@@ -1,6 +1,6 @@
 """How one child of a multitask system is trained, as values and without torch: the agent's table, and what it tunes.
 
-Source: docs/spec/munet.md#hyperparameters; keys of hyperparameters are those of ``spaces.path_hyperparameters``.
+Source: docs/spec/munet.md#hyperparameters; keys of hyperparameters are those of ``multitask.hyperparameters``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Source: docs/spec/munet.md#caching-and-skipping.
 
 A path never changes, so its answer to a sample that is prepared the same way every time is worth keeping: what is left
-of training a multipath model is two or three dense layers. See ``models.path_rows`` for the files.
+of training a multipath model is two or three dense layers. See ``multitask.paths.multipath.rows`` for the files.
 
 ``tasks.feature_cache`` keeps sequences of whole splits that are made at once; here rows are made when they are asked
 for, by many workers, and old ones make room.

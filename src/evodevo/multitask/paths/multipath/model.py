@@ -5,7 +5,7 @@ Source: docs/spec/munet.md#multipath-model.
 Legend: B samples, P paths with the main one, C classes, h_k width of support k, counted from 1.
 
 The main path answers the task and is always heard; r_0 are its logits. Support k represents a sample as x_k, and its
-connector maps that to r_k = W_k x_k + d_k. The answer is sum_p w_p r_p; see ``routing.decoupled`` for how it learns.
+connector maps that to r_k = W_k x_k + d_k. The answer is sum_p w_p r_p; see ``multitask.paths.multipath.decoupled`` for how it learns.
 Untrained it is w* r_0: other numbers than the main path's, the same order of classes.
 """
 
@@ -120,7 +120,7 @@ class Multipath(nn.Module):
         return [parameter for role in parts if role in chosen for parameter in parts[role].parameters()]
 
     def inherit(self, parent: Multipath, replaced: Sequence[int] = ()) -> dict[str, bool]:
-        """Copy what a parent has learned (see ``spaces.multipath.inherited``); role -> whether it was.
+        """Copy what a parent has learned (see ``multitask.paths.multipath_spec.inherited``); role -> whether it was.
 
         Args:
             parent: not changed.
