@@ -60,8 +60,8 @@ class EncodedModality:
 class Senses(nn.Module):
     """Reads a batch.
 
-    ``module_zoo.encoders.spec.sides`` says which inputs stand on which side. Several inputs of one side stand one after the
-    other, with a learned embedding of the input, and the vector of the side is the mean of theirs.
+    ``module_zoo.encoders.spec.sides`` assigns inputs to sides. Several inputs of one side are concatenated along the
+    sequence, with a learned embedding of the input, and the vector of the side is the mean of theirs.
 
     Args:
         structure: width, extractors, dropout, and whether a learned token stands for what a sample lacks.

@@ -1,7 +1,7 @@
 """A multitask system at one moment, as plain data that drawings, pages and outlines read.
 
-µNet (2205.10937) and µ4Net (2302.02721, Fig. 2); docs/spec/munet.md#accounted-parameters. ``multitask/report/picture.py`` reads
-these facts from a store.
+µNet (2205.10937) and µ4Net (2302.02721, Fig. 2); docs/spec/munet.md#accounted-parameters.
+``multitask/report/picture.py`` reads these facts from a store.
 """
 
 from __future__ import annotations

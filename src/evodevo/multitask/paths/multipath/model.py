@@ -5,8 +5,9 @@ Source: docs/spec/munet.md#multipath-model.
 Legend: B samples, P paths with the main one, C classes, h_k width of support k, counted from 1.
 
 The main path answers the task and is always heard; r_0 are its logits. Support k represents a sample as x_k, and its
-connector maps that to r_k = W_k x_k + d_k. The answer is sum_p w_p r_p; see ``multitask.paths.multipath.decoupled`` for how it learns.
-Untrained it is w* r_0: other numbers than the main path's, the same order of classes.
+connector maps that to r_k = W_k x_k + d_k. The answer is sum_p w_p r_p; the weights learn as in
+``multitask.paths.multipath.decoupled``. Untrained it is w* r_0: other numbers than the main path's, the same order of
+classes.
 """
 
 from __future__ import annotations
