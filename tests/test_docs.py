@@ -691,3 +691,33 @@ def test_every_extra_named_exists() -> None:
     for page in PAGES:
         for extra in re.findall(r"evodevo\[(\w+)\]", page.read_text(encoding="utf-8")):
             assert extra in extras, f"{name(page)} names the extra {extra}"
+
+
+MODULE = re.compile(r"``((?:[a-z]\w*/)+\w+\.py|(?:[a-z]\w*\.)+\w+)``")
+SOURCE = ROOT / "src" / "evodevo"
+ROOMS = {path.stem for path in SOURCE.iterdir()}
+KEYS = {"evaluation.options.grow", "training.sharpening"}
+"""Settings whose keys look like modules; names of recipes do, too."""
+RETIRED = {"spaces", "models", "evaluation", "evolution", "routing", "strategist", "diagrams"}
+"""Folders of the package before the papers had folders of their own."""
+
+
+def module_is_there(named: str) -> bool:
+    """Whether a path or dotted name of a docstring begins with a file of the package; the rest is what it holds."""
+    if named.endswith(".py"):
+        return (SOURCE / named).is_file()
+    parts = named.split(".")
+    files = [SOURCE.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
+    return any(file.with_suffix(".py").is_file() for file in files) or files[-1].is_dir()
+
+
+def test_modules_that_docstrings_name_are_there() -> None:
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for named in MODULE.findall(path.read_text(encoding="utf-8")):
+            if named in KEYS or named in RECIPES:
+                continue
+            first = re.split(r"[./]", named)[0]
+            if first in RETIRED or (first in ROOMS and "." in named and not module_is_there(named)):
+                wrong.append(f"{path.relative_to(ROOT)}: {named}")
+    assert not wrong, "\n".join(wrong)

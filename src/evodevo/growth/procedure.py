@@ -2,7 +2,7 @@
 
 Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth.grown``).
 
-One training in segments. Between two of them comes what ``growth.agenda`` schedules: an event, the end of a warm-up,
+One training in segments. Between two of them comes what ``growth.schedule`` schedules: an event, the end of a warm-up,
 the reward of an event. The result of each is kept with every checkpoint, and an interrupted run goes on identically
 where its budget is in steps. Growth sees only the split ``architecture``; ``validation`` selects weights.
 """

@@ -104,7 +104,7 @@ def add_node(
 
 
 def remove_node(model: HModelParts, place: int) -> Change:
-    """Take a hidden layer out, in place. Distil afterwards (``training.distillation``) where answers matter.
+    """Take a hidden layer out, in place. Distil afterwards (``growth.training.distillation``) where answers matter.
 
     Raises:
         UsageError: no such layer, or the last one that is enabled; the model is then as it was.

@@ -92,7 +92,7 @@ def experiment(
         store, listener, on_start, cache_folder: as for ``evolve``.
 
     Returns:
-        A run of kind ``train``; see ``runs.comparison`` for its table.
+        A run of kind ``train``; see ``experiments.comparison`` for its table.
 
     Raises:
         UsageError, DataError: settings or data cannot be used; nothing was recorded then.

@@ -46,7 +46,7 @@ def ablate(
         store, listener, on_start, cache_folder: as for ``evolve``.
 
     Returns:
-        A run of kind ``ablate``; see ``runs.ablation_table`` for its table.
+        A run of kind ``ablate``; see ``growth.ablation.table`` for its table.
 
     Raises:
         UsageError, DataError: rows, settings or data cannot be used; nothing was recorded then.

@@ -28,7 +28,7 @@ class Rules:
     Attributes:
         cycle: settings of its cycles.
         training: settings of its children's training, where they differ from our defaults
-            (``training.values.PathTrainingSettings``).
+            (``multitask.training.values.PathTrainingSettings``).
         options: options of its class, likewise.
     """
 

@@ -45,7 +45,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class ReportedObjective:
-    """A named number; ``unit`` as for ``diagrams.Axis`` (``bytes``, ``parameters``, ``bits per byte``, …)."""
+    """A named number; ``unit`` as for ``report.charts.axes.Axis`` (``bytes``, ``parameters``, ``bits per byte``, …)."""
 
     name: str
     unit: str = ""

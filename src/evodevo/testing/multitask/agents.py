@@ -1,6 +1,6 @@
 """The laws of a class of agents of a multitask system; a test inherits them and says which class.
 
-Nothing is trained (``testing.system_paths``), so that a ViT-L has them as fast as a tiny path.
+Nothing is trained (``testing.multitask.paths``), so that a ViT-L has them as fast as a tiny path.
 """
 
 from __future__ import annotations
