@@ -54,7 +54,7 @@ def grow(
         store, listener, on_start, cache_folder: Same as for ``evolve``.
 
     Returns:
-        A run of kind ``grow``; see ``experiments.comparison`` for its table, and the fact ``growth`` of its individuals.
+        A run of kind ``grow``; ``experiments.comparison`` makes its table; ``growth`` is a fact of its individuals.
 
     Raises:
         UsageError, DataError: Settings, data or a memory cannot be used; nothing was recorded then.
