@@ -30,6 +30,28 @@ SLICE_MODULES = (
 )
 """Modules that declare the rows of their room; all are imported, without torch, before the first look-up."""
 
+TABLE_MODULES = (
+    "evodevo.execution.base",
+    "evodevo.tasks.base",
+    "evodevo.objectives.base",
+    "evodevo.operators.classes",
+    "evodevo.operators.layers.base",
+    "evodevo.search.base",
+    "evodevo.search.space",
+    "evodevo.networks.spec",
+    "evodevo.export.base",
+    "evodevo.runs.archive",
+    "evodevo.runs.recipe",
+    "evodevo.experiments.procedures",
+    "evodevo.experiments.report.parts",
+    "evodevo.module_zoo.modules.families",
+    "evodevo.module_zoo.modules.nodes.base",
+    "evodevo.growth.strategists.base",
+    "evodevo.multitask.agent",
+    "evodevo.multitask.paths.kinds",
+)
+"""Modules with a table, all without torch: a package is enabled in every one, imported so far or not."""
+
 _declared: dict[str, dict[str, str]] = {}
 _slices_are_loaded = False
 
@@ -76,8 +98,13 @@ class Registry(Generic[T]):
         """The rows, with those that slices declare."""
         _load_slices()
         for name, row in _declared.pop(self.group, {}).items():
-            self.add(name, row)
+            self._insert(name, row)
         return self._rows
+
+    def _insert(self, name: str, row: T | str) -> None:
+        if name in self._rows and self._rows[name] is not row:
+            raise UsageError(f"the {self.kind} {name!r} is registered already; choose another name.")
+        self._rows[name] = row
 
     def add(self, name: str, row: T | str) -> None:
         """Add a row; a built-in name cannot be taken over by a plugin.
@@ -85,9 +112,8 @@ class Registry(Generic[T]):
         Raises:
             UsageError: the name is taken.
         """
-        if name in self._rows and self._rows[name] is not row:
-            raise UsageError(f"the {self.kind} {name!r} is registered already; choose another name.")
-        self._rows[name] = row
+        self._all()  # a name that a slice declares is taken, looked up so far or not
+        self._insert(name, row)
 
     def get(self, name: str) -> T:
         """The row of that name, imported now if it was lazy.
@@ -136,14 +162,14 @@ TABLES: dict[str, Registry[Any]] = {}
 
 
 def table(kind: str, group: str) -> Registry[Any]:
-    """Create a table and list it, so that ``enable_packages`` reaches it."""
+    """Create a table and list it, so that ``enable_packages`` reaches it; ``TABLE_MODULES`` names its module."""
     registry: Registry[Any] = Registry(kind, group)
     TABLES[group] = registry
     return registry
 
 
 def enable_packages(packages: tuple[str, ...]) -> dict[str, str]:
-    """Load the rows of these packages into every table that exists.
+    """Load the rows of these packages into every table.
 
     Returns:
         package -> version.
@@ -152,6 +178,9 @@ def enable_packages(packages: tuple[str, ...]) -> dict[str, str]:
         UsageError: a package is not installed or offers nothing.
     """
     versions: dict[str, str] = {}
+    if packages:
+        for module in TABLE_MODULES:
+            importlib.import_module(module)
     for package in packages:
         try:
             versions[package] = metadata.version(package)

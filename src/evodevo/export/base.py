@@ -9,13 +9,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from evodevo.registry import Registry, table
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Images = NDArray[np.uint8]
 Logits = NDArray[np.float32]
