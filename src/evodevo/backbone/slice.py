@@ -27,3 +27,9 @@ declare(
         "backbone": "evodevo.backbone.evaluate:evaluate_backbone",
     },
 )
+declare(
+    "evodevo.spaces",
+    {
+        "backbone": "evodevo.backbone.space:BackboneSpace",
+    },
+)

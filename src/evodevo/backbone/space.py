@@ -37,7 +37,7 @@ from evodevo.operators.classes import OPERATORS, LIVClass, liv_classes
 from evodevo.operators.cost import Convention, Cost, Mode
 from evodevo.operators.genome_text import parse_segments, print_segments
 from evodevo.operators.spec import Dimensions
-from evodevo.search.space import SPACES, Space
+from evodevo.search.space import Space
 from evodevo.settings import Settings
 
 
@@ -455,6 +455,3 @@ def _ranges(values: Sequence[int]) -> str:
         else:
             parts.append([value])
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in parts)
-
-
-SPACES.add("backbone", BackboneSpace)

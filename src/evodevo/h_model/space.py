@@ -31,7 +31,7 @@ from evodevo.h_model.spec import PRESETS, HModelStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.cost import Cost, Mode
-from evodevo.search.space import SPACES, Space
+from evodevo.search.space import Space
 
 SCALARS = tuple(field.name for field in fields(HModelGenome) if field.name not in ("mode", "amount", "layers"))
 # Wide, deep and balanced (H-Model 6.2); the fourth, (10, 10), is for large machines.
@@ -307,6 +307,3 @@ class HModelSpace(Space[HModelGenome]):
 
 def _draw(values: Sequence[Any], rng: np.random.Generator) -> Any:
     return values[int(rng.integers(len(values)))]
-
-
-SPACES.add("h_model", HModelSpace)

@@ -37,3 +37,9 @@ declare(
         "enas": "evodevo.module_zoo.procedures.rows:ENAS",
     },
 )
+declare(
+    "evodevo.spaces",
+    {
+        "module_zoo": "evodevo.module_zoo.space:ModuleZooSpace",
+    },
+)

@@ -26,7 +26,7 @@ from evodevo.module_zoo.spec import ZooStructure
 from evodevo.module_zoo.text import parse_genome, print_genome, show_gene, show_module
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.operators.cost import Cost, Mode
-from evodevo.search.space import SPACES, Space
+from evodevo.search.space import Space
 from evodevo.settings import validate
 
 
@@ -311,6 +311,3 @@ def _draw(values: Sequence[Any], rng: np.random.Generator) -> Any:
 
 def _shuffled(modules: Sequence[ModuleGenotype], rng: np.random.Generator) -> list[ModuleGenotype]:
     return [modules[place] for place in rng.permutation(len(modules))]
-
-
-SPACES.add("module_zoo", ModuleZooSpace)
