@@ -275,6 +275,16 @@ def test_a_right_arrow_is_left_alone(path: str, source: str) -> None:
     assert not wrong_arrows(Path(path), source)
 
 
+def test_a_class_name_has_one_meaning() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in FILES:
+        for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(f"{path}:{node.lineno}")
+    twice = {name: places for name, places in homes.items() if len(places) > 1}
+    assert not twice, "\n".join(f"{name}: {', '.join(places)}" for name, places in twice.items())
+
+
 def test_every_room_has_one_floor() -> None:
     every = [room for floor in FLOORS for room in floor]
     assert len(every) == len(set(every))

@@ -31,10 +31,10 @@ def evaluate_backbone(payload: bytes, report: Report) -> bytes:
     Live messages: {"step", "tokens", "share", "loss"}; {"checkpoint": digest, "blobs": digests of all that it is
     made of} where the training's settings ask for checkpoints; {"restarted": why} where one could not be used.
     """
-    return answered(lambda: _Evaluation(canonical.loads(payload, what="an evaluation"), report).run())
+    return answered(lambda: _BackboneEvaluation(canonical.loads(payload, what="an evaluation"), report).run())
 
 
-class _Evaluation:
+class _BackboneEvaluation:
     def __init__(self, data: dict[str, Any], report: Report) -> None:
         self.data = data
         self.report = report

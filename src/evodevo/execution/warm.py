@@ -79,7 +79,7 @@ def _first_message(inbox: int, decoder: Decoder) -> Message | None:
 
 
 @dataclass
-class _Evaluation:
+class _RunningEvaluation:
     job: Job
     pid: int
     answer: int | None  # None after the evaluation has closed its end
@@ -98,7 +98,7 @@ class _Loop:
         self._inbox, self._outbox, self._decoder = inbox, outbox, decoder
         self._scratch, self._threads = scratch, threads
         self._outgoing = bytearray()
-        self._current: _Evaluation | None = None
+        self._current: _RunningEvaluation | None = None
         self._open = True
         adopt_orphans()
         # The kernel sends SIGTERM when the guard has ended.
@@ -228,9 +228,9 @@ class _Loop:
         os.close(log_end)
         os.set_blocking(answer, False)
         os.set_blocking(log, False)
-        self._current = _Evaluation(job, pid, answer, log, scratch, started)
+        self._current = _RunningEvaluation(job, pid, answer, log, scratch, started)
 
-    def _read_log(self, current: _Evaluation) -> bool:
+    def _read_log(self, current: _RunningEvaluation) -> bool:
         """Read the evaluation's output; whether there were data."""
         data = _read(current.log)
         if data == b"" and current.log is not None:
@@ -239,7 +239,7 @@ class _Loop:
         current.tail.add(data or b"")
         return bool(data)
 
-    def _read_answer(self, current: _Evaluation) -> bool:
+    def _read_answer(self, current: _RunningEvaluation) -> bool:
         """Read the evaluation's messages; whether there were data and the evaluation has not ended."""
         data = _read(current.answer)
         if data == b"" and current.answer is not None:
@@ -263,7 +263,7 @@ class _Loop:
             return False
         return bool(data)
 
-    def _stop(self, current: _Evaluation, reason: Reason, detail: str) -> None:
+    def _stop(self, current: _RunningEvaluation, reason: Reason, detail: str) -> None:
         """End an evaluation, unless its answer is in the pipe already."""
         while self._read_answer(current):
             pass
@@ -272,7 +272,7 @@ class _Loop:
 
     def _finish(
         self,
-        current: _Evaluation,
+        current: _RunningEvaluation,
         state: Literal["done", "failed"],
         *,
         payload: bytes | None = None,

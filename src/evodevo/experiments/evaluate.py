@@ -44,7 +44,7 @@ def evaluate_network(payload: bytes, report: Report) -> bytes:
     Live messages: {"step", "tokens", "share", "loss"}, where tokens are samples; {"checkpoint": digest, "blobs":
     digests of all that it is made of}; {"restarted": why} where one could not be used; those of ``prepare_features``.
     """
-    return answered(lambda: _Evaluation(canonical.loads(payload, what="an evaluation"), report).run())
+    return answered(lambda: _NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report).run())
 
 
 def measure_pace(payload: bytes, report: Report) -> bytes:
@@ -53,7 +53,7 @@ def measure_pace(payload: bytes, report: Report) -> bytes:
     With a budget in FLOPs also {"flops": of a step}.
     """
     begin = time.perf_counter()
-    evaluation = _Evaluation(canonical.loads(payload, what="an evaluation"), report)
+    evaluation = _NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report)
     bench = evaluation.bench(None)
     network = bench.build()
     network.train()
@@ -76,13 +76,13 @@ def prepare_features(payload: bytes, report: Report) -> bytes:
 
     Live messages: {"features": input, "done", "total"}, in samples.
     """
-    evaluation = _Evaluation(canonical.loads(payload, what="an evaluation"), report)
+    evaluation = _NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report)
     for probe in evaluation.settings.probes:
         evaluation.open(probe.task)
     return canonical.dumps({}).encode()
 
 
-class _Evaluation:
+class _NetworkEvaluation:
     def __init__(self, data: dict[str, Any], report: Report) -> None:
         self.data = data
         self.report = report

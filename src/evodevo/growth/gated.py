@@ -40,7 +40,7 @@ def unroll(zoo: ModuleZoo, inner: Batch, outer: Batch) -> Unroll:
 
 
 def _loss(zoo: ModuleZoo, batch: Batch) -> Loss:
-    gated = _Gated(zoo)
+    gated = _GatedZoo(zoo)
 
     def loss(parameters: dict[str, Tensor], gates: dict[str, Tensor]) -> Tensor:
         was_training = zoo.training
@@ -57,7 +57,7 @@ def _loss(zoo: ModuleZoo, batch: Batch) -> Loss:
     return loss
 
 
-class _Gated(nn.Module):
+class _GatedZoo(nn.Module):
     """The task's loss of a zoo with the router's weight of each module multiplied by its gate."""
 
     def __init__(self, zoo: ModuleZoo) -> None:

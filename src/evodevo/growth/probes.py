@@ -87,7 +87,7 @@ def probe(zoo: ModuleZoo, batches: Iterable[Batch], settings: FitnessSettings) -
     zoo.eval()
     try:
         ids = zoo.live
-        sums = _Sums(zoo, ids)
+        sums = _ZooSums(zoo, ids)
         for batch in batches:
             sums.add(batch, zero=settings.ablation == "zero")
     finally:
@@ -167,7 +167,7 @@ def silenced(zoo: ModuleZoo, f: Tensor, outputs: Tensor, ids: tuple[str, ...], p
     return answers(zoo, f, others, zoo.decide(f, relate(zoo, f, others, ids), ids, dense=True))
 
 
-class _Sums:
+class _ZooSums:
     """Running sums over batches."""
 
     def __init__(self, zoo: ModuleZoo, ids: tuple[str, ...]) -> None:

@@ -86,7 +86,7 @@ def parse_genome(text: str, width: int) -> ZooGenome:
         if gene in genes:
             raise GenomeError(f"zoo genome: {word[:40]!r} says {gene} a second time; leave one of them out.")
         genes[gene] = value
-    return ZooGenome(**genes, modules=_Reader(right, width).modules())
+    return ZooGenome(**genes, modules=_ModuleReader(right, width).modules())
 
 
 def _read_word(word: str) -> tuple[str, str | int]:
@@ -104,7 +104,7 @@ def _read_word(word: str) -> tuple[str, str | int]:
     )
 
 
-class _Reader:
+class _ModuleReader:
     """Reads modules one after the other."""
 
     def __init__(self, text: str, width: int) -> None:

@@ -29,7 +29,7 @@ class ChildResult:
 
 
 @dataclass
-class _Open:
+class _OpenChild:
     cycle: Cycle
     child: ChildRow
     lost: int = 0
@@ -50,7 +50,7 @@ class ChildDispatcher:
 
     def __init__(self, executor: Executor, work: WorkSettings, places: dict[str, str | None]) -> None:
         self._executor, self._work, self._places = executor, work, places
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenChild] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -60,7 +60,7 @@ class ChildDispatcher:
         under_way = {one.child.id for one in self._open.values()}
         for child in cycle.waiting:
             if child.id not in under_way:
-                self._send(_Open(cycle, child))
+                self._send(_OpenChild(cycle, child))
 
     def poll(self, timeout: float) -> Iterator[ChildResult]:
         """Record what came back; waits at most ``timeout`` seconds for something."""
@@ -89,7 +89,7 @@ class ChildDispatcher:
         for job in opened:
             self._executor.cancel(job)
 
-    def _send(self, one: _Open) -> None:
+    def _send(self, one: _OpenChild) -> None:
         payload = {**one.cycle.payload(one.child), **self._places}
         entry = one.child.row.details["entry"]
         data = canonical.dumps(payload).encode()
@@ -97,7 +97,7 @@ class ChildDispatcher:
         self._open[one.job] = one
 
 
-def _answer(one: _Open, result: Result) -> Answer:
+def _answer(one: _OpenChild, result: Result) -> Answer:
     if result.state == "failed" or result.payload is None:
         # "lost" would mean that it is to be done again; it was, as often as the settings allow.
         reason = "killed" if result.reason in (None, "lost") else str(result.reason)

@@ -16,7 +16,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Size:
+class BoxSize:
     """Of a node's box."""
 
     width: float
@@ -41,7 +41,7 @@ class Layout:
 
 
 def layered(
-    sizes: Mapping[str, Size], edges: Sequence[tuple[str, str]], column_gap: float = 26, row_gap: float = 14
+    sizes: Mapping[str, BoxSize], edges: Sequence[tuple[str, str]], column_gap: float = 26, row_gap: float = 14
 ) -> Layout:
     """The layout of a graph without cycles.
 

@@ -46,7 +46,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class _Open:
+class _OpenEvaluation:
     """A running evaluation.
 
     Attributes:
@@ -75,7 +75,7 @@ class Dispatcher:
         self.problem = problem
         self.executor = executor
         self.retries = retries
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenEvaluation] = {}
 
     def __len__(self) -> int:
         return len(self._open)
@@ -87,7 +87,7 @@ class Dispatcher:
 
     def submit(self, ticket: Ticket, genome: Any, seed: int, resume: str | None = None) -> None:
         """Start an evaluation, or continue it from a checkpoint."""
-        self._open[ticket.job] = _Open(ticket, genome, seed, resume)
+        self._open[ticket.job] = _OpenEvaluation(ticket, genome, seed, resume)
         self._send(ticket.job)
 
     def cancel_all(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
 from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
-from evodevo.report.layered_layout import Size, layered
+from evodevo.report.layered_layout import BoxSize, layered
 
 SVG = "{http://www.w3.org/2000/svg}"
 TEXT = st.text(max_size=30)
@@ -64,7 +64,7 @@ def words_of(svg: str) -> str:
 def test_boxes_stand_apart_and_edges_lead_to_the_right(graph: tuple[list[str], list[tuple[str, str]]], data) -> None:
     names, edges = graph
     side = st.floats(10, 80)
-    sizes = {name: Size(data.draw(side), data.draw(side)) for name in names}
+    sizes = {name: BoxSize(data.draw(side), data.draw(side)) for name in names}
     layout = layered(sizes, edges)
     assert set(layout.centres) == set(names)
     for name, (x, y) in layout.centres.items():
@@ -84,7 +84,7 @@ def test_boxes_stand_apart_and_edges_lead_to_the_right(graph: tuple[list[str], l
 @settings(max_examples=80, deadline=None)
 def test_long_edges_pass_by_the_boxes(graph: tuple[list[str], list[tuple[str, str]]]) -> None:
     names, edges = graph
-    layout = layered({name: Size(40, 20) for name in names}, edges)
+    layout = layered({name: BoxSize(40, 20) for name in names}, edges)
     for points in layout.routes.values():
         for (left, y), (right, level) in zip(points[::2], points[1::2], strict=True):
             assert y == level, "a column is passed level"
@@ -93,7 +93,7 @@ def test_long_edges_pass_by_the_boxes(graph: tuple[list[str], list[tuple[str, st
 
 
 def test_a_residual_connection_leaves_its_column_to_the_boxes() -> None:
-    sizes = {name: Size(40, 20) for name in ("in", "a", "out")}
+    sizes = {name: BoxSize(40, 20) for name in ("in", "a", "out")}
     layout = layered(sizes, [("in", "a"), ("a", "out"), ("in", "out")])
     assert layout.centres["in"][0] < layout.centres["a"][0] < layout.centres["out"][0]
     assert len(layout.routes["in", "out"]) == 2

@@ -52,7 +52,7 @@ def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSetting
     was_training = model.training
     model.eval()
     try:
-        sums = _Sums(grown)
+        sums = _HModelSums(grown)
         for batch in batches:
             sums.add(batch, zero=settings.ablation == "zero")
     finally:
@@ -100,7 +100,7 @@ class Muted(LayerRunner):
         return said
 
 
-class _Sums:
+class _HModelSums:
     """Running sums over batches."""
 
     def __init__(self, grown: GrownHModel) -> None:

@@ -38,7 +38,7 @@ def unroll(grown: GrownHModel, inner: Batch, outer: Batch) -> Unroll:
 
 
 def _loss(grown: GrownHModel, batch: Batch) -> Loss:
-    gated, model = _Gated(grown), grown.model
+    gated, model = _GatedHModel(grown), grown.model
 
     def loss(parameters: dict[str, Tensor], gates: dict[str, Tensor]) -> Tensor:
         was_training = model.training
@@ -55,7 +55,7 @@ def _loss(grown: GrownHModel, batch: Batch) -> Loss:
     return loss
 
 
-class _Gated(nn.Module):
+class _GatedHModel(nn.Module):
     """The task's loss of an H-Model in which each layer has a gate."""
 
     def __init__(self, grown: GrownHModel) -> None:

@@ -21,7 +21,7 @@ from evodevo.report.charts.captions import (
     wrapped,
 )
 from evodevo.report.charts.glyphs import arrow_head, family_glyph
-from evodevo.report.layered_layout import Layout, Point, Size, layered
+from evodevo.report.layered_layout import BoxSize, Layout, Point, layered
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, empty, number, one_line, shorten, text_width
 
@@ -97,12 +97,12 @@ def module_graph_diagram(
     return drawing.svg()
 
 
-def _size(node: NodeMark) -> Size:
+def _size(node: NodeMark) -> BoxSize:
     if node.joint:
-        return Size(_JOINT, _JOINT)
+        return BoxSize(_JOINT, _JOINT)
     name = text_width(one_line(node.name, 80), 11) + (20 if node.end else 34)
     detail = text_width(one_line(node.detail, 80), 9) + 14
-    return Size(min(max(name, detail, 44), _MOST_BOX), _HEIGHT if node.detail else _PLAIN_HEIGHT)
+    return BoxSize(min(max(name, detail, 44), _MOST_BOX), _HEIGHT if node.detail else _PLAIN_HEIGHT)
 
 
 def _draw_node(drawing: Drawing, node: NodeMark, x: float, y: float) -> None:

@@ -111,7 +111,7 @@ class Factor(Kind):
 
 
 @dataclass(frozen=True)
-class Size(Factor):
+class SizeFactor(Factor):
     """A whole number between two others, on a logarithmic scale: channels, hidden units."""
 
     def _rounded(self, number: float) -> float:

@@ -69,7 +69,7 @@ def read(tables: Sequence[Named], size: tuple[int, int] | None, colour: Colour) 
     troubles: list[Trouble] = []
     room = MAX_BYTES
     for table in tables:
-        reader = _Reader(table.references)
+        reader = _ImageReader(table.references)
         known: dict[tuple[str, ...], int | str] = {}
         names = table.references.names
         for name, box in zip(names, table.boxes or [()] * len(names), strict=True):
@@ -107,7 +107,7 @@ def _fits(image: Pixels, others: Sequence[Pixels]) -> bool:
     return max(image.shape[:2]) <= _LARGEST_SIDE and (not others or image.shape[:2] == others[0].shape[:2])
 
 
-class _Reader:
+class _ImageReader:
     """Images of one table by name; the last one is cached, since boxes of one image are often in consecutive rows."""
 
     def __init__(self, references: References) -> None:

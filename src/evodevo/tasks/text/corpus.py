@@ -70,7 +70,7 @@ def read(path: str | Path | None, *, field: str = "text", max_bytes: int | None 
         DataError: The path does not exist, has no text, or bytes that are not text; the message has path and remedy.
         MissingExtraError: A parquet file needs pyarrow.
     """
-    reader = _Reader(field)
+    reader = _CorpusReader(field)
     if path is None:
         source, documents = (
             f"the source of Python {platform.python_version()}'s standard library",
@@ -118,7 +118,7 @@ def _limited(distinct: dict[bytes, bytes], max_bytes: int | None) -> tuple[bytes
     return (beginning,)
 
 
-class _Reader:
+class _CorpusReader:
     """Reads documents from files and counts their bytes, so that no input can fill the memory."""
 
     def __init__(self, field: str) -> None:
@@ -228,7 +228,7 @@ def encoded(text: str, place: str) -> bytes:
         raise DataError(f"{place} holds half a surrogate pair, which is no text. Repair or remove it.") from None
 
 
-def _standard_library(reader: _Reader) -> Iterator[bytes]:
+def _standard_library(reader: _CorpusReader) -> Iterator[bytes]:
     root = Path(sysconfig.get_path("stdlib"))
     any_module = False
     for path in _files(root):
@@ -243,7 +243,7 @@ def _standard_library(reader: _Reader) -> Iterator[bytes]:
         raise DataError(f"this Python has no standard library source under {root}. {_HOW_TO_GIVE_DATA} with --data.")
 
 
-def _folder(root: Path, reader: _Reader) -> Iterator[bytes]:
+def _folder(root: Path, reader: _CorpusReader) -> Iterator[bytes]:
     paths = list(_files(root))
     wanted = [path for path in paths if suffixes(path)[0] in TEXT_SUFFIXES | {".jsonl", ".parquet"}]
     reader.omitted += len(paths) - len(wanted)

@@ -27,7 +27,7 @@ import numpy as np
 from pydantic import Field
 
 from evodevo.errors import GenomeError, UsageError, quoted_list
-from evodevo.module_zoo.modules.attributes import Category, Kind, Share, Size
+from evodevo.module_zoo.modules.attributes import Category, Kind, Share, SizeFactor
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match
 from evodevo.operators.cost import Work
 from evodevo.registry import Registry, table
@@ -63,7 +63,7 @@ BUILT_IN = tuple(_ROWS)
 MAX_CHANNELS = 1 << 16
 """Of any value in a graph."""
 
-SIZE = Size(1.0, 65536.0, 64.0)
+SIZE = SizeFactor(1.0, 65536.0, 64.0)
 DROPOUT = Share(high=0.5, default=0.1)
 ACTIVATION = Category(("relu", "gelu", "silu"), "gelu")
 """How sizes, dropouts and activations of nodes mutate."""
