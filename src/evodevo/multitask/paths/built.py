@@ -126,13 +126,6 @@ class FrozenPart:
     flops: float
 
 
-def on_device(found: Any, device: torch.device) -> Any:
-    """Tensors, or tables of them, on a device."""
-    if isinstance(found, Mapping):
-        return {name: on_device(one, device) for name, one in found.items()}
-    return found.to(device)
-
-
 def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:
     """The images (B, height, width, channels) in a batch of a task.
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from evodevo.errors import DataError, UsageError
 from evodevo.multitask.evaluate_settings import PathRequest
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader, on_device
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader
 from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.multipath.cache import PathCache, rows_key
 from evodevo.multitask.paths.multipath.model import Multipath, build_component
@@ -46,7 +46,7 @@ class BuiltMultipath(BuiltPath):
 
         def fetch(places: Places, step: int | None = None) -> dict[str, Any]:
             samples = PathSamples(task, split, places, values, seed, step)
-            return {name: on_device(part.read(samples), self._precision.device) for name, part in entries.items()}
+            return {name: self._precision.place(part.read(samples)) for name, part in entries.items()}
 
         folder = default_folder() if self._request.cache is None else Folder(self._request.cache)
         cache = PathCache(folder) if self._request.training.representations else None

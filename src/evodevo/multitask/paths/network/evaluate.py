@@ -11,7 +11,7 @@ from evodevo import canonical
 from evodevo.errors import DataError
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader, on_device
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.network.cost import path_flops
 from evodevo.multitask.paths.network.input import read_samples
@@ -46,7 +46,7 @@ class BuiltNetworkPath(BuiltPath):
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
         def read(places: Places, step: int | None) -> Any:
             samples = PathSamples(task, split, places, values, seed, step)
-            return on_device(read_network_samples(self.model.structure, samples), self._precision.device)
+            return self._precision.place(read_network_samples(self.model.structure, samples))
 
         return read
 

@@ -12,7 +12,7 @@ from evodevo.errors import UsageError
 from evodevo.multitask.evaluate_settings import ComponentSource, PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
-from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader, on_device
+from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples, Places, Reader
 from evodevo.multitask.paths.components import component_of
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.text.cost import path_work
@@ -56,10 +56,10 @@ class BuiltTextPath(BuiltPath):
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
         def read(places: Places, step: int | None) -> dict[str, Tensor]:
             samples = PathSamples(task, split, places, values, seed, step)
-            found: dict[str, Tensor] = on_device(
-                _read(self._structure, self._tokenizer, task.inputs, samples), self._precision.device
+            batch: dict[str, Tensor] = self._precision.place(
+                _read(self._structure, self._tokenizer, task.inputs, samples)
             )
-            return found
+            return batch
 
         _bytes_input(task.inputs)
         return read
