@@ -8,7 +8,6 @@ Legend: B samples.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,42 +25,11 @@ from evodevo.multitask.training.augmentation import augmented
 from evodevo.multitask.training.values import DataValues
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.inputs import Batch, InputSpec
+from evodevo.training.precision import Precision
 
 Places = NDArray[np.int64]
 Reader = Callable[[Places, int | None], Any]
 """Places of samples, and the training step where chance may change them -> what the model reads."""
-
-
-class BuiltPath(ABC):
-    """A path with its weights, on its device.
-
-    Attributes:
-        model: what a ``Reader`` gives -> logits (B, C).
-        components: role -> component, of its own ones.
-        factors: role -> factor of its learning rate.
-        flops: of one sample.
-    """
-
-    model: nn.Module
-    components: Mapping[str, nn.Module]
-    factors: Mapping[str, float] = {}
-    flops: float
-
-    @abstractmethod
-    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        """How samples of a split reach the model.
-
-        Args:
-            task: whose samples.
-            split: of it.
-            values: what chance may change, where a step is given.
-            seed: of chance.
-        """
-
-    @property
-    def parameters(self) -> int:
-        """Of all that a sample passes, its own or not."""
-        return count_parameters(self.model)
 
 
 class PathSamples:
@@ -104,6 +72,51 @@ class PathSamples:
         if self._step is None or self._values.identity:
             return [torch.from_numpy(np.ascontiguousarray(raw)).permute(0, 3, 1, 2).float()]
         return augmented(raw, self._values, self._seed, self._step)
+
+
+class BuiltPath:
+    """A path with its weights, on its device.
+
+    Args:
+        model: Model that maps what a ``Reader`` returns to logits (B, C).
+        components: Role -> component, of the path's own ones.
+        flops: FLOPs of one sample.
+        read: Function that turns samples into what the model reads, on any device.
+        precision: Device and number format.
+        factors: Role -> factor of its learning rate.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        components: Mapping[str, nn.Module],
+        flops: float,
+        read: Callable[[PathSamples], Any],
+        precision: Precision,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        self.model, self.components, self.flops = model.to(precision.device), components, flops
+        self.factors: Mapping[str, float] = factors or {}
+        self.precision = precision
+        self._read = read
+
+    def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
+        """The function by which samples of a split reach the model.
+
+        Args:
+            task: Task of the samples.
+            split: Split of the task.
+            values: Random changes of the samples of a training step.
+            seed: Seed of these changes.
+        """
+        return lambda places, step: self.precision.place(
+            self._read(PathSamples(task, split, places, values, seed, step))
+        )
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters of all components that a sample passes, those of other paths included."""
+        return sum(map(count_parameters, self.components.values()))
 
 
 @dataclass(frozen=True)
