@@ -33,7 +33,7 @@ class Summary:
 
 
 class Candidate(Protocol):
-    """What is read of an individual: its name, its scores over seeds, its facts."""
+    """The part of an individual that a choice reads: its name, its scores over seeds, its facts."""
 
     @property
     def name(self) -> str: ...
@@ -51,7 +51,7 @@ C_co = TypeVar("C_co", bound=Candidate, covariant=True)
 
 
 class Search(Protocol[C_co]):
-    """What is read of a run: its goals, its front, its baselines."""
+    """The part of a run that a choice reads: its goals, its front, its baselines."""
 
     id: str
 
@@ -104,9 +104,9 @@ class Pick(Generic[C]):
     """The chosen individual.
 
     Attributes:
-        individual: of the front.
-        reason: in words.
-        comparisons: with every baseline of the run.
+        individual: individual of the front.
+        reason: reason of the choice, in words.
+        comparisons: comparisons with every baseline of the run.
     """
 
     individual: C
