@@ -397,7 +397,7 @@ class Trainer:
         return snapshot
 
     def _count_flops(self, network: Network, batch_of: Callable[[int], Batch], *, again: bool) -> None:
-        """Count the FLOPs of a step on the first batch; of a segment ``again`` only where an edit changed the network."""
+        """Count the FLOPs of a step on the first batch; for ``again`` only where an edit changed the network."""
         counted = specification_of(self.arm.network, network), _counted_as(network)
         if again and counted == self._counted:
             return
