@@ -1,4 +1,4 @@
-"""What a path answers to every sample of a split, kept small, so that paths can be compared in pairs later.
+"""Answers of a path to every sample of a split, kept small, so that paths can be compared in pairs later.
 
 Shapes: B samples of a batch, P paths of a multipath model.
 """
