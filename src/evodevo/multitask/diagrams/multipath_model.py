@@ -14,7 +14,7 @@ _COLUMN, _GAP = 176.0, 26.0
 _BOX, _ROW = 20.0, 27.0
 _WIDE = 132.0
 _PARTS_AT_MOST = 14
-"""Of more components than these the middle ones share one box."""
+"""Largest number of components with a box each; of more, the middle ones share one box."""
 
 
 def multipath_model(frame: SystemFrame, model: Joined, *, title: str = "", subtitle: str = "") -> str:
