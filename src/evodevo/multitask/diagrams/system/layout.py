@@ -55,7 +55,7 @@ class FrameLayout:
         nodes: component of a path -> box.
         stops: line -> points from bottom to top: where it enters and leaves each row.
         ends: multipath path -> middle of its router; component of a connector -> middle.
-        rows: text of each row, and its vertical position.
+        rows: text of a row -> its vertical position.
         width: width of the whole graph.
         foot: height where the columns begin.
     """

@@ -69,7 +69,7 @@ def read_root(path: str, *, image_size: int | None = None, head: bool = False, d
         UsageError: no ViT, or one that no path can be (its activation, image or patch size).
         UnsafeFileError: the weights are a pickle only.
         StoreDamagedError: the file has another digest.
-        DataError: weights are missing, unreadable, or of another shape than the configuration says.
+        DataError: weights are missing, unreadable, or of another shape than in the configuration.
     """
     structure = checkpoint_structure(path)
     check_digest(path, digest)
