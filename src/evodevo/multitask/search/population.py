@@ -1,4 +1,4 @@
-"""Who lives on in a population of paths: those that improved, the best few of them, one at a cycle's end.
+"""Survival in a population of paths: those that improved, the best few of them, one at a cycle's end.
 
 Source: docs/spec/munet.md#cycles; µ4Net, section 3.
 """
@@ -18,7 +18,7 @@ from evodevo.settings import Settings
 
 
 class PopulationSettings(Settings):
-    """How many paths an agent keeps while a cycle runs, and which."""
+    """The paths that an agent keeps while a cycle runs: their number and selection."""
 
     cap: int | None = Field(default=5, ge=1, description="paths that live on after a generation; None = all")
     prune: Literal["top", "stochastic"] = Field(
@@ -78,9 +78,9 @@ def with_generation(
     """The population after a generation, best first; the best is always in it.
 
     Args:
-        population: before.
+        population: population before the generation.
         improved: the children that exceeded their bar.
-        settings: of the population.
+        settings: settings of the population.
         rng: draws only where pruning is stochastic.
 
     Raises:
