@@ -51,7 +51,7 @@ class ComparisonRow:
         trainings: the individuals of the chosen rate that have finished.
         missing: trainings of any rate that failed or have not finished, with their reasons.
         validation, test: accuracy (see ``Measured.accuracy``).
-        train: likewise on samples that were trained on, where that was measured.
+        train: accuracy on training samples, where it was measured.
         metrics: "output metric" -> test value.
         groups: group -> value -> test accuracy.
         probes: name -> validation accuracy and executed FLOPs of the trained network under other circumstances.
@@ -103,7 +103,7 @@ class ComparisonTable:
     """An experiment in numbers.
 
     Attributes:
-        rows: in the order of the arms.
+        rows: rows in the order of the arms.
         budgets: "steps", "flops", "seconds" -> budget at which all arms are compared: the total of the reference, or
             the smallest total of any arm.
         baselines: split -> simple opponent -> its number.

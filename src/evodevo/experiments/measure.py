@@ -109,7 +109,7 @@ def measure(
     """Measure a network; it comes back in the mode (training or not) in which it was.
 
     Args:
-        network: on the device of ``precision``.
+        network: network on the device of ``precision``.
         task, split, chosen: task, split and indices of the samples.
         batch_size: number of samples at a time.
         precision: device and number format.

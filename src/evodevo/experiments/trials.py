@@ -31,7 +31,7 @@ class Variant(Settings):
         cell: values that the sweep varies, by name, for display ({"alpha": 0.3}); the network has them already.
         learning_rates: learning rates of this arm alone; those of the experiment if left out.
         task: settings that replace the experiment's, for this arm.
-        training: likewise.
+        training: training settings that replace the experiment's, for this arm.
         procedure: a row of ``experiments.procedures``, by which the network is trained.
         options: options of the procedure.
         parent: the individual that is trained again, if it is one.

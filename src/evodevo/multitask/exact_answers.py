@@ -25,7 +25,7 @@ def exact_answers(model: nn.Module, batches: Iterable[tuple[Any, Tensor]], preci
     Args:
         model: inputs -> logits (B, classes).
         batches: inputs and classes (B,); they may differ in size.
-        precision: where it computes.
+        precision: device and number format.
 
     Returns:
         ``accuracy``, ``samples``, ``right`` (see ``right_answers.pack``), ``answers`` (SHA-256 of the chosen classes:

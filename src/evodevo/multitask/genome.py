@@ -55,7 +55,7 @@ class Path(Settings):
         structure: structure of that kind, as plain data.
         hparams: every tunable value by name, without the mutation function.
         mu: the learned mutation function: ``_mu_`` and ``_mu_|<action>`` -> probability.
-        components: in the order in which a sample passes them.
+        components: its components, in the order in which a sample passes them.
         paths: for a multipath one, its paths, the main one first.
     """
 

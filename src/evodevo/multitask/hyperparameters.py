@@ -36,7 +36,7 @@ class Hyperparameter(Settings):
 
     Attributes:
         key: its name.
-        values: in order; all numbers, all true or false, or all text.
+        values: values in order; all numbers, all true or false, or all text.
         default: one of them.
         tuned: False keeps the default for ever; no action mutates it.
     """
@@ -143,8 +143,8 @@ class PathRange(Settings):
 
     Attributes:
         layers: (least, most, default).
-        image_sizes: in order.
-        image_size: the default.
+        image_sizes: sides of images in pixels, in order.
+        image_size: default side of images in pixels.
     """
 
     layers: tuple[int, int, int]

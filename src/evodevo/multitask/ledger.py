@@ -110,7 +110,7 @@ def population(
 
     Args:
         start: the living paths at the beginning of the cycle.
-        children: in the order of their places.
+        children: children of the cycle, in the order of their places.
         members: a kept child with its score; None where it has no accuracy.
         settings: settings of the cycle.
         earlier: numbers of offspring before the cycle.

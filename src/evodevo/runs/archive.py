@@ -567,7 +567,7 @@ def slice_of(recipe: str, rooms: Container[str]) -> Slice:
     """The slice of a run: that which the recipe's name begins with, or experiments, which any recipe may describe.
 
     Args:
-        recipe: its name.
+        recipe: name of the recipe.
         rooms: names of the run's settings at the top level.
 
     Raises:

@@ -73,7 +73,7 @@ def begin(
 
     Args:
         kind: ``evolve``, ``train`` or ``grow``.
-        recipe: its name.
+        recipe: name of the recipe.
         settings: resolved.
         held: role -> what the run itself keeps in the store, and its settings name by digest.
         store, listener, on_start, cache_folder: as for ``evolve``.

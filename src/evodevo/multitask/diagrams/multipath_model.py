@@ -21,7 +21,7 @@ def multipath_model(frame: SystemFrame, model: Joined, *, title: str = "", subti
     """The model from its inputs at the bottom to the answer on top.
 
     Args:
-        frame: in which it is.
+        frame: the frame that it belongs to.
         model: one of the frame's.
         title, subtitle: above.
     """

@@ -119,7 +119,7 @@ class SinglepathKind(PathKind):
         Args:
             path: the genome.
             digests: role -> digest of its component.
-            pool: where they are.
+            pool: pool of the blobs.
             head: whether it comes with its head, and so answers its task.
         """
 

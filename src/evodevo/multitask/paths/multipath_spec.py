@@ -137,7 +137,7 @@ def multipath_shapes(structure: MultipathStructure, classes: int, widths: Sequen
     """Role -> shapes, of every component that is trained, in the order in which a sample passes them.
 
     Args:
-        structure: how paths are joined.
+        structure: joining of the paths.
         classes: C.
         widths: h_k of each support; none at all leaves the main path alone, and nothing to train.
 

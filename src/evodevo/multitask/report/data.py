@@ -44,7 +44,7 @@ class AgentChildren:
 
     Attributes:
         agent: its name.
-        summary: how many were kept.
+        summary: number of kept children, in words.
         rows: the newest first.
     """
 

@@ -42,10 +42,11 @@ class MutationDecision:
         action: its name.
         applied: whether it was taken.
         why: "forced" or "forbidden" by settings, else "drawn".
-        probability: with which it was to be taken.
-        draw: in [0, 1); taken where it is below the probability. None where nothing was drawn.
+        probability: probability of the action, 0 to 1.
+        draw: drawn number in [0, 1); the action is taken where it is below the probability. None where nothing was
+            drawn.
         rate: the global rate ``_mu_`` at that moment: how often the action's own rate moves.
-        rate_draw: in [0, 1); the action's own rate moved where it is below the global one. None as above.
+        rate_draw: drawn number in [0, 1); the action's own rate moved where it is below the global one. None as above.
         before: the action's own rate before; None where it followed the global one.
         after: its own rate afterwards; None where it still follows the global one.
     """

@@ -121,7 +121,7 @@ def select_parents(
     """Choose the parents of a generation, one after another: each choice makes the next of the same parent rarer.
 
     Args:
-        population, strangers, settings, weights: as for one child.
+        population, strangers, settings, weights: as in ``select_parent``.
         generators: one for each child.
 
     Returns:

@@ -35,7 +35,7 @@ class ScoredPath:
         id: unique in the system.
         number: counted by its agent; a lower one is older.
         score: finite; a path without one is never a member.
-        offspring: how often it was chosen as a parent by its own agent.
+        offspring: number of times that its own agent chose it as a parent.
 
     Raises:
         UsageError: a score that is not finite.

@@ -67,7 +67,7 @@ def cycle_chart(
     """One panel.
 
     Args:
-        arms: in the order of their colours.
+        arms: curves in the order of their colours.
         name: name of the measured quantity.
         over: noun for the repetitions, in the plural, for the caption.
         references: (name, accuracy) drawn as horizontal lines, as the paper draws the singlepath agent.

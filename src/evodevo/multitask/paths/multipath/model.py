@@ -57,7 +57,7 @@ class Multipath(nn.Module):
         supports: headless paths, each answers (B, h_k). A plain module reads the batch as it is; see ``FrozenPath``.
         classes: C.
         widths: h_k of each support.
-        structure: how they are joined.
+        structure: joining of the paths.
         components: trained parts by role; what is missing has its first values, which are drawn from nothing.
 
     Raises:

@@ -28,8 +28,8 @@ class BuiltNetworkPath(BuiltPath):
     """See ``BuiltPath``.
 
     Args:
-        model: with its weights.
-        precision: where it computes.
+        model: the network with its weights.
+        precision: device and number format.
     """
 
     def __init__(self, model: NetworkPath, precision: Precision) -> None:

@@ -31,7 +31,7 @@ class TokenEmbedding(nn.Module):
 
     Args:
         structure: width and vocabulary.
-        tokenizer: as ``Tokenizer.to_bytes`` wrote it; it is kept with the weights, which mean nothing without it.
+        tokenizer: bytes from ``Tokenizer.to_bytes``; it is kept with the weights, which mean nothing without it.
             Empty for bytes.
     """
 

@@ -43,7 +43,7 @@ class VisionRoot:
     """A checkpoint as a path.
 
     Attributes:
-        structure: with as many classes as the checkpoint's head has, 0 without one.
+        structure: structure with as many classes as the checkpoint's head has, 0 without one.
         components: role -> component.
         digest: SHA-256 of the file of weights.
     """
