@@ -87,7 +87,7 @@ class LIVPlan:
 
     Attributes:
         position: place in the backbone, from 0.
-        row: its class.
+        row: LIV class of the segment.
         origin: role -> position of the LIV that computes the group's features (its own position if it does).
         weights: role -> position that names the weights, for the groups that it computes itself.
         state_owner: name of a state tensor -> position of the LIV that keeps it.

@@ -36,15 +36,15 @@ def settle(measured: NetworkMeasurement, wanted: str) -> tuple[str, str]:
 
 
 class BestWeights:
-    """What was best so far, with its weights.
+    """The best state so far, with its weights.
 
     Args:
-        selection: how.
-        standing: of this stage before an interruption.
-        pool: where its weights lie; None has none.
+        selection: settings of the selection.
+        standing: state of this stage before an interruption.
+        pool: pool of its weights; None has none.
 
     Raises:
-        NotFoundError, StoreDamagedError, UnsafeFileError: the weights are not what was kept.
+        NotFoundError, StoreDamagedError, UnsafeFileError: the weights differ from those that were kept.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Spread | None:
-        """Of those that are there; None where none is."""
+        """Spread of the finite values; None where there is none."""
         known = [float(value) for value in values if value is not None and math.isfinite(value)]
         if not known:
             return None
@@ -45,22 +45,23 @@ class ComparisonRow:
     """One arm in one cell, at the learning rate that was best on validation data.
 
     Attributes:
-        name, role, cell: of the arm.
+        name, role, cell: name, role and cell of the arm.
         learning_rate: the chosen one.
-        rates: learning rate -> validation accuracy, of all that were tried.
+        rates: learning rate -> validation accuracy, for all that were tried.
         trainings: the individuals of the chosen rate that have finished.
         missing: trainings of any rate that failed or have not finished, with their reasons.
         validation, test: accuracy (see ``Measured.accuracy``).
-        train: likewise on samples that were trained on, where that was measured.
+        train: accuracy on training samples, where it was measured.
         metrics: "output metric" -> test value.
         groups: group -> value -> test accuracy.
         probes: name -> validation accuracy and executed FLOPs of the trained network under other circumstances.
-        inside: what is seen inside the trained network (``experiments.diagnostics``).
-        parameters, executed_flops: of the network, of an answer to one sample.
-        steps, epochs, training_flops, training_seconds: of the whole training.
-        peak_memory_bytes: the most that a whole evaluation held, of the device or the process.
-        difference: of the test samples answered rightly, to the reference on the same samples and seeds.
-        remarks: what trainings have to say in words.
+        inside: name -> number measured inside the trained network (``experiments.diagnostics``).
+        parameters, executed_flops: parameters of the network, FLOPs of an answer to one sample.
+        steps, epochs, training_flops, training_seconds: totals of the whole training.
+        peak_memory_bytes: largest memory of a whole evaluation, of the device or the process.
+        difference: difference to the reference in the share of test samples answered rightly, on the same samples and
+            seeds.
+        remarks: remarks on its trainings, a sentence each.
         curves: name -> mean points over seeds: loss and error over steps, over FLOPs, over seconds.
         at: "steps", "flops", "seconds" -> validation accuracy when the common budget is used up.
     """
@@ -102,11 +103,11 @@ class ComparisonTable:
     """An experiment in numbers.
 
     Attributes:
-        rows: in the order of the arms.
-        budgets: "steps", "flops", "seconds" -> what all arms are compared at: the total of the reference, or the
-            smallest total of any arm.
+        rows: rows in the order of the arms.
+        budgets: "steps", "flops", "seconds" -> budget at which all arms are compared: the total of the reference, or
+            the smallest total of any arm.
         baselines: split -> simple opponent -> its number.
-        facts: of finished trainings that belong to no column, by title.
+        facts: facts of finished trainings that belong to no column, by title.
         reference: the arm to which paired differences are taken.
     """
 

@@ -46,7 +46,7 @@ def mean_curves(series: Sequence[Mapping[str, Points]]) -> dict[str, Points]:
 
 
 def _is_extra(name: str) -> bool:
-    """What only some trainings have, over steps: the metric that selects weights, terms of the loss."""
+    """Whether only some trainings have this series over steps: the metric that selects weights, terms of the loss."""
     return name.startswith(("loss/", "validation_")) and name not in ("validation_error", "validation_loss")
 
 

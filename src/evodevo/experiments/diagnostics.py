@@ -1,4 +1,4 @@
-"""What is seen inside a trained network, as numbers for tables: routes, gradients, leaks of the future."""
+"""Measurements inside a trained network, as numbers for tables: routes, gradients, leaks of the future."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def look_inside(
     """Facts of a trained network.
 
     Args:
-        network: trained.
+        network: the trained network.
         before: the same before its training.
-        task, settings, precision: of the evaluation.
+        task, settings, precision: task, settings and precision of the evaluation.
 
     Returns:
         ``inside``: name -> number; ``gradient_norms``: "before" and "after" -> part -> norm, on one validation batch;
-        what else ``Network.diagnose`` gives (``routing`` of a zoo).
+        and further facts of ``Network.diagnose`` (``routing`` of a zoo).
     """
     chosen = places(task, "validation", _LOOKED_AT)
     batch = precision.place(task.fetch("validation", chosen))
@@ -44,9 +44,9 @@ def look_inside(
 
 
 def leak(network: Network, batch: Batch) -> float:
-    """How far the answers before a position move when that position's token is changed: 0 is causal.
+    """Largest change of the answers before a position when that position's token is changed: 0 is causal.
 
-    Every output of kind tokens is asked at a third and at two thirds of its input's length.
+    Every output of kind tokens is tested at a third and at two thirds of its input's length.
     """
     was_training = network.training
     network.eval()

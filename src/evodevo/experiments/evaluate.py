@@ -1,4 +1,4 @@
-"""What a worker does with one arm: build its network, train it by its procedure, measure, trace, keep."""
+"""Evaluation of one arm in a worker: build its network, train it by its procedure, measure, trace, keep."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def evaluate_network(payload: bytes, report: Report) -> bytes:
 
 
 def measure_pace(payload: bytes, report: Report) -> bytes:
-    """How long a step of an arm takes here: {"step": seconds, "begin": seconds until the first one}.
+    """Duration of a step of an arm on this machine: {"step": seconds, "begin": seconds until the first one}.
 
-    With a budget in FLOPs also {"flops": of a step}.
+    With a budget in FLOPs also {"flops": FLOPs of a step}.
     """
     begin = time.perf_counter()
     evaluation = _NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report)

@@ -1,4 +1,4 @@
-"""What each term of the loss was, averaged over the steps between two points of a curve."""
+"""The terms of the loss, averaged over the steps between two points of a curve."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 class LossTerms:
-    """Sums that wait for the device only when they are asked for.
+    """Sums that wait for the device only when they are read.
 
     Args:
-        kept: what ``to_json`` gave before an interruption.
+        kept: result of ``to_json`` before an interruption.
     """
 
     def __init__(self, kept: Mapping[str, tuple[float, int]]) -> None:

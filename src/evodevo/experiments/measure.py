@@ -1,4 +1,4 @@
-"""What a network answers on samples that it was not trained on: numbers per output and per group of samples."""
+"""Quality of a network's answers on samples that it was not trained on: numbers per output and per group of samples."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from evodevo.training.precision import Precision
 
 @dataclass(frozen=True)
 class NetworkMeasurement:
-    """What was measured. Numbers may be NaN where there was no target.
+    """The result of a measurement. Numbers may be NaN where there was no target.
 
     Attributes:
         loss: mean over outputs of their mean loss, in nats.
         accuracy: mean over outputs; of labels the micro F1; of tokens that hold an answer, the share of answers.
         outputs: output -> metric -> value; of classes and labels those of ``classification.Judgement`` too.
-        reasons: output -> metric -> why it is not defined, or what it leaves out.
+        reasons: output -> metric -> reason why it is not defined, or what it leaves out.
         thresholds: output -> thresholds that are best for F1 on these samples.
-        reliability: output -> how often answers of each confidence are right.
-        right: (samples,) how much of each sample was answered rightly, the mean over outputs; NaN without a target.
+        reliability: output -> share of right answers by confidence.
+        right: (samples,) share of each sample that was answered rightly, 0 to 1, the mean over outputs; NaN without a
+            target.
         groups: group -> value -> {"accuracy", "samples"}, the accuracy as above but per sample.
         executed_flops: mean per sample, where it was counted.
-        parameters: all trainable numbers.
-        samples: how many.
+        parameters: number of all trainable numbers.
+        samples: number of samples.
     """
 
     loss: float
@@ -64,7 +65,7 @@ class NetworkMeasurement:
         return _mean([metrics.get(name, math.nan) for metrics in self.outputs.values()])
 
     def why(self, name: str) -> str:
-        """Why a metric is not defined: "answer: the split has one class"; empty where there is nothing to say."""
+        """Reason why a metric is not defined: "answer: the split has one class"; empty where it is defined."""
         found = [f"{output}: {reasons[name]}" for output, reasons in self.reasons.items() if name in reasons]
         return "; ".join(found) or ("" if math.isfinite(self.metric(name)) else "no output has it")
 
@@ -86,7 +87,7 @@ class NetworkMeasurement:
 
 
 def places(task: SampleTask, split: Split, most: int | None) -> NDArray[np.int64]:
-    """Which samples of a split are measured: all, or as many as are wanted, the same ones at every call."""
+    """Indices of the measured samples of a split: all, or ``most`` of them, the same ones at every call."""
     count = task.count(split)
     if most is None or most >= count:
         return np.arange(count)
@@ -108,11 +109,11 @@ def measure(
     """Measure a network; it comes back in the mode (training or not) in which it was.
 
     Args:
-        network: on the device of ``precision``.
-        task, split, chosen: the samples.
-        batch_size: samples at a time.
+        network: network on the device of ``precision``.
+        task, split, chosen: task, split and indices of the samples.
+        batch_size: number of samples at a time.
         precision: device and number format.
-        shuffle: inputs whose samples are exchanged with each other, so that they say nothing about the answer.
+        shuffle: inputs whose samples are exchanged with each other, so that they carry no information about the answer.
         count_flops: whether the FLOPs that were really computed are counted; the measurement takes longer then.
         thresholds: output -> thresholds tuned on other samples, for the metrics that end in ``_tuned``.
     """
@@ -190,13 +191,13 @@ class _Tally:
 
     @property
     def main(self) -> str:
-        """The metric that stands for the output in means over outputs."""
+        """Name of the metric that represents the output in means over outputs."""
         if self.asked:
             return "answer"
         return "f1_micro" if self.spec.kind == "labels" else "accuracy"
 
     def metrics(self) -> dict[str, float]:
-        """What is counted for every kind of output."""
+        """Metrics that are counted for every kind of output."""
         loss = self.loss / self.targets if self.targets else math.nan
         if self.spec.kind == "labels":
             return {"loss": loss}
@@ -241,7 +242,7 @@ def _add_bits(
     split: Split,
     chosen: NDArray[np.int64],
 ) -> None:
-    """Bits per byte of text, where the task knows how many bytes the predicted tokens stand for."""
+    """Add bits per byte of text, where the task counts the bytes of the predicted tokens."""
     predicted_bytes = getattr(task, "predicted_bytes", None)
     if predicted_bytes is None:
         return

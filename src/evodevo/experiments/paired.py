@@ -1,8 +1,8 @@
-"""How far two arms are apart on the same test samples and with the same seeds, and how sure that is.
+"""The difference of two arms on the same test samples and with the same seeds, with its confidence interval.
 
 The interval is a bootstrap over seeds and over samples at once (Efron 1979; crossed, as in Owen & Eckles 2012): each
 draw takes seeds and samples with replacement and averages the differences that they have in common. With few seeds it
-is too narrow, since three of them cannot show how much a fourth would differ; with one it speaks of samples alone.
+is too narrow, since three of them cannot show how much a fourth would differ; with one it covers samples alone.
 
 Legend: S seeds, B samples.
 """
@@ -29,9 +29,9 @@ class Difference:
     """Share of samples answered rightly: this arm's minus the reference's.
 
     Attributes:
-        mean: over seeds and samples.
+        mean: mean over seeds and samples, -1 to 1.
         low, high: 95 % interval.
-        seeds, samples: that both have.
+        seeds, samples: numbers of common seeds and samples.
     """
 
     mean: float

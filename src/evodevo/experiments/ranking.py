@@ -1,4 +1,4 @@
-"""Which place each arm takes among those it is compared with, and how sure that is.
+"""The rank of each arm among those it is compared with, with its confidence interval.
 
 Arms of one cell are compared: on each seed that all of them have, the best on the test split is first, and arms that
 are equally good share the mean of their places. The interval is a bootstrap over seeds (Efron 1979); with few of them
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from evodevo.experiments.comparison import ComparisonRow, ComparisonTable
 
 FEWEST_ARMS, FEWEST_SEEDS = 3, 2
-"""Of two arms the difference says all; of one seed no interval can be had."""
+"""Least numbers of arms and seeds: two arms are described by their difference, and one seed gives no interval."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class Rank:
     """The place of an arm.
 
     Attributes:
-        mean: over seeds; 1 is the best.
+        mean: mean rank over seeds; 1 is the best.
         low, high: 95 % interval.
-        arms: that are ranked together.
-        seeds: that all of them have.
+        arms: number of arms that are ranked together.
+        seeds: number of seeds that all of them have.
     """
 
     mean: float
@@ -62,10 +62,10 @@ def rank_scores(scores: Sequence[Mapping[int, float]]) -> list[Rank]:
     """The rank of each arm.
 
     Args:
-        scores: of each arm: seed -> score, the higher the better.
+        scores: for each arm seed -> score, higher is better.
 
     Returns:
-        Nothing where there are too few arms or common seeds.
+        One rank for each arm; an empty list where there are too few arms or common seeds.
     """
     common = sorted(set.intersection(*map(set, scores))) if scores else []
     if len(scores) < FEWEST_ARMS or len(common) < FEWEST_SEEDS:

@@ -1,4 +1,4 @@
-"""What trainings of an arm have to say in words: what was searched, where they stopped, which metrics are missing."""
+"""Remarks on the trainings of an arm: results of searches, early stops, missing metrics."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _selections(trainings: Sequence[Facts]) -> list[str]:
 
 
 def _growths(trainings: Sequence[Facts]) -> list[str]:
-    """Of trainings whose growth cost more than it may."""
+    """Remarks on trainings whose growth exceeded its budget."""
     grown = [one["growth"].get("overhead", {}) for one in trainings if one.get("growth")]
     over = [one for one in grown if one.get("exceeded")]
     if not over:

@@ -32,7 +32,7 @@ PATHS = ("data", "tokenizer", "architecture", "validation", "test", "images", "t
 
 
 class NetworkSlice(Slice):
-    """Runs whose individuals are trainings of networks, or stand for networks that are trained alike."""
+    """Runs whose individuals are trainings of networks, or designs of networks that are trained alike."""
 
     preload = ("torch", "networks")
     judged = "network"
@@ -78,7 +78,7 @@ class NetworkSlice(Slice):
     def generate(
         self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
     ) -> str:
-        """The slice of H-Models knows how; it writes with stacks of the same layers, too."""
+        """Text from the slice of H-Models, which also writes with stacks of the same layers."""
         return SLICES.get(H_MODEL).generate(individual, prompt, count, sampling=sampling, seed=seed)
 
 

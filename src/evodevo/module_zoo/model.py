@@ -95,7 +95,7 @@ class ModuleZoo(Network):
         inputs, outputs: inputs and outputs of the task; outputs are classes and labels.
 
     Attributes:
-        structure: as given.
+        structure: the structure as given.
         active: ids of the modules that run and count; None for all that are not disabled. A search sets it.
         births: id of a newborn -> its birth factor in [0, 1] (``router/births.py``); 1 for ids without an entry.
         twins: id of a newborn -> id of the module whose weight it shares while its factor is below 1.
@@ -205,7 +205,7 @@ class ModuleZoo(Network):
         and must be added to the optimiser.
 
         Args:
-            module: for the width of this zoo.
+            module: a module of this zoo's width.
             state: weights that it begins with, as ``zoo_birth.inherit`` makes them on the CPU; its own fresh ones
                 where it is left out.
             twin_of: the module that it is a copy of. Its contribution is inherited, and its weight shared.

@@ -74,8 +74,8 @@ class ZooRouterStructure(Settings):
         kind: ``graph_attention``; ``mean`` (no choice); ``mlp_gate`` (a small network on f alone);
             ``architecture`` (learned weights that no input changes, as in DARTS).
         heads: H_r.
-        gate: from logits to weights, while training and afterwards. ``entmax`` learns its alpha; ``relu`` weights are
-            divided by their sum.
+        gate: gate from logits to weights, while training and afterwards. ``entmax`` learns its alpha; ``relu`` weights
+            are divided by their sum.
         synergy: gain of a module's logit from other modules: ``off``; ``similar`` as printed; ``complement`` its
             negative; ``bilinear`` with a learned form.
         synergy_self: j = m counts in the sum (as printed).
@@ -182,7 +182,7 @@ class ZooStructure(Settings):
         disabled: ids of modules that are there but neither run nor count.
         mode: modules read the fused ``sequence``, or f cut into ``chunks`` pseudo-tokens (``vector``).
         chunks: number of pseudo-tokens of ``vector``; divides the width.
-        pool: from a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
+        pool: pooling of a module's output sequence to u: ``mean``, or ``attention`` with a learned query.
         router: settings of the router.
         contribution: settings of the contributions.
         losses: weights of the terms that are added to the task's loss.

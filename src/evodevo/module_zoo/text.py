@@ -66,7 +66,7 @@ def parse_genome(text: str, width: int) -> ZooGenome:
     """Read the written form; the space checks whether the values are allowed.
 
     Args:
-        text: as ``print_genome`` writes it, or with words left out.
+        text: text of ``print_genome``, where words may be left out.
         width: width of the zoo.
 
     Raises:

@@ -31,7 +31,7 @@ class CaptionedDrawing:
 
     Args:
         caption: below it.
-        folded: its summary where a reader opens it when wanted; always open where empty.
+        folded: summary of a table that is closed at first; empty for one that is always open.
     """
 
     svg: str

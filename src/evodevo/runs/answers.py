@@ -1,4 +1,4 @@
-"""What a trained network answers to samples of one's own; no torch here."""
+"""Answers of a trained network to a user's own samples; no torch here."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Prediction:
     """All answers to one sample.
 
     Attributes:
-        answers: by output.
-        absent: inputs that the sample lacks; what the network learned for that case stood in.
-        weights: of a zoo: module -> how much it counted.
-        executed: of a zoo: modules that were run.
+        answers: answer of each output.
+        absent: inputs that the sample lacks; the network's learned tokens replace them.
+        weights: for a zoo, module -> its router weight, 0 to 1.
+        executed: for a zoo, modules that were run.
     """
 
     answers: Mapping[str, OutputPrediction]
@@ -63,7 +63,7 @@ class Prediction:
 
 
 class Predicts(Protocol):
-    """What answers for one individual; see ``runs.predict.Predictor``."""
+    """The answers of one individual; see ``runs.predict.Predictor``."""
 
     def sample(self, values: Mapping[str, str]) -> Prediction:
         """The answers to one sample."""

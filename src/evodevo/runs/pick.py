@@ -21,7 +21,7 @@ class Summary:
     Attributes:
         mean: over the fresh seeds if there are any, else the search's own value.
         low, high: over the same values.
-        seeds: how many values.
+        seeds: number of values.
         fresh: whether seeds are meant that played no part in the search.
     """
 
@@ -33,7 +33,7 @@ class Summary:
 
 
 class Candidate(Protocol):
-    """What is read of an individual: its name, its scores over seeds, its facts."""
+    """The part of an individual that a choice reads: its name, its scores over seeds, its facts."""
 
     @property
     def name(self) -> str: ...
@@ -51,7 +51,7 @@ C_co = TypeVar("C_co", bound=Candidate, covariant=True)
 
 
 class Search(Protocol[C_co]):
-    """What is read of a run: its goals, its front, its baselines."""
+    """The part of a run that a choice reads: its goals, its front, its baselines."""
 
     id: str
 
@@ -66,7 +66,7 @@ class GoalComparison:
     """One goal of the chosen one beside a baseline.
 
     Attributes:
-        goal: its name.
+        goal: name of the goal.
         ours, theirs: summaries over the same kind of seeds.
         better: whether ours is better on average.
         clear: whether the ranges over seeds do not touch; with one seed each, nothing is clear unless the value is
@@ -104,9 +104,9 @@ class Pick(Generic[C]):
     """The chosen individual.
 
     Attributes:
-        individual: of the front.
-        reason: in words.
-        comparisons: with every baseline of the run.
+        individual: individual of the front.
+        reason: reason of the choice, in words.
+        comparisons: comparisons with every baseline of the run.
     """
 
     individual: C
@@ -118,7 +118,7 @@ def pick(run: Search[C], rule: str = "knee", where: Sequence[str] = ()) -> Pick[
     """Choose from a run's front.
 
     Args:
-        run: with at least one scored individual.
+        run: run with at least one scored individual.
         rule: ``knee``, or ``best:GOAL``.
         where: conditions such as ``cache<700K`` that the chosen one must keep.
 

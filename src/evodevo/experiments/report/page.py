@@ -72,7 +72,7 @@ def report(run: Run) -> str:
 
 
 def remarks(run: Run, table: ComparisonTable) -> list[str]:
-    """What a reader must know, one sentence each."""
+    """Remarks for the reader, one sentence each."""
     return [
         *run.settings.experiment.caveats,
         *(sentence for name in PAGE_PARTS for sentence in PAGE_PARTS.get(name).remarks(run, table)),
@@ -105,10 +105,10 @@ def _chart(chart: Chart) -> Element:
 
 
 def summary_section(items: Sequence[tuple[str, str]], sentences: Sequence[str], baselines: str) -> Element:
-    """What is read first.
+    """The summary at the top of the page.
 
     Args:
-        items: (number, what it is).
+        items: (number, name of the number).
         sentences: remarks.
         baselines: words on simple opponents.
     """

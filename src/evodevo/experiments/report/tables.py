@@ -22,9 +22,9 @@ class Chart:
     """Named lines over one axis.
 
     Args:
-        name: what is drawn upwards.
-        over: what is drawn to the right, and its unit.
-        better: which values are better.
+        name: quantity on the vertical axis.
+        over: quantity on the horizontal axis, and its unit.
+        better: direction of better values.
     """
 
     name: str
@@ -44,7 +44,7 @@ def percent(spread: Spread | None) -> str:
 
 
 def baseline_words(table: ComparisonTable) -> str:
-    """What simple opponents reach, without a network."""
+    """Results of simple opponents without a network, in one sentence."""
     parts = [
         f"on {split} " + ", ".join(f"{name} {value:.3f}" for name, value in simple.items())
         for split, simple in table.baselines.items()
@@ -54,7 +54,7 @@ def baseline_words(table: ComparisonTable) -> str:
 
 
 def budget_words(table: ComparisonTable) -> str:
-    """What the columns of equal budgets are read at."""
+    """Equal budgets at which columns are read, in one sentence."""
     if not table.budgets:
         return ""
     parts = [
@@ -195,7 +195,7 @@ def probes_table(table: ComparisonTable) -> TextTable | None:
 
 
 def inside_table(table: ComparisonTable) -> TextTable | None:
-    """What is seen inside trained networks."""
+    """Table of the measurements inside trained networks."""
     caption = "Of the trained networks, on validation samples."
     return _of_rows(table, caption, lambda row: {name: _plain(one) for name, one in row.inside.items()})
 

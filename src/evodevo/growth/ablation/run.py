@@ -38,7 +38,7 @@ def ablate(
     """Train the zoo of a recipe without one part after another, and the base of each block.
 
     Args:
-        recipe: its name; see ``evodevo recipes``.
+        recipe: name of the recipe; see ``evodevo recipes``.
         rows: ``table_3``, ``all``, blocks (A, B, C, D, more) and names of rows; see ``ablation_rows``.
         size: quick or full.
         overrides: nested settings that replace the recipe's, for example ``{"experiment": {"seeds": 3}}``; ``grow``

@@ -24,8 +24,8 @@ class GrownRow:
     """An arm whose networks could grow.
 
     Attributes:
-        name: with its cell.
-        grown: its trainings with what was recorded of each.
+        name: name of the arm, with its cell.
+        grown: its trainings, each with its recorded growth.
     """
 
     name: str

@@ -35,7 +35,7 @@ class ModuleBank:
     """The last modules that went.
 
     Attributes:
-        most: how many are kept; 0 keeps none.
+        most: largest number of kept modules; 0 keeps none.
         entries: the oldest first.
     """
 

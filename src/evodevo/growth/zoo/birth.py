@@ -80,7 +80,7 @@ def inherit(
         child: fresh and on the CPU, as ``build_module(genotype, seed)`` makes it; tensors that no parent hands down
             stay.
         genotype: its architecture.
-        parents: by id; the first is the fitter.
+        parents: id -> parent; the first is the fitter.
         how: ``inheritance``, ``keep``, ``noise`` and ``blend``.
         correspondence: node of the child -> its origin; ``same_nodes``, or ``Splice.correspondence``.
         seed: seed of the newborn, from which noise is drawn.

@@ -27,7 +27,7 @@ class RoutingGraph:
         norms: (T, H) mean message norm.
         called: (T, H) share of the samples for which the layer was run.
         halted: (T + 1,) share of the samples that halted after 0 to T iterations.
-        samples: how many.
+        samples: number of samples.
     """
 
     inputs: tuple[str, ...]

@@ -50,7 +50,7 @@ class ModuleMark:
         parameters: number of parameters of the module; None where not known.
         share: mean router weight, 0 to 1; None where not known.
         executed: share of samples that it is run on; None where not known.
-        disabled: it is there, but neither runs nor counts.
+        disabled: whether it is switched off: it neither runs nor counts.
     """
 
     id: str
@@ -84,8 +84,8 @@ def module_zoo_diagram(
     """The network as an SVG string; each card is a group of class ``module`` with ``data-id``.
 
     Args:
-        modules: in order; of very many the first are drawn.
-        inputs: with their extractors; of very many the first are drawn.
+        modules: modules in order; of very many the first are drawn.
+        inputs: inputs with their extractors; of very many the first are drawn.
         fusion: None where there is one modality.
         router: None where it is not to be drawn.
         outputs: names.

@@ -24,9 +24,10 @@ class ModulePool(nn.Module):
     """Modules by id.
 
     Args:
-        modules: in the order in which they were born.
+        modules: modules in the order in which they were born.
         width: d.
-        pool: from the output of a module (L, d) to u (d): the mean over real positions, or with a learned query.
+        pool: pooling of a module's output (L, d) to u (d): the mean over real positions, or attention with a learned
+            query.
 
     Attributes:
         calls: id -> calls since ``reset``.

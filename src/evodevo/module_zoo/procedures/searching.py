@@ -36,7 +36,7 @@ class PoolSearch:
         trainings: number of trainings before the last one.
 
     Attributes:
-        task: with an architecture split; the search trains on its training samples.
+        task: task with an architecture split; the search trains on its training samples.
         structure: structure of the arm.
 
     Raises:

@@ -33,17 +33,17 @@ Reader = Callable[[Places, int | None], Any]
 
 
 class PathSamples:
-    """Samples of a batch for all the paths of a model: fetched once, and changed by chance once.
+    """Samples of a batch for all the paths of a model: fetched once, and randomly changed once.
 
     Source: docs/spec/munet.md#sub-path-inputs.
 
     Args:
-        task: whose samples.
-        split: of it.
-        places: which.
-        values: what chance may change, where there is a step.
-        seed: of chance.
-        step: of training; None leaves the samples as they are.
+        task: task of the samples.
+        split: split of the task.
+        places: indices of the samples.
+        values: settings of the random changes, where there is a step.
+        seed: seed of the random changes.
+        step: training step; None leaves the samples unchanged.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class PathSamples:
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
-        """What a sample of the task holds."""
+        """Inputs of a sample of the task."""
         return self._task.inputs
 
     @cached_property
@@ -126,9 +126,9 @@ class FrozenPart:
     Attributes:
         path: answers logits (B, C), or headless its representation (B, h); it reads the entry ``path.reads``.
         read: samples -> that entry; on the CPU.
-        structure, preparation: all that decides what it makes of a sample, besides its weights: JSON.
+        structure, preparation: all facts on which its answer depends besides its weights, JSON.
         width: h.
-        flops: of one sample.
+        flops: FLOPs of one sample.
     """
 
     path: FrozenPath

@@ -1,4 +1,4 @@
-"""How one child of a multitask system is trained, as values and without torch: the agent's table, and what it tunes.
+"""The training of one child of a multitask system as values, without torch: the agent's settings and the tuned values.
 
 Source: docs/spec/munet.md#hyperparameters; keys of hyperparameters are those of ``multitask.hyperparameters``.
 """
@@ -16,7 +16,7 @@ from evodevo.training.settings import Budget, MomentumSettings, TrainingSettings
 
 
 class PathTrainingSettings(Settings):
-    """What all children of an agent have in common."""
+    """The common training settings of all children of an agent."""
 
     batch: int = Field(default=512, ge=1, le=1 << 16, description="samples of a step, at most")
     validations: int = Field(default=4, ge=1, le=10_000, description="looks at the validation split")
@@ -36,8 +36,8 @@ class PathTrainingSettings(Settings):
         """The course of a child.
 
         Args:
-            train, validation: samples of the task.
-            batch: what the task's settings say; None goes by its size.
+            train, validation: number of samples of the task.
+            batch: batch size in the task's settings; None derives it from the number of samples.
         """
         return plan_batches(
             train,
@@ -64,16 +64,16 @@ class PathTrainingSettings(Settings):
 
 
 class DataValues(Settings):
-    """What a child's hyperparameters say of the preparation of its training images; the defaults change nothing.
+    """Values of the augmentation in a child's hyperparameters; the defaults change nothing.
 
     Attributes:
-        area: the least share of an image that a crop shows; 1 crops nothing.
-        aspect: of a crop, between this and its inverse.
-        flip: left becomes right for half of the images.
-        brightness: is added, on the scale from 0 to 1, from minus this to this.
-        contrast, saturation: are multiplied by 1 minus this to 1 plus this.
-        hue: is turned by minus this to this, of a whole turn.
-        quality: of JPEG, from 100 (1 - this) to 100.
+        area: least share of an image in a crop, 0 to 1; 1 crops nothing.
+        aspect: bound of a crop's aspect ratio, which lies between this and its inverse.
+        flip: whether half of the images are mirrored.
+        brightness: largest number added or subtracted, on the scale from 0 to 1.
+        contrast, saturation: largest difference of their factors from 1.
+        hue: largest rotation in either direction, as a share of a whole turn.
+        quality: range of JPEG quality, from 100 (1 - this) to 100.
     """
 
     area: float = Field(default=1.0, gt=0, le=1)

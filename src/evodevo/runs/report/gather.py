@@ -49,7 +49,7 @@ def report_data(run: Run, parts: GenomeParts) -> data.EvolutionReport:
 
 
 def bigram(run: Run, parts: GenomeParts) -> data.Reference | None:
-    """Who beats the byte-bigram count model; None where the corpus is no longer to be had."""
+    """Comparison with the byte-bigram count model; None where the corpus is no longer available."""
     facts = [event.payload for event in run.events() if event.type == "task"]
     if not facts or BIGRAM not in facts[0].get("count_models", {}):
         return None
@@ -63,7 +63,7 @@ def bigram(run: Run, parts: GenomeParts) -> data.Reference | None:
 
 
 def notes(run: Run) -> list[str]:
-    """What a reader must know: who dominates the baselines, and how sure that is."""
+    """Remarks for the reader: individuals that dominate the baselines, and whether that is significant."""
     sentences = []
     for one in run.front():
         beaten = [comparison for comparison in compare(one, run) if comparison.dominates]
@@ -87,7 +87,7 @@ def notes(run: Run) -> list[str]:
 
 
 def facts(run: Run, command: str) -> data.RunFacts:
-    """What was run, where and when; ``command`` repeats it."""
+    """The facts of a run: content, place and time; ``command`` repeats it."""
     times = [event.payload for event in run.events() if event.type == "study.time"]
     more = {}
     if times:

@@ -60,6 +60,6 @@ def freeze_network_path(path: Path, digests: Mapping[str, str], pool: BlobPool, 
 
 
 def read_network_samples(structure: NetworkStructure, samples: PathSamples) -> dict[str, Tensor]:
-    """What an imported network reads of samples, by the names of its inputs."""
+    """Inputs of an imported network from samples, by the names of its inputs."""
     given = [(spec.name, spec.modality) for spec in samples.inputs]
     return read_samples(structure.inputs, given, samples.batch, lambda: samples.images)

@@ -104,7 +104,7 @@ def _component(
     seed: int,
     tokenizer: Callable[[], bytes],
 ) -> nn.Module:
-    """One component, as its source says; ``tokenizer`` makes that of a new embedding of subwords."""
+    """One component from its source; ``tokenizer`` makes that of a new embedding of subwords."""
 
     def make(identity: bool) -> nn.Module:
         kept = tokenizer() if role == EMBEDDING and structure.tokenizer != "bytes" else b""

@@ -41,7 +41,7 @@ def build_vision_path(request: PathRequest, pool: BlobPool, task: SampleTask, pr
 
 
 def component(structure: VisionStructure, role: str, source: ComponentSource, pool: BlobPool, seed: int) -> nn.Module:
-    """One component, as its source says."""
+    """One component from its source."""
     return component_of(
         role,
         source,
@@ -53,7 +53,7 @@ def component(structure: VisionStructure, role: str, source: ComponentSource, po
 
 
 def read_samples(structure: VisionStructure, samples: PathSamples) -> Tensor:
-    """What a path reads of samples (B, channels, S, S), in [-1, 1]."""
+    """Input of a path from samples (B, channels, S, S), in [-1, 1]."""
     return torch.cat([prepare_images(structure, view) for view in samples.images])
 
 
