@@ -20,10 +20,15 @@ from evodevo.multitask.evaluate_settings import PathRequest, read_request
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.built import BuiltPath, PathSamples
 from evodevo.multitask.paths.kinds import KINDS, PathKind
-from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, role_parameters
 from evodevo.multitask.paths.vision.evaluate import read_samples
 from evodevo.multitask.paths.vision.input import read_images
-from evodevo.multitask.paths.vision.spec import VisionStructure, structure_of
+from evodevo.multitask.paths.vision.spec import (
+    VisionStructure,
+    path_flops,
+    path_parameters,
+    role_parameters,
+    structure_of,
+)
 from evodevo.multitask.paths.weights import load_state, save_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate

@@ -15,9 +15,8 @@ from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_pat
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
-from evodevo.multitask.paths.text.cost import path_work, role_parameters
 from evodevo.multitask.paths.text.model import MASK, TOKENS
-from evodevo.multitask.paths.text.spec import structure_of
+from evodevo.multitask.paths.text.spec import path_work, role_parameters, structure_of
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import data_values
 from evodevo.settings import validate

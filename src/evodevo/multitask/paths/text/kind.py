@@ -16,8 +16,16 @@ from evodevo.multitask.hyperparameters import (
     singlepath_hyperparameters,
 )
 from evodevo.multitask.paths.kinds import SinglepathKind
-from evodevo.multitask.paths.text.cost import path_work, role_parameters
-from evodevo.multitask.paths.text.spec import HYPERPARAMETERS, LENGTH, PRESETS, READS, TextStructure, structure_of
+from evodevo.multitask.paths.text.spec import (
+    HYPERPARAMETERS,
+    LENGTH,
+    PRESETS,
+    READS,
+    TextStructure,
+    path_work,
+    role_parameters,
+    structure_of,
+)
 from evodevo.settings import validate
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
 from evodevo.multitask.paths.model import BlockPath, filled, new_component
-from evodevo.multitask.paths.text.cost import role_parameters
-from evodevo.multitask.paths.text.spec import TextStructure
+from evodevo.multitask.paths.text.spec import TextStructure, role_parameters
 from evodevo.networks.base import Representation
 
 TOKENS, MASK = "tokens", "mask"
