@@ -162,10 +162,10 @@ class Editor:
         if banked is not None:
             tensors, note = start_from(child, banked), f"kept from the bank: {banked.name}"
         else:
-            states = {one: self._state(one) for one in before}
+            states = {ancestor: self._state(ancestor) for ancestor in before}
             parents = {
-                one: ModuleParent(before[one], state, self.blobs.put_bytes(save(state)))
-                for one, state in states.items()
+                ancestor: ModuleParent(before[ancestor], state, self.blobs.put_bytes(save(state)))
+                for ancestor, state in states.items()
             }
             tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""
             if action.operation == "grow" and self.settings.birth.inheritance == "split":

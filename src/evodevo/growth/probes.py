@@ -201,8 +201,8 @@ class _ZooSums:
         left_out = without_each(zoo, f, voices, relations, ids)
         if zero:
             left_out = (silenced(zoo, f, outputs, ids, place) for place in range(len(ids)))
-        for name, said in zip(ids, left_out, strict=True):
-            self.left_out[name].add(said, batch)
+        for name, logits_left in zip(ids, left_out, strict=True):
+            self.left_out[name].add(logits_left, batch)
         for place, name in enumerate(ids):
             alone = torch.ones_like(decision.head_weights[..., :1])
             said_alone = zoo.answer(zoo.router.mix_voices(alone, voices[:, place : place + 1], f))
