@@ -1,7 +1,7 @@
-"""What a worker does with one path of a multitask system: build it, train what is its own, measure, keep.
+"""Evaluation of one path of a multitask system in a worker: build it, train its own components, measure, keep.
 
 Source: docs/spec/munet.md#training. Only components that the request lets learn are trained, and they are new blobs
-afterwards: nothing that anybody else uses is ever written.
+afterwards: no component that another path uses is ever written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MEASURED = 256
 def evaluate_path(payload: bytes, report: Report) -> bytes:
     """Train a child: ``PathRequest`` -> reason, detail, evals, quality, improved, components, and facts.
 
-    Live messages: {"step", "steps"} after each look at the validation split.
+    Live messages: {"step", "steps"} after each validation.
     """
     return _answered(payload, lambda request: _train(request, report))
 
@@ -49,7 +49,8 @@ def evaluate_root(payload: bytes, report: Report) -> bytes:
 
 
 def measure_path(payload: bytes, report: Report) -> bytes:
-    """The exact accuracy of a path on all of a split, and what ``exact_answers`` says besides; nothing is trained."""
+    """The exact accuracy of a path on all of a split, and the further facts of ``exact_answers``; nothing is
+    trained."""
     return _answered(payload, _measure)
 
 
@@ -173,7 +174,7 @@ def _measure(request: PathRequest) -> dict[str, Any]:
 
 
 class _Data:
-    """Samples of a task as ``train_path`` wants them."""
+    """Samples of a task in the form that ``train_path`` takes."""
 
     def __init__(
         self, built: BuiltPath, task: MultitaskTask, request: PathRequest, plan: BatchPlan, precision: Precision

@@ -36,10 +36,10 @@ class BuiltPath(ABC):
     """A path with its weights, on its device.
 
     Attributes:
-        model: what a ``Reader`` gives -> logits (B, C).
-        components: role -> component, of its own ones.
+        model: batch of a ``Reader`` -> logits (B, C).
+        components: role -> component, for its own ones.
         factors: role -> factor of its learning rate.
-        flops: of one sample.
+        flops: FLOPs of one sample.
     """
 
     model: nn.Module
@@ -49,33 +49,33 @@ class BuiltPath(ABC):
 
     @abstractmethod
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
-        """How samples of a split reach the model.
+        """The reader that prepares samples of a split for the model.
 
         Args:
-            task: whose samples.
-            split: of it.
-            values: what chance may change, where a step is given.
-            seed: of chance.
+            task: task of the samples.
+            split: split of the task.
+            values: settings of the random changes, where a step is given.
+            seed: seed of the random changes.
         """
 
     @property
     def parameters(self) -> int:
-        """Of all that a sample passes, its own or not."""
+        """Number of parameters that a sample passes, its own or not."""
         return count_parameters(self.model)
 
 
 class PathSamples:
-    """Samples of a batch for all the paths of a model: fetched once, and changed by chance once.
+    """Samples of a batch for all the paths of a model: fetched once, and randomly changed once.
 
     Source: docs/spec/munet.md#sub-path-inputs.
 
     Args:
-        task: whose samples.
-        split: of it.
-        places: which.
-        values: what chance may change, where there is a step.
-        seed: of chance.
-        step: of training; None leaves the samples as they are.
+        task: task of the samples.
+        split: split of the task.
+        places: indices of the samples.
+        values: settings of the random changes, where there is a step.
+        seed: seed of the random changes.
+        step: training step; None leaves the samples unchanged.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class PathSamples:
 
     @property
     def inputs(self) -> tuple[InputSpec, ...]:
-        """What a sample of the task holds."""
+        """Inputs of a sample of the task."""
         return self._task.inputs
 
     @cached_property
@@ -113,9 +113,9 @@ class FrozenPart:
     Attributes:
         path: answers logits (B, C), or headless its representation (B, h); it reads the entry ``path.reads``.
         read: samples -> that entry; on the CPU.
-        structure, preparation: all that decides what it makes of a sample, besides its weights: JSON.
+        structure, preparation: all facts on which its answer depends besides its weights, JSON.
         width: h.
-        flops: of one sample.
+        flops: FLOPs of one sample.
     """
 
     path: FrozenPath

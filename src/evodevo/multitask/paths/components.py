@@ -1,4 +1,4 @@
-"""One component of a path, as its source says: a blob as it is, one that is resized, or a new one."""
+"""One component of a path from its source: a blob as it is, one that is resized, or a new one."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def component_of(
     """A component, on the CPU.
 
     Args:
-        role: of it.
-        source: where it comes from.
-        pool: where blobs are.
-        make: a new one; told whether it shall change no answer at first.
-        restore: one with weights that were stored.
+        role: role of the component.
+        source: source of its weights.
+        pool: pool of the blobs.
+        make: constructor of a new one; the argument is true where it shall change no answer at first.
+        restore: constructor of one with stored weights.
         resize: weights of a position embedding for another size of samples -> those for this path's.
 
     Raises:

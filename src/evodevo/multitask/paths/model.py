@@ -37,11 +37,12 @@ def new_component(
     """A new component, on the CPU in float32.
 
     Args:
-        structure: of the path that needs it.
-        role: of the component.
+        structure: structure of the path that needs it.
+        role: role of the component.
         seed: the weights depend on it and on the role alone; the global random stream is left as it was.
         embedding: builds the one component that differs between modalities.
-        identity: a block begins as one that changes nothing, so that it can be put into a path that has learned.
+        identity: whether a block begins as one that changes nothing, so that it can be put into a path that has
+            learned.
 
     Raises:
         UsageError: no such role, or a block that cannot be built.
@@ -77,7 +78,7 @@ class BlockPath(nn.Module, Generic[S]):
     """A path.
 
     Args:
-        structure: what the components are put together to.
+        structure: structure of the path.
         components: role -> component, which the path does not copy: several paths may hold the same one.
 
     Raises:
@@ -133,7 +134,8 @@ class BlockPath(nn.Module, Generic[S]):
         return self
 
     def _through(self, x: Any, mask: Tensor | None = None) -> Representation:
-        """All tokens (B, n, h) after the last norm; ``x`` is what the embedding reads, the mask (B, n) tells of n."""
+        """Representation (B, n, h) of all tokens after the last norm; ``x`` is the input of the embedding, the
+        mask is (B, n)."""
         for role in (EMBEDDING, CLASS_TOKEN, POSITIONS):
             x = self.parts[role](x)
         for role in self._between:

@@ -1,4 +1,4 @@
-"""The training of one child: so many steps, looks at the validation split between them, the best weights kept.
+"""The training of one child: a number of steps, validations between them, the best weights kept.
 
 Source: docs/spec/munet.md#training. The model may be anything that answers logits; only the components that are
 named learn, whatever else it is made of.
@@ -26,7 +26,7 @@ State = Mapping[str, Tensor]
 
 
 class Data(Protocol):
-    """What a child is trained on and looked at with; what it hands out is what the model reads."""
+    """The data of a child's training and validation, in the form that the model reads."""
 
     def training(self, step: int) -> tuple[Any, Tensor]:
         """Inputs and classes (B,) of a step."""
@@ -39,16 +39,16 @@ class Data(Protocol):
 
 @dataclass(frozen=True)
 class PathResult:
-    """How it went.
+    """The result of a training.
 
     Attributes:
-        state: "diverged" where a loss or a gradient was not finite; it ended there, and what was kept before is kept.
-        evals: accuracy at each look.
-        kept: which look's weights are ``weights``; None where none passed the bar.
-        weights: role -> state of each component that learned, at that look, on the CPU.
-        losses: mean training loss before each look.
-        steps: that were made.
-        samples: that were seen.
+        state: "diverged" where a loss or a gradient was not finite; it ended there, and the weights kept before remain.
+        evals: accuracy at each validation, 0 to 1.
+        kept: index of the validation whose weights are ``weights``; None where none passed the bar.
+        weights: role -> state of each component that learned, at that validation, on the CPU.
+        losses: mean training loss before each validation.
+        steps: number of steps.
+        samples: number of training samples.
     """
 
     state: Literal["finished", "diverged"]
@@ -81,19 +81,19 @@ def train_path(
     """Train a child.
 
     Args:
-        model: what ``data`` hands out -> logits (B, C). All its parameters are set to learn or not to.
-        components: role -> component, part of the model, that learns. There may be none: then it is looked at once.
+        model: inputs of ``data`` -> logits (B, C). All its parameters are set to learn or not to.
+        components: role -> component, part of the model, that learns. There may be none: then it is validated once.
         data: samples.
-        plan: how many of them, how often.
-        settings: of the agent.
-        values: of the child.
+        plan: numbers of samples, steps and validations.
+        settings: training settings of the agent.
+        values: optimizer values of the child.
         bar: accuracy that has to be exceeded for weights to be kept; None lets any pass.
-        precision: where, and in what.
+        precision: device and number format.
         factors: role -> factor of its learning rate.
-        tell: is told of steps and of all steps after each look.
+        tell: called with the steps done and all steps after each validation.
 
     Returns:
-        What became of it. The model has the weights that were kept, or where none were, the last ones.
+        The result. The model has the kept weights, or where none were kept, the last ones.
     """
     learners = _unfreeze(model, components)
     momentum = Momentum(learners, values, torch.bfloat16 if settings.momentum_format == "bfloat16" else None, factors)

@@ -1,4 +1,4 @@
-"""How one child of a multitask system is trained, as values and without torch: the agent's table, and what it tunes.
+"""The training of one child of a multitask system as values, without torch: the agent's settings and the tuned values.
 
 Source: docs/spec/munet.md#hyperparameters; keys of hyperparameters are those of ``multitask.hyperparameters``.
 """
@@ -17,11 +17,11 @@ from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches
 
 Schedule = Literal["cosine", "constant", "linear", "restarts"]
 SMALLEST_RATE = 1e-3
-"""Of the learning rate: where warm-up begins and ``linear`` ends."""
+"""Share of the learning rate at which warm-up begins and ``linear`` ends."""
 
 
 class PathTrainingSettings(Settings):
-    """What all children of an agent have in common."""
+    """The common training settings of all children of an agent."""
 
     batch: int = Field(default=512, ge=1, le=1 << 16, description="samples of a step, at most")
     validations: int = Field(default=4, ge=1, le=10_000, description="looks at the validation split")
@@ -41,8 +41,8 @@ class PathTrainingSettings(Settings):
         """The course of a child.
 
         Args:
-            train, validation: samples of the task.
-            batch: what the task's settings say; None goes by its size.
+            train, validation: number of samples of the task.
+            batch: batch size in the task's settings; None derives it from the number of samples.
         """
         return plan_batches(
             train,
@@ -54,7 +54,7 @@ class PathTrainingSettings(Settings):
 
 
 class OptimizerValues(Settings):
-    """What a child's hyperparameters say of its optimizer."""
+    """Values of the optimizer in a child's hyperparameters."""
 
     rate: float = Field(default=0.02, gt=0)
     schedule: Schedule = "cosine"
@@ -64,16 +64,16 @@ class OptimizerValues(Settings):
 
 
 class DataValues(Settings):
-    """What a child's hyperparameters say of the preparation of its training images; the defaults change nothing.
+    """Values of the augmentation in a child's hyperparameters; the defaults change nothing.
 
     Attributes:
-        area: the least share of an image that a crop shows; 1 crops nothing.
-        aspect: of a crop, between this and its inverse.
-        flip: left becomes right for half of the images.
-        brightness: is added, on the scale from 0 to 1, from minus this to this.
-        contrast, saturation: are multiplied by 1 minus this to 1 plus this.
-        hue: is turned by minus this to this, of a whole turn.
-        quality: of JPEG, from 100 (1 - this) to 100.
+        area: least share of an image in a crop, 0 to 1; 1 crops nothing.
+        aspect: bound of a crop's aspect ratio, which lies between this and its inverse.
+        flip: whether half of the images are mirrored.
+        brightness: largest number added or subtracted, on the scale from 0 to 1.
+        contrast, saturation: largest difference of their factors from 1.
+        hue: largest rotation in either direction, as a share of a whole turn.
+        quality: range of JPEG quality, from 100 (1 - this) to 100.
     """
 
     area: float = Field(default=1.0, gt=0, le=1)
@@ -133,10 +133,10 @@ def learning_rate(values: OptimizerValues, step: int, steps: int, between: int) 
     """The learning rate of a step.
 
     Args:
-        values: of the optimizer.
-        step: from 0.
-        steps: of the whole training.
-        between: steps between two looks at the validation split; ``restarts`` begins anew after each.
+        values: values of the optimizer.
+        step: number of the step, from 0.
+        steps: number of steps of the whole training.
+        between: number of steps between two validations; ``restarts`` begins anew after each.
 
     Raises:
         UsageError: no such step.

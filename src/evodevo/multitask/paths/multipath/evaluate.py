@@ -27,10 +27,10 @@ class BuiltMultipath(BuiltPath):
     """See ``BuiltPath``.
 
     Args:
-        model: on its device.
-        request: whose paths these are.
+        model: the model, on its device.
+        request: request for the model.
         parts: the paths, the main one first.
-        precision: where it computes.
+        precision: device and number format.
     """
 
     def __init__(self, model: Multipath, request: PathRequest, parts: list[FrozenPart], precision: Precision) -> None:

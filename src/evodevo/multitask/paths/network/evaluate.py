@@ -28,8 +28,8 @@ class BuiltNetworkPath(BuiltPath):
     """See ``BuiltPath``.
 
     Args:
-        model: with its weights.
-        precision: where it computes.
+        model: the network with its weights.
+        precision: device and number format.
     """
 
     def __init__(self, model: NetworkPath, precision: Precision) -> None:
@@ -40,7 +40,7 @@ class BuiltNetworkPath(BuiltPath):
 
     @property
     def parameters(self) -> int:
-        """Of its components; the network's own answers are not asked for."""
+        """Number of parameters of its components; the network's own outputs are left out."""
         return sum(map(count_parameters, self.components.values()))
 
     def reader(self, task: SampleTask, split: Split, values: DataValues, seed: int) -> Reader:
@@ -89,6 +89,6 @@ def freeze_network_path(path: Path, digests: Mapping[str, str], pool: BlobPool, 
 
 
 def read_network_samples(structure: NetworkStructure, samples: PathSamples) -> dict[str, Tensor]:
-    """What an imported network reads of samples, by the names of its inputs."""
+    """Inputs of an imported network from samples, by the names of its inputs."""
     given = [(spec.name, spec.modality) for spec in samples.inputs]
     return read_samples(structure.inputs, given, samples.batch, lambda: samples.images)

@@ -41,9 +41,9 @@ class BuiltTextPath(BuiltPath):
     """See ``BuiltPath``.
 
     Args:
-        structure: of the path.
-        components: of it.
-        precision: where it computes.
+        structure: structure of the path.
+        components: role -> component of the path.
+        precision: device and number format.
     """
 
     def __init__(self, structure: TextStructure, components: dict[str, nn.Module], precision: Precision) -> None:
@@ -136,7 +136,7 @@ def _component(
     seed: int,
     tokenizer: Callable[[], bytes],
 ) -> nn.Module:
-    """One component, as its source says; ``tokenizer`` makes that of a new embedding of subwords."""
+    """One component from its source; ``tokenizer`` makes that of a new embedding of subwords."""
 
     def make(identity: bool) -> nn.Module:
         kept = tokenizer() if role == EMBEDDING and structure.tokenizer != "bytes" else b""

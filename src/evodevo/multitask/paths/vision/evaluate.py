@@ -30,9 +30,9 @@ class BuiltVisionPath(BuiltPath):
     """See ``BuiltPath``.
 
     Args:
-        structure: of the path.
-        components: of it.
-        precision: where it computes.
+        structure: structure of the path.
+        components: role -> component of the path.
+        precision: device and number format.
     """
 
     def __init__(self, structure: VisionStructure, components: dict[str, nn.Module], precision: Precision) -> None:
@@ -65,7 +65,7 @@ def build_vision_path(request: PathRequest, pool: BlobPool, task: SampleTask, pr
 
 
 def component(structure: VisionStructure, role: str, source: ComponentSource, pool: BlobPool, seed: int) -> nn.Module:
-    """One component, as its source says."""
+    """One component from its source."""
     return component_of(
         role,
         source,
@@ -77,7 +77,7 @@ def component(structure: VisionStructure, role: str, source: ComponentSource, po
 
 
 def read_samples(structure: VisionStructure, samples: PathSamples) -> Tensor:
-    """What a path reads of samples (B, channels, S, S), in [-1, 1]."""
+    """Input of a path from samples (B, channels, S, S), in [-1, 1]."""
     return torch.cat([prepare_images(structure, view) for view in samples.images])
 
 

@@ -35,7 +35,7 @@ def component_from_state(structure: VisionStructure, role: str, state: Mapping[s
 
 
 class VisionPath(BlockPath[VisionStructure]):
-    """A path that looks at images; see ``BlockPath``."""
+    """A path that reads images; see ``BlockPath``."""
 
     @staticmethod
     def sizes(structure: VisionStructure) -> dict[str, int]:
@@ -55,7 +55,7 @@ class VisionPath(BlockPath[VisionStructure]):
         return self._answer(self.represent(images).pooled)
 
     def represent(self, images: Tensor) -> Representation:
-        """All tokens (B, n, h) after the last norm; what stands for an image is its class token.
+        """All tokens (B, n, h) after the last norm; an image is represented by its class token.
 
         Raises:
             UsageError: images of another size.
