@@ -194,7 +194,7 @@ def components(members: list[int], links: Iterator[tuple[int, int]]) -> list[lis
     for a, b in links:
         low, high = sorted((root(a), root(b)))
         group[high] = low
-    found: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for member in members:
-        found.setdefault(root(member), []).append(member)
-    return list(found.values())
+        groups.setdefault(root(member), []).append(member)
+    return list(groups.values())

@@ -97,7 +97,7 @@ class BestWeights:
         """Whether the best weights, where there are any, could be given to this network."""
         if self._weights is None:
             return True
-        return {name: one.shape for name, one in self._weights.items()} == _shapes(network)
+        return {name: tensor.shape for name, tensor in self._weights.items()} == _shapes(network)
 
     def keep(self, pool: BlobStore) -> str | None:
         """Put the weights into a pool, where that has not been done; returns their digest."""
@@ -150,7 +150,7 @@ def _shapes(network: nn.Module) -> dict[str, torch.Size]:
 
 def _read(data: bytes) -> dict[str, Tensor]:
     try:
-        found: dict[str, Tensor] = load_tensors(data)
+        tensors: dict[str, Tensor] = load_tensors(data)
     except SafetensorError as error:
         raise UnsafeFileError(f"not the best weights of a training: {error}") from None
-    return found
+    return tensors

@@ -34,13 +34,17 @@ def look_inside(
     chosen = places(task, "validation", _LOOKED_AT)
     batch = precision.place(task.fetch("validation", chosen))
     assert isinstance(batch, dict), "the batch is a mapping"
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     if any(spec.kind == "tokens" for spec in network.output_specs):
-        found["leak"] = leak(network, batch)
+        numbers["leak"] = leak(network, batch)
     diagnosis = network.diagnose(before, task, precision, fact=settings.routes)
-    found |= diagnosis.numbers
+    numbers |= diagnosis.numbers
     norms = {"before": _norms(before, batch), "after": _norms(network, batch)}
-    return {"inside": {k: v for k, v in found.items() if math.isfinite(v)}, "gradient_norms": norms, **diagnosis.facts}
+    return {
+        "inside": {k: v for k, v in numbers.items() if math.isfinite(v)},
+        "gradient_norms": norms,
+        **diagnosis.facts,
+    }
 
 
 def leak(network: Network, batch: Batch) -> float:
@@ -57,7 +61,7 @@ def leak(network: Network, batch: Batch) -> float:
             if spec.kind != "tokens":
                 continue
             length = batch[spec.of].shape[1]
-            vocabulary = next(one.vocabulary for one in network.input_specs if one.name == spec.of)
+            vocabulary = next(source.vocabulary for source in network.input_specs if source.name == spec.of)
             for position in sorted({length // 3, 2 * length // 3} - {0}):
                 tokens = batch[spec.of].clone()
                 tokens[:, position] = (tokens[:, position] + 1) % vocabulary

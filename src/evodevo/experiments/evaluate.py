@@ -224,7 +224,7 @@ class _NetworkEvaluation:
         )
 
     def _probes(self, network: Network) -> dict[str, Any]:
-        found = {}
+        results = {}
         names = [spec.name for spec in self.task.inputs]
         exchanged = names if self.settings.exchange and len(names) > 1 else []
         for probe in (
@@ -239,13 +239,13 @@ class _NetworkEvaluation:
             task = self.open(probe.task) if probe.task else None
             with _changed(network, probe):
                 measured = self._measure(network, task=task, shuffle=probe.shuffle, count_flops=bool(probe.changes))
-            found[probe.name] = measured.to_json()
-        return found
+            results[probe.name] = measured.to_json()
+        return results
 
     def _scores(self, network: Network, validation: NetworkMeasurement) -> dict[str, float]:
         subject = Subject(space=None, genome=self.arm, length=0, vocabulary=0, model=network, held_out=validation)
         objectives = parse_objectives(self.settings.objectives, "network")
-        return {one.name: one.measure(subject).value for one in objectives}
+        return {objective.name: objective.measure(subject).value for objective in objectives}
 
     def _keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
         blobs = {role: pool.put_bytes(data) for role, data in {**bench.course, **trained.blobs}.items()}

@@ -83,9 +83,9 @@ def counting(network: nn.Module) -> Iterator[Counter]:
         if counter.products.flops == seen[id(layer)]:
             counter.recurrent += _recurrent_flops(layer, arguments[0]) * (1 + _BACKWARD * torch.is_grad_enabled())
 
-    layers = [one for one in network.modules() if isinstance(one, nn.LSTM)]
-    hooks = [one.register_forward_pre_hook(begin) for one in layers]
-    hooks += [one.register_forward_hook(count) for one in layers]
+    layers = [module for module in network.modules() if isinstance(module, nn.LSTM)]
+    hooks = [lstm.register_forward_pre_hook(begin) for lstm in layers]
+    hooks += [lstm.register_forward_hook(count) for lstm in layers]
     try:
         with sdpa_kernel(SDPBackend.MATH), counter.products:
             yield counter

@@ -75,10 +75,10 @@ def forecast(arms: Sequence[Trial], problem: NetworkProblem, executor: Executor,
     warnings = _too_short(different, problem, paces)
     if not paces:
         return Forecast(len(different), _of_budgets(different, problem, executor), executor.workers, warnings)
-    known = [one.flops for one in paces.values() if one.flops]
+    known = [pace.flops for pace in paces.values() if pace.flops]
     typical = Pace(
-        sum(one.step for one in paces.values()) / len(paces),
-        max(one.begin for one in paces.values()),
+        sum(pace.step for pace in paces.values()) / len(paces),
+        max(pace.begin for pace in paces.values()),
         sum(known) / len(known) if known else None,
     )
     total = math.fsum(_seconds(arm, problem, paces.get(_kind(arm), typical)) for arm in different)
@@ -100,7 +100,7 @@ def _kind(arm: Trial) -> str:
 
 def _too_short(arms: Sequence[Trial], problem: NetworkProblem, paces: Mapping[str, Pace]) -> tuple[str, ...]:
     """One sentence for each group of arms that will not see all training samples once."""
-    found: dict[str, list[str]] = {}
+    reasons: dict[str, list[str]] = {}
     for arm in arms:
         training = training_settings(problem.settings, arm)
         limits = [problem.steps(arm)]
@@ -127,10 +127,10 @@ def _too_short(arms: Sequence[Trial], problem: NetworkProblem, paces: Mapping[st
         samples, whole = min(known) * training.batch_size, problem.open_task(arm.task).count("train")
         if samples < whole:
             sentence = f"the budget holds about {samples:,} of {whole:,} training samples, {samples / whole:.2g} epochs"
-            found.setdefault(sentence, []).append(arm.name)
+            reasons.setdefault(sentence, []).append(arm.name)
     return tuple(
         f"{', '.join(dict.fromkeys(names))}: {sentence}. What is not seen is not learned from; raise the budget."
-        for sentence, names in found.items()
+        for sentence, names in reasons.items()
     )
 
 
@@ -138,7 +138,7 @@ def _measure(kinds: dict[str, Trial], problem: NetworkProblem, executor: Executo
     """By kind, of those that could be measured."""
     for name, arm in kinds.items():
         executor.submit(Job(f"pace/{name}", PACE, problem.payload(arm, seed), problem.seconds, problem.memory_bytes))
-    found, waiting, deadline = {}, set(kinds), time.monotonic() + LONGEST
+    paces, waiting, deadline = {}, set(kinds), time.monotonic() + LONGEST
     while waiting and time.monotonic() < deadline:
         for event in executor.poll(1.0):
             if not isinstance(event, Result):
@@ -147,10 +147,10 @@ def _measure(kinds: dict[str, Trial], problem: NetworkProblem, executor: Executo
             waiting.discard(name)
             if event.payload is not None:
                 answer = canonical.loads(event.payload, what="a pace")
-                found[name] = Pace(float(answer["step"]), float(answer["begin"]), answer.get("flops"))
+                paces[name] = Pace(float(answer["step"]), float(answer["begin"]), answer.get("flops"))
     for name in waiting:
         executor.cancel(f"pace/{name}")
-    return found
+    return paces
 
 
 def _of_flops(arm: Trial, training: TrainingSettings, pace: Pace) -> int | None:

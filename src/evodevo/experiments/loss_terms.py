@@ -29,9 +29,9 @@ class LossTerms:
 
     def take_means(self) -> dict[str, float]:
         """Name -> mean since the last call."""
-        found = {name: float(total) / self._steps[name] for name, total in self._sums.items()}
+        means = {name: float(total) / self._steps[name] for name, total in self._sums.items()}
         self._sums, self._steps = {}, {}
-        return found
+        return means
 
     def to_json(self) -> dict[str, tuple[float, int]]:
         """Name -> (sum, steps): exactly what is needed to go on."""

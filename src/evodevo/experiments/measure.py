@@ -66,8 +66,8 @@ class NetworkMeasurement:
 
     def why(self, name: str) -> str:
         """Reason why a metric is not defined: "answer: the split has one class"; empty where it is defined."""
-        found = [f"{output}: {reasons[name]}" for output, reasons in self.reasons.items() if name in reasons]
-        return "; ".join(found) or ("" if math.isfinite(self.metric(name)) else "no output has it")
+        sentences = [f"{output}: {reasons[name]}" for output, reasons in self.reasons.items() if name in reasons]
+        return "; ".join(sentences) or ("" if math.isfinite(self.metric(name)) else "no output has it")
 
     def to_json(self) -> dict[str, Any]:
         """JSON: what is not finite is left out."""
@@ -82,8 +82,8 @@ class NetworkMeasurement:
             "executed_flops": self.executed_flops,
             "samples": self.samples,
         }
-        found: dict[str, Any] = _finite(whole)
-        return found
+        data: dict[str, Any] = _finite(whole)
+        return data
 
 
 def places(task: SampleTask, split: Split, most: int | None) -> NDArray[np.int64]:
@@ -136,21 +136,23 @@ def measure(
                 tally.add(answers[name], placed[f"{name}/target"], placed.get(f"{name}/position"))
     network.train(was_training)
     known = thresholds or {}
-    judged = {one.spec.name: one.judge(known.get(one.spec.name, ())) for one in tallies}
+    judged = {tally.spec.name: tally.judge(known.get(tally.spec.name, ())) for tally in tallies}
     outputs = {tally.spec.name: {**judged[tally.spec.name].metrics, **tally.metrics()} for tally in tallies}
     per_sample = _mean_of_known(np.stack([tally.per_sample() for tally in tallies]))
     _add_bits(outputs, tallies, task, split, chosen)
     return NetworkMeasurement(
-        loss=_mean([one["loss"] for one in outputs.values()]),
-        accuracy=_mean([outputs[one.spec.name].get(one.main, math.nan) for one in tallies]),
+        loss=_mean([metrics["loss"] for metrics in outputs.values()]),
+        accuracy=_mean([outputs[tally.spec.name].get(tally.main, math.nan) for tally in tallies]),
         outputs=outputs,
-        reasons={name: one.reasons for name, one in judged.items()},
-        thresholds={name: one.thresholds for name, one in judged.items()},
-        reliability={name: one.reliability for name, one in judged.items() if one.reliability is not None},
+        reasons={name: judgement.reasons for name, judgement in judged.items()},
+        thresholds={name: judgement.thresholds for name, judgement in judged.items()},
+        reliability={
+            name: judgement.reliability for name, judgement in judged.items() if judgement.reliability is not None
+        },
         right=per_sample,
         groups=_by_group(task, split, chosen, per_sample),
         executed_flops=None if counted is None else counted.flops / max(1, len(chosen)),
-        parameters=sum(one.numel() for one in network.parameters() if one.requires_grad),
+        parameters=sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad),
         samples=len(chosen),
     )
 
@@ -224,15 +226,15 @@ def _inputs(batch: Batch, names: Sequence[str]) -> dict[str, Any]:
 def _by_group(
     task: SampleTask, split: Split, chosen: NDArray[np.int64], right: NDArray[np.float64]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    groups: dict[str, dict[str, dict[str, float]]] = {}
     for name, members in task.groups(split, chosen).items():
         values = {}
         for index, value in enumerate(task.group_names[name]):
             inside = right[(members == index) & ~np.isnan(right)]
             if len(inside):
                 values[value] = {"accuracy": float(inside.mean()), "samples": float(len(inside))}
-        found[name] = values
-    return found
+        groups[name] = values
+    return groups
 
 
 def _add_bits(
@@ -267,6 +269,6 @@ def _mean(values: Sequence[float]) -> float:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {key: one for key, one in value.items() if not (isinstance(one, float) and not math.isfinite(one))}
-        return {key: _finite(one) for key, one in kept.items()}
+        kept = {key: item for key, item in value.items() if not (isinstance(item, float) and not math.isfinite(item))}
+        return {key: _finite(item) for key, item in kept.items()}
     return value

@@ -55,7 +55,7 @@ def paired_difference(ours: Sequence[Numbers], theirs: Sequence[Numbers]) -> Dif
     Returns:
         None where there is nothing in common.
     """
-    if not ours or len(ours) != len(theirs) or len({len(one) for one in (*ours, *theirs)}) != 1:
+    if not ours or len(ours) != len(theirs) or len({len(scores) for scores in (*ours, *theirs)}) != 1:
         return None
     gaps = np.stack(ours) - np.stack(theirs)
     gaps = gaps[:, ~np.isnan(gaps).any(0)]
@@ -74,10 +74,10 @@ def _draws(gaps: Numbers) -> Numbers:
     kinds, counts = np.unique(gaps.T, axis=0, return_counts=True)
     rng = generator(0, "paired bootstrap")
     block = max(1, _MOST_NUMBERS // len(kinds))
-    found = []
+    draws = []
     for start in range(0, DRAWS, block):
         size = min(block, DRAWS - start)
         of_samples = rng.multinomial(samples, counts / samples, size=size) / samples
         of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=size) / seeds
-        found.append(((of_samples @ kinds) * of_seeds).sum(1))
-    return np.concatenate(found)
+        draws.append(((of_samples @ kinds) * of_seeds).sum(1))
+    return np.concatenate(draws)

@@ -40,7 +40,10 @@ def prepare_features(
     for arm in arms:
         towers = arm.network.towers(problem.open_task(arm.task).inputs)
         if towers:
-            facts = {"towers": {name: one.model_dump(mode="json") for name, one in towers.items()}, "task": arm.task}
+            facts = {
+                "towers": {name: tower.model_dump(mode="json") for name, tower in towers.items()},
+                "task": arm.task,
+            }
             kinds.setdefault(canonical.digest(facts), arm)
     for name, arm in kinds.items():  # one after the other: they may share towers
         job = Job(f"features/{name}", FEATURES, problem.payload(arm, seed), None, problem.memory_bytes)

@@ -47,7 +47,7 @@ class NetworkProblem(Problem):
         self.arm_of = arm_of
         self.settings = settings
         self.objectives = parse_objectives(settings.objectives, "network")
-        self.goals = tuple(Goal(one.name, one.unit, one.direction) for one in self.objectives)
+        self.goals = tuple(Goal(objective.name, objective.unit, objective.direction) for objective in self.objectives)
         self.seconds = settings.seconds
         self.memory_bytes = settings.memory_bytes
         self._blobs = blobs

@@ -51,11 +51,11 @@ def ranks(table: ComparisonTable) -> dict[str, Rank]:
     for row in table.rows:
         if row.trainings:
             cells.setdefault(tuple(sorted(row.cell.items(), key=lambda item: item[0])), []).append(row)
-    found: dict[str, Rank] = {}
+    by_row: dict[str, Rank] = {}
     for rows in cells.values():
         ranked = rank_scores([_scores(row) for row in rows])
-        found |= dict(zip((row.group for row in rows), ranked, strict=False))
-    return found
+        by_row |= dict(zip((row.group for row in rows), ranked, strict=False))
+    return by_row
 
 
 def rank_scores(scores: Sequence[Mapping[int, float]]) -> list[Rank]:
@@ -70,7 +70,7 @@ def rank_scores(scores: Sequence[Mapping[int, float]]) -> list[Rank]:
     common = sorted(set.intersection(*map(set, scores))) if scores else []
     if len(scores) < FEWEST_ARMS or len(common) < FEWEST_SEEDS:
         return []
-    places = np.stack([_places(np.asarray([one[seed] for one in scores])) for seed in common])  # (seeds, arms)
+    places = np.stack([_places(np.asarray([by_seed[seed] for by_seed in scores])) for seed in common])  # (seeds, arms)
     rng = generator(0, "rank bootstrap")
     drawn = rng.multinomial(len(common), np.full(len(common), 1 / len(common)), size=DRAWS) / len(common)
     low, high = np.quantile(drawn @ places, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
@@ -90,5 +90,5 @@ def _places(scores: Numbers) -> Numbers:
 
 def _scores(row: ComparisonRow) -> dict[int, float]:
     """Seed -> test accuracy."""
-    known = {one.genome.seed: one.fact.get("test", {}).get("accuracy") for one in row.trainings}
+    known = {individual.genome.seed: individual.fact.get("test", {}).get("accuracy") for individual in row.trainings}
     return {seed: float(value) for seed, value in known.items() if value is not None}

@@ -361,14 +361,14 @@ class Trainer:
     @property
     def _whole(self) -> list[FinishedStage]:
         """One result for each stage: segments that another one goes on from are in its numbers."""
-        return [one for one in self._ended[:-1] if one.state != "paused"] + self._ended[-1:]
+        return [stage for stage in self._ended[:-1] if stage.state != "paused"] + self._ended[-1:]
 
     @property
     def _flops_of_segments(self) -> float:
         """The same in FLOPs, without what was spent beside them."""
-        ended = [one.state != "paused" for one in self._ended]
+        ended = [stage.state != "paused" for stage in self._ended]
         begin = max((place + 1 for place, over in enumerate(ended) if over), default=0)
-        return math.fsum(one.flops for one in self._ended[begin:])
+        return math.fsum(stage.flops for stage in self._ended[begin:])
 
     @property
     def _steps_of_segments(self) -> int:
@@ -509,8 +509,8 @@ class Trainer:
 
 def _counted_as(network: Network) -> object:
     """Properties that a step's FLOPs depend on beside structure and batch: parameters, which learn, and births."""
-    births = {str(one): factor > 0 for one, factor in getattr(network, "births", {}).items()}
-    return {name: (one.shape, one.requires_grad) for name, one in network.named_parameters()}, births
+    births = {str(name): factor > 0 for name, factor in getattr(network, "births", {}).items()}
+    return {name: (parameter.shape, parameter.requires_grad) for name, parameter in network.named_parameters()}, births
 
 
 def _shape(state: Mapping[str, Any]) -> torch.Size:
@@ -537,8 +537,8 @@ def specification(task: SampleTask, settings: NetworkEvaluationSettings, arm: Tr
     """
     return {
         "modality": "samples",
-        "inputs": [asdict(one) for one in (task.whole if isinstance(task, FeaturesTask) else task).inputs],
-        "outputs": [asdict(one) for one in task.outputs],
+        "inputs": [asdict(spec) for spec in (task.whole if isinstance(task, FeaturesTask) else task).inputs],
+        "outputs": [asdict(spec) for spec in task.outputs],
         "task": settings.task,
         "task_settings": task_settings(settings, arm.task).model_dump(mode="json"),
         "task_key": getattr(task, "key", None),

@@ -212,7 +212,7 @@ class ZooStructure(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         ids = [module.id for module in self.modules]
-        twice = next((one for number, one in enumerate(ids) if one in ids[:number]), None)
+        twice = next((name for number, name in enumerate(ids) if name in ids[:number]), None)
         if twice is not None:
             raise ValueError(f"two modules have the id {twice!r}")
         for module in self.modules:
@@ -220,7 +220,7 @@ class ZooStructure(Settings):
                 raise ValueError(
                     f"the module {module.id!r} is made for width {module.genotype.width}, the zoo has {self.width}"
                 )
-        unknown = next((one for one in self.disabled if one not in ids), None)
+        unknown = next((name for name in self.disabled if name not in ids), None)
         if unknown is not None:
             raise ValueError(f"disabled names {unknown!r}, which is no module; there are {', '.join(ids)}")
         for name, heads in (("fusion", self.fusion.heads), ("router", self.router.heads)):

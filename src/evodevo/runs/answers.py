@@ -29,7 +29,7 @@ class OutputPrediction:
         """The likeliest class, or all labels with a probability above one half."""
         if self.kind == "class":
             return (max(self.probabilities, key=lambda name: self.probabilities[name]),)
-        return tuple(name for name, one in self.probabilities.items() if one > LIKELY)
+        return tuple(name for name, probability in self.probabilities.items() if probability > LIKELY)
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Prediction:
         """The fields by name, as ``evodevo predict --json`` gives them."""
         return {
             "answers": {
-                name: {"kind": one.kind, "chosen": list(one.chosen), "probabilities": dict(one.probabilities)}
-                for name, one in self.answers.items()
+                name: {"kind": answer.kind, "chosen": list(answer.chosen), "probabilities": dict(answer.probabilities)}
+                for name, answer in self.answers.items()
             },
             "absent": list(self.absent),
             "modules": {

@@ -81,10 +81,10 @@ class Archive:
             if not found_runs:
                 raise NotFoundError(f"the store {self.folder} holds no run yet; begin one with: evodevo evolve")
             return found_runs[-1]
-        found = self.store.find(prefix)
-        if found.kind != "run":
+        reference = self.store.find(prefix)
+        if reference.kind != "run":
             raise NotFoundError(f"{prefix!r} is an individual; a run is wanted here. See: evodevo status")
-        return self._run(found.id)
+        return self._run(reference.id)
 
     def individual(self, prefix: str) -> Individual:
         """The individual whose id begins so.
@@ -93,11 +93,11 @@ class Archive:
             NotFoundError: none.
             UsageError: more than one.
         """
-        found = self.store.find(prefix)
-        if found.kind != "individual":
+        reference = self.store.find(prefix)
+        if reference.kind != "individual":
             raise NotFoundError(f"{prefix!r} is a run; an individual is wanted here. See: evodevo front {prefix}")
-        row = self.store.individual(found.id)
-        return self._run(row.run_id).individual(found.id)
+        row = self.store.individual(reference.id)
+        return self._run(row.run_id).individual(reference.id)
 
     def _run(self, run_id: str) -> Run:
         row = self.store.run(run_id)
@@ -167,7 +167,7 @@ class Run:
         if "goals" in self.row.settings:
             return tuple(Goal(**goal) for goal in self.row.settings["goals"])
         objectives = parse_objectives(self.settings.evaluation.objectives, self.slice.judged)
-        return tuple(Goal(one.name, one.unit, one.direction) for one in objectives)
+        return tuple(Goal(objective.name, objective.unit, objective.direction) for objective in objectives)
 
     @cached_property
     def _members(self) -> dict[str, Individual]:
@@ -179,7 +179,7 @@ class Run:
 
     def individuals(self) -> list[Individual]:
         """All of the search's own, in order of birth; no baselines."""
-        return [one for one in self._members.values() if one.operation != BASELINE]
+        return [individual for individual in self._members.values() if individual.operation != BASELINE]
 
     def individual(self, identity: str) -> Individual:
         """One of this run by its whole id."""
@@ -189,13 +189,13 @@ class Run:
 
     def baselines(self) -> list[Individual]:
         """The hand-drawn ones, evaluated under the same budget."""
-        return [one for one in self._members.values() if one.operation == BASELINE]
+        return [individual for individual in self._members.values() if individual.operation == BASELINE]
 
     def front(self) -> list[Individual]:
         """The non-dominated that keep all constraints, best first in the first goal."""
         pool = self.individuals()
-        chosen = [pool[place] for place in front_places([one.outcome for one in pool], self.goals)]
-        return sorted(chosen, key=lambda one: one.key(self.goals[0]))
+        chosen = [pool[place] for place in front_places([individual.outcome for individual in pool], self.goals)]
+        return sorted(chosen, key=lambda individual: individual.key(self.goals[0]))
 
     def pick(self, rule: str = "knee", where: Sequence[str] = ()) -> Pick[Individual]:
         """One of the front, with the reason and the comparison with the baselines; see ``runs.pick``."""
@@ -219,9 +219,9 @@ class Run:
         pool = self.individuals()
         closed = self.generations()
         reasons: dict[str, int] = {}
-        for one in pool:
-            if one.reason:
-                reasons[one.reason] = reasons.get(one.reason, 0) + 1
+        for individual in pool:
+            if individual.reason:
+                reasons[individual.reason] = reasons.get(individual.reason, 0) + 1
         return {
             "run": self.id,
             "kind": self.kind,
@@ -229,7 +229,7 @@ class Run:
             "state": self.state,
             "created": self.row.created_at,
             "individuals": len(pool),
-            "scored": sum(one.state == "done" for one in pool),
+            "scored": sum(individual.state == "done" for individual in pool),
             "failed": reasons,
             "generations": len(closed),
             "generations_wanted": self.settings.study.generations if self.kind == "evolve" else None,
@@ -324,8 +324,8 @@ class Individual:
         """A goal's values over the fresh seeds, or over the search's own."""
         own = self.run.evaluation_seed(0)
         rows = [row for seed, row in self._outcomes.items() if (seed != own) == fresh]
-        found = [row.scores[goal].value for row in rows if goal in row.scores]
-        return [value for value in found if value is not None]
+        values = [row.scores[goal].value for row in rows if goal in row.scores]
+        return [value for value in values if value is not None]
 
     def summary(self, goal: str) -> Summary | None:
         """Mean and range: over fresh seeds where there are some, else the search's own value."""

@@ -116,8 +116,8 @@ def resume(
         UsageError: another setting was to change, or the data are no longer those of the run.
     """
     with Archive(store) as archive:
-        found = archive.run(run)
-        run_id, changed = found.id, _changed(found.settings, overrides or {})
+        opened = archive.run(run)
+        run_id, changed = opened.id, _changed(opened.settings, overrides or {})
     return drive(run_id, changed, store=store, listener=listener, on_start=on_start, cache_folder=cache_folder)
 
 

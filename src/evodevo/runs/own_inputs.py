@@ -104,9 +104,9 @@ def _bytes(value: str) -> bytes:
 
 def _numbers(text: str, spec: InputSpec) -> list[float]:
     try:
-        found = [float(part) for part in text.replace(",", " ").split()]
+        numbers = [float(part) for part in text.replace(",", " ").split()]
     except ValueError:
-        found = []
-    if len(found) != spec.size or not np.isfinite(found).all():
+        numbers = []
+    if len(numbers) != spec.size or not np.isfinite(numbers).all():
         raise UsageError(f"the input {spec.name!r} is {spec.size} finite numbers with commas; got {text[:60]!r}.")
-    return found
+    return numbers

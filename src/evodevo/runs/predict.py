@@ -86,7 +86,7 @@ class Predictor:
             explained = self._network.explain(placed)
         logits, ids = explained.answers, explained.parts
         if explained.weights is not None and explained.executed is not None:
-            weights, executed = (one.double().cpu().numpy() for one in (explained.weights, explained.executed))
+            weights, executed = (rows.double().cpu().numpy() for rows in (explained.weights, explained.executed))
         each = {spec.name: _probabilities(spec, logits[spec.name].double().cpu().numpy()) for spec in self._outputs}
         inputs = [spec.name for spec in self.task.inputs]
         return [
@@ -118,12 +118,12 @@ def best_trained(archive: Archive, name: str) -> Individual:
     if name != "last" and archive.store.find(name).kind == "individual":
         return archive.individual(name)
     run = archive.run(name)
-    found = run.slice.best(run)
-    if not found:
+    individual = run.slice.best(run)
+    if not individual:
         raise NotFoundError(
             f"run {run.id} has no trained network yet (state {run.state}); see: evodevo status {run.id}"
         )
-    return found[0]
+    return individual[0]
 
 
 def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> OutputPrediction:

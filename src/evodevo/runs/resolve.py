@@ -108,8 +108,8 @@ def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:
         raise UsageError(f"{GROW} is a table of settings, for example {GROW}.events.count=4; got {growth!r}.")
     named = growth.get("strategist")
     if isinstance(named, str):
-        named = [one.strip() for one in named.split(",")]
-    if named is not None and not (isinstance(named, list) and all(isinstance(one, str) for one in named)):
+        named = [name.strip() for name in named.split(",")]
+    if named is not None and not (isinstance(named, list) and all(isinstance(name, str) for name in named)):
         raise UsageError(f"a strategist is a name such as 'ppo', or several with commas between them; got {named!r}.")
     options = {name: value for name, value in growth.items() if name != "strategist"}
     others = {name: value for name, value in given.items() if name != GROW}

@@ -81,7 +81,7 @@ def plan(
     assert isinstance(problem, NetworkProblem), "of every experiment"
     made, left = ablation(settings, wanted, problem.task.inputs)
     named = names_of(rows)
-    refused = [one for one in left if one.row.name in named]
+    refused = [row for row in left if row.row.name in named]
     if refused:
-        raise UsageError(" ".join(f"{one}." for one in refused))
+        raise UsageError(" ".join(f"{row}." for row in refused))
     return made, left
