@@ -62,16 +62,16 @@ class Cycle:
         self._root = ledger.root_size(store, library, self.kind, agent.system_id, row.view)
         self._earlier = ledger.offspring(store, agent.id, before_cycle=row.number)
         self._start = [
-            found
-            for one in library.known(ledger.kept_before(store, agent, row)).values()
-            if (found := ledger.member(one, agent.name, self.view, self._scoring, self._root)) is not None
+            member
+            for kept in library.known(ledger.kept_before(store, agent, row)).values()
+            if (member := ledger.member(kept, agent.name, self.view, self._scoring, self._root)) is not None
         ]
-        self._asked: dict[str, ChildRow] = {one.id: one for one in ledger.asked(store, row)}
+        self._asked: dict[str, ChildRow] = {child.id: child for child in ledger.asked(store, row)}
 
     @property
     def waiting(self) -> list[ChildRow]:
         """Children without a result, in the order of their places."""
-        return [one for one in self._asked.values() if one.result is None]
+        return [child for child in self._asked.values() if child.result is None]
 
     @property
     def children(self) -> list[ChildRow]:
@@ -84,13 +84,13 @@ class Cycle:
         return len(self._asked) >= self._cycle.children and not self.waiting
 
     def population(self) -> Population:
-        """The living paths after the last whole generation, with their offspring."""
+        """The paths of the population after the last whole generation, with their counts of offspring."""
         return ledger.population(
             self._start, self.children, self._member, self._cycle, self._earlier, lambda g: self._draw(g, "prune")
         )
 
     def ask(self) -> list[ChildRow]:
-        """Record the next generation where none is under way; children that wait for a result, new or old."""
+        """Record the next generation where none is open; returns the children that wait for a result, new or old."""
         if not self.waiting and not self.done:
             first = len(self._asked)
             children = self.kind.breed(self._situation(), self._cycle.generation_size, self._draw_from(first))
@@ -188,9 +188,9 @@ class Cycle:
 
     def publish(self) -> str | None:
         """Publish the best path and close the cycle; returns its individual, None where no child ever succeeded."""
-        kept = [one.id for one in self.population()[: self._cycle.retained]]
+        kept = [member.id for member in self.population()[: self._cycle.retained]]
         if not kept and self.settings.root:  # one that answers no task has no accuracy
-            kept = [one.id for one in self.children if one.result is not None and one.result.extra["fate"] == KEPT]
+            kept = [child.id for child in self.children if child.result and child.result.extra["fate"] == KEPT]
         best = kept[0] if kept else None
         self._store.systems.publish(self._recorder.lease, self.row.number, best, retained=kept[1:])
         return best
@@ -217,8 +217,8 @@ class Cycle:
 
     def _situation(self) -> GenerationContext:
         living = self.population()
-        known = {**self._library.known([one.id for one in living])}
-        known.update({one.id: one for one in self.view.offers.values()})
+        known = {**self._library.known([member.id for member in living])}
+        known.update({offer.id: offer for offer in self.view.offers.values()})
         return GenerationContext(
             self.agent,
             self.settings,
@@ -229,14 +229,14 @@ class Cycle:
             self._root,
             self._library.by_number,
             lambda: ledger.history(self._store, self.agent.id),
-            lambda one: [known[name] for name in self._library.lineage(one) if name in known],
+            lambda individual: [known[name] for name in self._library.lineage(individual) if name in known],
         )
 
     def _draw(self, *purpose: int | str) -> np.random.Generator:
         return generator(self._seed, self.agent.name, self.row.number, *purpose)
 
     def _draw_from(self, first: int) -> Any:
-        """Keyed by the child's place in the cycle; ``draw("generation", …)`` by the generation."""
+        """Generators keyed by the child's place in the cycle; ``draw("generation", …)`` by the generation."""
         number = first // self._cycle.generation_size
 
         def draw(place: int | str, *purpose: int | str) -> np.random.Generator:
@@ -271,7 +271,7 @@ class Cycle:
             structure=dict(child.structure),
             hparams=dict(child.hparams),
             mu=dict(child.mu),
-            components=tuple(ComponentUse(role=one["role"], id=one["id"]) for one in parts),
+            components=tuple(ComponentUse(role=part["role"], id=part["id"]) for part in parts),
             paths=tuple(SubPath(agent=sub.path.agent, number=sub.path.number) for sub in child.subpaths),
         )
         genome = envelope(path)
@@ -298,9 +298,9 @@ class Cycle:
             "factor": child.factor,
             "flops": child.flops,
             "accounted": child.accounted,
-            "parameters": sum(one["parameters"] for one in parts),
-            "trainable": sum(one["parameters"] for one in parts if one["train"]),
-            "parts": [dict(one) for one in parts],
+            "parameters": sum(part["parameters"] for part in parts),
+            "trainable": sum(part["parameters"] for part in parts if part["train"]),
+            "parts": [dict(part) for part in parts],
             "subpaths": [sub.id for sub in child.subpaths],
             "story": dict(child.story),
             "payload": dict(child.payload),
@@ -311,9 +311,9 @@ class Cycle:
     def _digests(self, sources: Sequence[str], parent: str | None) -> dict[str, str]:
         """Component -> digest; sources are components of the parent, or of paths in view."""
         near = [] if parent is None else [self._library.one(parent)]
-        found = {part.id: part.digest for one in (*self.view.offers.values(), *near) for part in one.components}
-        missing = [one for one in sources if one not in found]
-        if missing:
-            every = {one.id: one.digest for one in self._store.systems.components(self.agent.system_id)}
-            found.update({one: every[one] for one in missing})
-        return found
+        paths = [*self.view.offers.values(), *near]
+        digests = {part.id: part.digest for path in paths for part in path.components}
+        if any(source not in digests for source in sources):
+            every = self._store.systems.components(self.agent.system_id)
+            digests |= {part.id: part.digest for part in every if part.id in sources}
+        return digests

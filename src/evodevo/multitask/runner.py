@@ -51,7 +51,7 @@ class AgentRunner:
         self._open: dict[str, Cycle] = {}  # of each child that is being evaluated
 
     def rounds(self, agents: Sequence[AgentRow], target: int) -> None:
-        """Until each agent has ended ``target`` cycles (a root: one), stage after stage, round after round."""
+        """Run stage after stage, round after round, until each agent has ended ``target`` cycles (a root: one)."""
         for stage in stages(agents):
             while not self.stopped():
                 goal = 1 if is_root(stage[0]) else target
@@ -61,15 +61,15 @@ class AgentRunner:
                 self._round(coming)
 
     def free(self, agents: Sequence[AgentRow], target: int) -> None:
-        """Likewise, but each agent begins its next cycle as soon as it ended one, with what is there by then."""
-        goals = {one.id: 1 if is_root(one) else target for one in agents}
+        """As ``rounds``, but each agent begins its next cycle as soon as it has ended one, with what is there then."""
+        goals = {agent.id: 1 if is_root(agent) else target for agent in agents}
         active: dict[str, Cycle] = {}
         while not self.stopped():
             before = self._past()
             due = [
-                one
-                for one in agents
-                if one.id not in active and (before.opened(one) or before.finished(one) < goals[one.id])
+                agent
+                for agent in agents
+                if agent.id not in active and (before.opened(agent) or before.finished(agent) < goals[agent.id])
             ]
             reasons = {}
             for agent in due:
@@ -118,8 +118,8 @@ class AgentRunner:
                 raise UsageError(missing)
         before = self._past()
         # All begin before the first is published: whoever is killed in between finds the view of the others.
-        cycles = [self._begin(one, before, round=coming.number, view=coming.view) for one in coming.members]
-        self._listener("round", {"number": coming.number, "agents": [one.name for one in coming.members]})
+        cycles = [self._begin(agent, before, round=coming.number, view=coming.view) for agent in coming.members]
+        self._listener("round", {"number": coming.number, "agents": [agent.name for agent in coming.members]})
         for cycle in cycles:
             self._advance(cycle)
         empty = []
@@ -130,8 +130,8 @@ class AgentRunner:
                 self._poll()
             if not self._publish(cycle):
                 empty.append(cycle)
-        for cycle in empty:
-            raise EvaluationsFailedError(_failures(cycle))
+        if empty:  # after all of them, so that the work of the others is published
+            raise EvaluationsFailedError(_failures(empty[0]))
 
     def _begin(self, agent: AgentRow, before: Past, *, round: int | None, view: int | None) -> Cycle:
         opened, recorder = before.opened(agent), self._recorders[agent.id]
@@ -177,10 +177,7 @@ class AgentRunner:
         seq = self._store.systems.view_now(self._system.id) if view is None else view
         if is_root(agent):
             return None
-        kind, settings = (
-            AGENTS.get(agent.kind),
-            agent_settings(agent),
-        )
+        kind, settings = AGENTS.get(agent.kind), agent_settings(agent)
         return kind.missing(agent, readable(self._library.view(seq), kind, settings))
 
     def _past(self) -> Past:
@@ -188,13 +185,13 @@ class AgentRunner:
 
 
 def withdraw(store: Store, lease: Lease, agent: AgentRow) -> int:
-    """Offer nothing of an agent any more; returns the publication's seq."""
+    """Withdraw what an agent offers; returns the seq of the publication that says so."""
     store.add_event(lease, WITHDRAWN, agent.id, {"name": agent.name})
     return store.systems.withdraw(lease)
 
 
 def _failures(cycle: Cycle) -> str:
-    results = [one.result for one in cycle.children if one.result is not None]
-    failed = [one for one in results if one.state == "failed"]
+    results = [child.result for child in cycle.children if child.result is not None]
+    failed = [result for result in results if result.state == "failed"]
     why = f"; the last one: {failed[-1].reason}: {failed[-1].detail[-500:]}" if failed else ""
     return f"{cycle.agent.name}: {len(failed)} of {len(results)} children failed, and none has an accuracy{why}"
