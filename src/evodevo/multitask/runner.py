@@ -20,7 +20,7 @@ from evodevo.storage.systems.base import AgentRow, SystemRow
 
 
 class AgentRunner:
-    """Runs cycles of agents that this process holds.
+    """The cycles of agents that this process holds, run together.
 
     Args:
         store: Store of the records.
