@@ -29,12 +29,13 @@ from evodevo.multitask.paths.vision.spec import (
     role_parameters,
     structure_of,
 )
-from evodevo.multitask.paths.weights import load_state, save_state
+from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool, FolderPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.inputs import InputSpec
+from evodevo.training.parts import save_part
 from evodevo.training.precision import Precision
 
 STRUCTURE = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
@@ -98,7 +99,7 @@ def test_a_path_is_trained_and_every_component_is_a_blob(trained: tuple[dict[str
     assert "kept look" in answer["explanation"]
     pool = FolderPool(Folder(place["blobs"]))
     for role, one in answer["components"].items():
-        assert save_state(pool, load_state(pool, one["digest"], role)) == one["digest"]
+        assert save_part(pool, load_state(pool, one["digest"], role)) == one["digest"]
 
 
 @pytest.mark.slow
@@ -216,7 +217,7 @@ def test_a_damaged_or_missing_component_is_told(
     assert missing["reason"] == "damaged"
     pool = FolderPool(tmp_path / "blobs")
     for role, one in root["components"].items():
-        save_state(pool, load_state(FolderPool(Folder(place["blobs"])), one["digest"], role))
+        save_part(pool, load_state(FolderPool(Folder(place["blobs"])), one["digest"], role))
     file = pool.path(root["components"]["head"]["digest"])
     data = bytearray(file.read_bytes())
     data[-1] ^= 1

@@ -22,7 +22,7 @@ from evodevo.multitask.evaluate_settings import PathRequest, failed, read_reques
 from evodevo.multitask.exact_answers import exact_answers
 from evodevo.multitask.paths.built import BuiltPath, Places
 from evodevo.multitask.paths.kinds import KINDS
-from evodevo.multitask.paths.weights import count_parameters, save_state
+from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.training.training import PathResult, Samples, train_path
 from evodevo.multitask.training.values import data_values, optimizer_settings
 from evodevo.search.problem import DAMAGED, DISK_FULL
@@ -30,6 +30,7 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import Split
 from evodevo.tasks.multitask.batches import training_places
 from evodevo.tasks.multitask.task import MultitaskTask
+from evodevo.training.parts import save_part
 from evodevo.training.precision import Precision, decide
 
 _MEASURED = 256
@@ -128,7 +129,7 @@ def _train(request: PathRequest, report: Report) -> dict[str, Any]:
         return failed("diverged", facts["explanation"], **facts)
     pool = FolderPool(Folder(request.blobs))
     components = {
-        role: {"digest": save_state(pool, state), "parameters": count_parameters(learners[role])}
+        role: {"digest": save_part(pool, state), "parameters": count_parameters(learners[role])}
         for role, state in result.weights.items()
     }
     return {
@@ -163,7 +164,7 @@ def _make_root(request: PathRequest) -> dict[str, Any]:
         "quality": None,
         "improved": True,
         "components": {
-            role: {"digest": save_state(pool, part.state_dict()), "parameters": count_parameters(part)}
+            role: {"digest": save_part(pool, part.state_dict()), "parameters": count_parameters(part)}
             for role, part in parts.items()
         },
         "explanation": f"a root: {request.root}",

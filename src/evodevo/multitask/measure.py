@@ -5,20 +5,22 @@ Source: docs/spec/munet.md#tasks. On request, once for each path, outside the se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError, StoreDamagedError
-from evodevo.execution.base import Executor, Job, Progress
+from evodevo.execution.base import Executor
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.recorded import ACCURACY
+from evodevo.multitask.settings import WorkSettings
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
-from evodevo.search.problem import DAMAGED
+from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
+from evodevo.search.problem import DAMAGED, Goal, Outcome, Problem
 from evodevo.storage import Evaluation, Score
 
-ENTRY = "path_test"
 FACTS = ("samples", "right", "answers", "weights")
 """Facts of a measurement that are kept beside the accuracy; see ``multitask.exact_answers``."""
 
@@ -50,8 +52,7 @@ def measure(
         return before.accuracy
     agent = system.agent(known.path.agent)
     settings = agent_settings(agent)
-    payload = {
-        "path": known.path.model_dump(mode="json"),
+    request = {
         "components": {part.role: {"digest": part.digest} for part in known.components},
         "supports": [
             {"path": sub.path.model_dump(mode="json"), "components": {p.role: p.digest for p in sub.components}}
@@ -65,16 +66,51 @@ def measure(
         "blobs": str(store.blobs_folder),
         "cache": cache,
     }
-    answer = _ask(executor, f"{known.id}/{split}", payload, system)
+    name, limits = f"{known.id}/{split}", system.settings.work
+    dispatcher = Dispatcher(executor, limits.retries)
+    dispatcher.submit(Ticket(name, 0, 1), MeasurementProblem(request, limits), known.path.model_dump(mode="json"), 0)
+    outcome: Outcome | None = None
+    while outcome is None:
+        outcome = next((e.outcome for e in dispatcher.poll(POLL_SECONDS) if isinstance(e, Finished)), None)
+    if outcome.reason == DAMAGED:
+        raise StoreDamagedError(f"{name} cannot be measured: {outcome.detail}")
+    if outcome.reason is not None:
+        raise EvaluationsFailedError(f"{name} could not be measured: {outcome.reason}: {outcome.detail[-500:]}")
     lease = store.acquire(agent.id)
     try:
         attempt = store.start_evaluation(lease, known.id, split, 0)
-        scores = {ACCURACY: Score(float(answer["accuracy"]))}
-        facts = {key: answer[key] for key in FACTS if key in answer}
-        store.finish_evaluation(lease, Evaluation(known.id, split, 0, attempt, scores=scores, extra=facts))
+        scores = {ACCURACY: Score(outcome.scores[ACCURACY])}
+        store.finish_evaluation(lease, Evaluation(known.id, split, 0, attempt, scores=scores, extra=outcome.extra))
     finally:
         store.release(lease)
-    return float(answer["accuracy"])
+    return outcome.scores[ACCURACY]
+
+
+class MeasurementProblem(Problem):
+    """The measurement of one path on a split.
+
+    Args:
+        request: Input of the evaluator, plain data.
+        work: Limits of the evaluation.
+    """
+
+    goals = (Goal(ACCURACY, "", "maximise"),)
+    entry = "path_test"
+
+    def __init__(self, request: Mapping[str, Any], work: WorkSettings) -> None:
+        self.fidelity = request["split"]
+        self.seconds, self.memory_bytes = work.seconds, work.memory_bytes
+        self._request = request
+
+    def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
+        return canonical.dumps({"path": genome, **self._request}).encode()
+
+    def read(self, payload: bytes) -> Outcome:
+        answer = canonical.loads(payload, what="the answer of an evaluator")
+        if answer.get("reason") is not None:
+            return Outcome(reason=answer["reason"], detail=answer["detail"])
+        facts = {name: answer[name] for name in FACTS if name in answer}
+        return Outcome(scores={ACCURACY: float(answer["accuracy"])}, extra=facts)
 
 
 @dataclass(frozen=True)
@@ -104,20 +140,3 @@ def measured(
             shares = None if weights is None else tuple(map(float, weights))
             return SplitMeasurement(value, one.extra.get("right"), one.extra.get("answers"), shares)
     return None
-
-
-def _ask(executor: Executor, name: str, payload: dict[str, Any], system: System) -> dict[str, Any]:
-    work = system.settings.work
-    executor.submit(Job(name, ENTRY, canonical.dumps(payload).encode(), work.seconds, work.memory_bytes))
-    while True:
-        for event in executor.poll(1.0):
-            if isinstance(event, Progress) or event.id != name:
-                continue
-            if event.payload is None:
-                raise EvaluationsFailedError(f"{name} could not be measured: {event.reason}: {event.detail[-500:]}")
-            answer: dict[str, Any] = canonical.loads(event.payload, what="the answer of an evaluator")
-            if answer.get("reason") == DAMAGED:
-                raise StoreDamagedError(f"{name} cannot be measured: {answer['detail']}")
-            if answer.get("reason") is not None:
-                raise EvaluationsFailedError(f"{name} could not be measured: {answer['reason']}: {answer['detail']}")
-            return answer

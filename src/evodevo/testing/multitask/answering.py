@@ -17,7 +17,7 @@ from evodevo.execution.serial import SerialExecutor
 from evodevo.multitask.evaluate import evaluate_root
 from evodevo.multitask.evaluate_settings import PathRequest, read_request
 from evodevo.multitask.paths.kinds import KINDS
-from evodevo.multitask.paths.weights import count_parameters, save_state
+from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.run.samples import OwnSamples
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
@@ -25,6 +25,7 @@ from evodevo.randomness import integer_seed
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.inputs import InputSpec
+from evodevo.training.parts import save_part
 from evodevo.training.precision import decide
 
 NAME, LETTERS = "gallery", "letters"
@@ -106,7 +107,7 @@ def _drawn(payload: bytes, report: Report) -> bytes:
             "quality": quality,
             "improved": True,
             "components": {
-                role: {"digest": save_state(pool, part.state_dict()), "parameters": count_parameters(part)}
+                role: {"digest": save_part(pool, part.state_dict()), "parameters": count_parameters(part)}
                 for role, part in made.items()
             },
             "flops": built.flops,
