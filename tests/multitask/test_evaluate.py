@@ -35,6 +35,7 @@ from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool, FolderPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.inputs import InputSpec
+from evodevo.testing.multitask.paths import answer_of
 from evodevo.training.parts import save_part
 from evodevo.training.precision import Precision
 
@@ -72,7 +73,7 @@ def _request(place: dict[str, str], path: dict[str, Any] | None = None, **other:
 
 
 def _ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
-    return canonical.loads(what(canonical.dumps(request).encode(), lambda message: None), what="the answer")
+    return answer_of(what(canonical.dumps(request).encode(), lambda message: None))
 
 
 def _as_frozen(answer: dict[str, Any]) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def test_the_same_request_gives_the_same_answer_in_any_executor(
             while not found:
                 found = [event for event in executor.poll(60) if isinstance(event, Result)]
         assert found[0].payload is not None, found[0].detail
-        return canonical.loads(found[0].payload, what="the answer")
+        return answer_of(found[0].payload)
 
     for executor in (SerialExecutor(), ProcessExecutor(1)):
         again = asked(executor)
@@ -175,7 +176,7 @@ def test_what_is_published_answers_as_it_was_measured(trained: tuple[dict[str, s
     measured = _ask({**frozen, "split": "validation"}, measure_path)
     assert 0.1 < measured["accuracy"] <= 1
     assert measured["samples"] == 269
-    assert _ask(frozen, measure_path)["split"] == "test"
+    assert measured != _ask(frozen, measure_path) == _ask({**frozen, "split": "test"}, measure_path)
     assert _ask(frozen)["evals"] == [measured["accuracy"]]  # nothing learns: one look, at the whole split
 
 

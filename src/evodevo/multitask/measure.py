@@ -18,11 +18,8 @@ from evodevo.multitask.settings import WorkSettings
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
 from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
-from evodevo.search.problem import DAMAGED, Goal, Outcome, Problem
+from evodevo.search.problem import DAMAGED, Goal, Outcome, Problem, read_answer
 from evodevo.storage import Evaluation, Score
-
-FACTS = ("samples", "right", "answers", "weights")
-"""Facts of a measurement that are kept beside the accuracy; see ``multitask.exact_answers``."""
 
 
 def measure(
@@ -106,11 +103,7 @@ class MeasurementProblem(Problem):
         return canonical.dumps({"path": genome, **self._request}).encode()
 
     def read(self, payload: bytes) -> Outcome:
-        answer = canonical.loads(payload, what="the answer of an evaluator")
-        if answer.get("reason") is not None:
-            return Outcome(reason=answer["reason"], detail=answer["detail"])
-        facts = {name: answer[name] for name in FACTS if name in answer}
-        return Outcome(scores={ACCURACY: float(answer["accuracy"])}, extra=facts)
+        return read_answer(payload)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from evodevo import canonical
@@ -14,12 +15,12 @@ from evodevo.errors import UsageError
 from evodevo.multitask.recorded import CHILD, QUALITY
 from evodevo.multitask.search.score import kept_evaluation
 from evodevo.multitask.settings import WorkSettings
-from evodevo.search.problem import Outcome, Problem
+from evodevo.search.problem import Outcome, Problem, read_answer
 from evodevo.storage.blobs import checked
 
-EVALS, IMPROVED = "evals", "improved"
-"""Facts of an outcome: validation accuracies in the order of training (None where one is not finite), and whether the
-trained components are kept."""
+EVALS, IMPROVED, SIZES = "evals", "improved", "sizes"
+"""Facts of an answer: validation accuracies in the order of training (None where one is not finite), whether trained
+components are kept, and role -> number of parameters of each. The blobs of the answer are the components by role."""
 
 
 class ChildProblem(Problem):
@@ -61,36 +62,27 @@ class ChildProblem(Problem):
         Raises:
             UsageError: The answer contradicts the request or itself.
         """
-        answer = canonical.loads(payload, what="the answer of an evaluator", max_bytes=48 * 2**20)
-        if not isinstance(answer, dict):
-            raise UsageError("an evaluator of paths answers with a JSON object.")
-        seconds = _number(answer.pop("seconds", 0.0), "seconds") or 0.0
-        reason, detail = answer.pop("reason", None), str(answer.pop("detail", ""))
-        accuracies, improved = answer.pop(EVALS, []), bool(answer.pop(IMPROVED, False))
-        quality, components = answer.pop(QUALITY, ...), answer.pop("components", None) or {}
-        if reason is not None:
-            return Outcome(reason=str(reason), detail=detail, extra=answer, seconds=seconds)
-        evals = [_number(value, EVALS) for value in accuracies]
+        outcome = read_answer(payload)
+        if outcome.reason is not None:
+            return outcome
+        facts = dict(outcome.extra)
+        evals, improved = [_accuracy(value) for value in facts[EVALS]], bool(facts[IMPROVED])
         best = max((value for value in evals if value is not None), default=None)
-        if quality is not ... and _number(quality, QUALITY) != best:
-            raise UsageError(f"it says that the best of {evals} is {quality}.")
+        if outcome.scores.get(QUALITY) != best:
+            raise UsageError(f"it says that the best of {evals} is {outcome.scores.get(QUALITY)}.")
         if improved != (self._always or kept_evaluation(evals, self._bar) is not None):
             raise UsageError(f"it says improved = {improved}; its accuracies {evals} and the bar {self._bar} do not.")
-        blobs = {role: checked(part["digest"]) for role, part in components.items()}
-        sizes = {role: int(part["parameters"]) for role, part in sorted(components.items())}
-        if improved and sizes != dict(self._trained):
-            raise UsageError(f"it trained {sizes}; asked for were {dict(sorted(self._trained.items()))}.")
-        return Outcome(
-            scores={} if best is None else {QUALITY: best},
-            extra={**answer, EVALS: evals, IMPROVED: improved},
-            blobs=blobs if improved else {},
-            seconds=seconds,
-        )
+        blobs = {role: checked(digest) for role, digest in outcome.blobs.items()}
+        sizes = facts.pop(SIZES, {})
+        if improved and not (sizes == self._trained and blobs.keys() == sizes.keys()):
+            asked = dict(sorted(self._trained.items()))
+            raise UsageError(f"it trained {sizes}, with blobs of {sorted(blobs)}; asked for were {asked}.")
+        return replace(outcome, extra={**facts, EVALS: evals, IMPROVED: improved}, blobs=blobs if improved else {})
 
 
-def _number(value: Any, what: str) -> float | None:
+def _accuracy(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"{what} holds {value!r}, no number.")
+        raise UsageError(f"{EVALS} holds {value!r}, no number.")
     return float(value) if math.isfinite(value) else None

@@ -21,6 +21,7 @@ from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import data_values
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
+from evodevo.testing.multitask.paths import answer_of
 
 STRUCTURE = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 96}
 TRAINING = {"validations": 2, "most_between": 800, "validation_cap": 80, "device": "cpu"}
@@ -53,7 +54,7 @@ def request_of(place: dict[str, str], path: dict[str, Any], **other: Any) -> dic
 
 def ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
     sent = canonical.dumps(request).encode()
-    answer: dict[str, Any] = canonical.loads(what(sent, lambda message: None), what="the answer")
+    answer: dict[str, Any] = answer_of(what(sent, lambda message: None))
     return answer
 
 
