@@ -123,13 +123,7 @@ class Cycle:
                 }
                 for part in details["parts"]
             },
-            "supports": [
-                {
-                    "path": inside[individual].path.model_dump(mode="json"),
-                    "components": {part.role: part.digest for part in inside[individual].components},
-                }
-                for individual in details["subpaths"]
-            ],
+            "supports": [inside[individual].frozen for individual in details["subpaths"]],
             "task": self.agent.task,
             "task_settings": self.settings.task,
             "task_key": self.settings.task_key,

@@ -32,15 +32,15 @@ def fork(system: System, name: str) -> System:
         StoreDamagedError: this evodevo would have made other children; the copy has none of them.
     """
     store = system.store
-    found = next((one for one in store.systems.systems() if one.name == name), None)
-    if found is None:
+    row = next((row for row in store.systems.systems() if row.name == name), None)
+    if row is None:
         store.systems.create_system(name, system.row.seed, system.row.settings)
         copy = System.open(store, name)
     else:
-        copy = System(store, found)
+        copy = System(store, row)
     if (copy.row.seed, copy.row.settings) != (system.row.seed, system.row.settings):
         raise UsageError(f"there is a system {name!r} already, and it is no copy of {system.row.name!r}.")
-    there = {one.name for one in copy.agents()}
+    there = {agent.name for agent in copy.agents()}
     for agent in system.agents():
         if agent.name not in there:
             settings = agent_settings(agent)
@@ -62,7 +62,7 @@ class _Recorded(SerialExecutor):
     def __init__(self, system: System) -> None:
         super().__init__()
         self._system = system
-        self._agents = {one.name: one.id for one in system.agents()}
+        self._agents = {agent.name: agent.id for agent in system.agents()}
 
     def _knows(self, entry: str) -> bool:
         return True

@@ -50,12 +50,7 @@ def measure(
     agent = system.agent(known.path.agent)
     settings = agent_settings(agent)
     request = {
-        "components": {part.role: {"digest": part.digest} for part in known.components},
-        "supports": [
-            {"path": sub.path.model_dump(mode="json"), "components": {p.role: p.digest for p in sub.components}}
-            for sub in (system.library.by_number(one.agent, one.number) for one in known.path.paths)
-        ],
-        "task": agent.task,
+        **system.library.request(known),
         "task_settings": settings.task,
         "task_key": settings.task_key,
         "training": settings.training,
@@ -65,7 +60,7 @@ def measure(
     }
     name, limits = f"{known.id}/{split}", system.settings.work
     dispatcher = Dispatcher(executor, limits.retries)
-    dispatcher.submit(Ticket(name, 0, 1), MeasurementProblem(request, limits), known.path.model_dump(mode="json"), 0)
+    dispatcher.submit(Ticket(name, 0, 1), MeasurementProblem(request, limits), request["path"], 0)
     outcome: Outcome | None = None
     while outcome is None:
         outcome = next((e.outcome for e in dispatcher.poll(POLL_SECONDS) if isinstance(e, Finished)), None)
@@ -100,7 +95,7 @@ class MeasurementProblem(Problem):
         self._request = request
 
     def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
-        return canonical.dumps({"path": genome, **self._request}).encode()
+        return canonical.dumps({**self._request, "path": genome}).encode()
 
     def read(self, payload: bytes) -> Outcome:
         return read_answer(payload)
@@ -127,9 +122,9 @@ def measured(
     system: System, known: PublishedPath, *, split: Literal["test", "validation"] = "test"
 ) -> SplitMeasurement | None:
     """The recorded result of ``measure``; None where it has not measured this path on this split."""
-    for one in system.store.systems.evaluations_of([known.id])[known.id]:
-        if one.fidelity == split and one.state == "done" and (value := one.scores[ACCURACY].value) is not None:
-            weights = one.extra.get("weights")
+    for result in system.store.systems.evaluations_of([known.id])[known.id]:
+        if result.fidelity == split and result.state == "done" and (value := result.scores[ACCURACY].value) is not None:
+            weights = result.extra.get("weights")
             shares = None if weights is None else tuple(map(float, weights))
-            return SplitMeasurement(value, one.extra.get("right"), one.extra.get("answers"), shares)
+            return SplitMeasurement(value, result.extra.get("right"), result.extra.get("answers"), shares)
     return None
