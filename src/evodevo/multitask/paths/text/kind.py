@@ -94,7 +94,7 @@ def text_hyperparameters(size: str, version: Version = "paper") -> Hyperparamete
 
     Args:
         size: a row of ``PRESETS``.
-        version: version of the lists and defaults; see ``path_hyperparameters``.
+        version: version of the lists and defaults; see ``singlepath_hyperparameters``.
 
     Raises:
         UsageError: no such size.

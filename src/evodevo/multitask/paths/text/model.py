@@ -51,7 +51,7 @@ class TokenEmbedding(nn.Module):
 def build_component(
     structure: TextStructure, role: str, seed: int, *, identity: bool = False, tokenizer: bytes = b""
 ) -> nn.Module:
-    """A new component, on the CPU in float32; see ``path_network.new_component``.
+    """A new component, on the CPU in float32; see ``paths.model.new_component``.
 
     Args:
         structure, role, seed, identity: see there.

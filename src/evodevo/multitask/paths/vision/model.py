@@ -38,7 +38,7 @@ class PatchEmbedding(nn.Module):
 
 
 def build_component(structure: VisionStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
-    """A new component, on the CPU in float32; see ``path_network.new_component``."""
+    """A new component, on the CPU in float32; see ``paths.model.new_component``."""
     return new_component(structure, role, seed, PatchEmbedding, identity=identity)
 
 
