@@ -135,7 +135,7 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsafeFileError, match="does not fit"):
         again.restore(nn.Linear(2, 1))
     broken = watch.standing.model_copy(update={"weights": pool.put_bytes(b"nonsense")})  # type: ignore[union-attr]
-    with pytest.raises(UnsafeFileError, match="not the best weights"):
+    with pytest.raises(UnsafeFileError, match="best weights is not a safetensors file"):
         BestWeights(AUC, broken, pool)
 
 

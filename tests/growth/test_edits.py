@@ -13,7 +13,7 @@ from torch import Tensor
 
 from evodevo.errors import DataError, NotFoundError
 from evodevo.growth.edit_spec import Action, Edit
-from evodevo.growth.edits import Editor, MemoryBlobs, repeat, replay_log
+from evodevo.growth.edits import Editor, repeat, replay_log
 from evodevo.growth.spec import BirthSettings, GrowthSettings
 from evodevo.growth.zoo.bank import ModuleBank
 from evodevo.module_zoo.model import ModuleZoo
@@ -23,6 +23,7 @@ from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import Gate, ZooStructure
 from evodevo.networks.build import build_network
 from evodevo.settings import merge, validate
+from evodevo.storage.blobs import MemoryPool
 from evodevo.testing.networks import CLASS, IMAGE, TEXT, small_batch
 
 torch.set_num_threads(1)
@@ -59,7 +60,7 @@ def zoo_of(**router: Any) -> ModuleZoo:
 
 def editor_of(zoo: ModuleZoo, *, seed: int = 3, bank: ModuleBank | None = None, **birth: Any) -> Editor:
     settings = GrowthSettings(birth=BirthSettings(**birth))
-    return Editor(zoo, settings, seed, MemoryBlobs(), lambda *_: None, lambda _: "", bank or ModuleBank(10))
+    return Editor(zoo, settings, seed, MemoryPool(), lambda *_: None, lambda _: "", bank or ModuleBank(10))
 
 
 def apply(editor: Editor, action: Action, *, event: int = 1, order: int = 0, **given: Any) -> tuple[Edit, ...]:
@@ -229,8 +230,7 @@ def test_a_log_that_does_not_fit_is_one_clear_error(change: Change) -> None:
     zoo = zoo_of()
     editor = editor_of(zoo)
     edits = several(editor)
-    assert isinstance(editor.blobs, MemoryBlobs)
-    blobs = dict(editor.blobs.contents)
+    blobs = {digest: editor.blobs.get(digest) for digest in editor.blobs.digests()}
     start: tuple[ZooModule, ...] = zoo_of().structure.modules
     fine = replay_log(start, edits, blobs.__getitem__, BirthSettings())
     assert fine.modules == zoo.structure.modules
@@ -315,8 +315,7 @@ def test_what_went_is_kept_after_the_others_have_learnt_from_it() -> None:
     assert edit.note == "they learnt"
     (kept,) = editor.bank.entries
     assert kept.digest is not None
-    assert isinstance(editor.blobs, MemoryBlobs)
-    again = load(editor.blobs.contents[kept.digest])
+    again = load(editor.blobs.get(kept.digest))
     assert all(torch.equal(again[name], one) for name, one in state.items())
     assert "lstm-1" not in zoo.live
 

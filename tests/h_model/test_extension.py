@@ -23,6 +23,7 @@ from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, IMAGE, LABELS, NEXT, TEXT, small_batch, small_model
 from evodevo.training import checkpoints, optimizers
 from evodevo.training.loop import Cursor, TrainingSnapshot, train
+from evodevo.training.parts import BlobStore
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 from evodevo.training.surgery import Origin, carry_state, operate, state_of
 
@@ -181,7 +182,7 @@ def test_channels_run_out() -> None:
 
 
 @pytest.mark.parametrize("changes", VARIANTS, ids=str)
-def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], store: checkpoints.BlobStore) -> None:
+def test_a_grown_model_goes_through_a_checkpoint(changes: dict[str, Any], store: BlobStore) -> None:
     model, batch = small_model((TEXT, IMAGE), **changes), small_batch((TEXT, IMAGE))
     model.add_node(MLPLayer(width=4))
     model.add_node(NEW, enabled=True)

@@ -20,16 +20,23 @@ from evodevo.multitask.evaluate_settings import PathRequest, read_request
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.built import BuiltPath, PathSamples
 from evodevo.multitask.paths.kinds import KINDS, PathKind
-from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, role_parameters
 from evodevo.multitask.paths.vision.evaluate import read_samples
 from evodevo.multitask.paths.vision.input import read_images
-from evodevo.multitask.paths.vision.spec import VisionStructure, structure_of
-from evodevo.multitask.paths.weights import load_state, save_state
+from evodevo.multitask.paths.vision.spec import (
+    VisionStructure,
+    path_flops,
+    path_parameters,
+    role_parameters,
+    structure_of,
+)
+from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import DataValues
 from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool, FolderPool
 from evodevo.tasks.base import SampleTask, Split
 from evodevo.tasks.inputs import InputSpec
+from evodevo.testing.multitask.paths import answer_of
+from evodevo.training.parts import save_part
 from evodevo.training.precision import Precision
 
 STRUCTURE = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
@@ -66,7 +73,7 @@ def _request(place: dict[str, str], path: dict[str, Any] | None = None, **other:
 
 
 def _ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
-    return canonical.loads(what(canonical.dumps(request).encode(), lambda message: None), what="the answer")
+    return answer_of(what(canonical.dumps(request).encode(), lambda message: None))
 
 
 def _as_frozen(answer: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +100,7 @@ def test_a_path_is_trained_and_every_component_is_a_blob(trained: tuple[dict[str
     assert "kept look" in answer["explanation"]
     pool = FolderPool(Folder(place["blobs"]))
     for role, one in answer["components"].items():
-        assert save_state(pool, load_state(pool, one["digest"], role)) == one["digest"]
+        assert save_part(pool, load_state(pool, one["digest"], role)) == one["digest"]
 
 
 @pytest.mark.slow
@@ -110,7 +117,7 @@ def test_the_same_request_gives_the_same_answer_in_any_executor(
             while not found:
                 found = [event for event in executor.poll(60) if isinstance(event, Result)]
         assert found[0].payload is not None, found[0].detail
-        return canonical.loads(found[0].payload, what="the answer")
+        return answer_of(found[0].payload)
 
     for executor in (SerialExecutor(), ProcessExecutor(1)):
         again = asked(executor)
@@ -169,7 +176,7 @@ def test_what_is_published_answers_as_it_was_measured(trained: tuple[dict[str, s
     measured = _ask({**frozen, "split": "validation"}, measure_path)
     assert 0.1 < measured["accuracy"] <= 1
     assert measured["samples"] == 269
-    assert _ask(frozen, measure_path)["split"] == "test"
+    assert measured != _ask(frozen, measure_path) == _ask({**frozen, "split": "test"}, measure_path)
     assert _ask(frozen)["evals"] == [measured["accuracy"]]  # nothing learns: one look, at the whole split
 
 
@@ -211,7 +218,7 @@ def test_a_damaged_or_missing_component_is_told(
     assert missing["reason"] == "damaged"
     pool = FolderPool(tmp_path / "blobs")
     for role, one in root["components"].items():
-        save_state(pool, load_state(FolderPool(Folder(place["blobs"])), one["digest"], role))
+        save_part(pool, load_state(FolderPool(Folder(place["blobs"])), one["digest"], role))
     file = pool.path(root["components"]["head"]["digest"])
     data = bytearray(file.read_bytes())
     data[-1] ^= 1

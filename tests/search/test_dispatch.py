@@ -74,8 +74,8 @@ class Simple(Problem):
 
 def outcome(read: Callable[[bytes], Outcome]) -> Outcome:
     """What becomes of an answer that is read so."""
-    dispatcher = Dispatcher(Simple(read), Scripted([[b"answer"]]))
-    dispatcher.submit(TICKET, "genome", 7)
+    dispatcher = Dispatcher(Scripted([[b"answer"]]))
+    dispatcher.submit(TICKET, Simple(read), "genome", 7)
     (finished,) = dispatcher.poll(0)
     assert isinstance(finished, Finished)
     assert len(dispatcher) == 0
@@ -84,9 +84,9 @@ def outcome(read: Callable[[bytes], Outcome]) -> Outcome:
 
 def run(script: Sequence[Sequence[Any]], retries: int = 2) -> tuple[list[Finished | Message], Scripted]:
     executor = Scripted(script)
-    dispatcher = Dispatcher(Simple(), executor, retries)
+    dispatcher = Dispatcher(executor, retries)
     assert dispatcher.free == 2
-    dispatcher.submit(TICKET, "genome", 7, "first")
+    dispatcher.submit(TICKET, Simple(), "genome", 7, "first")
     assert dispatcher.free == 1
     happened: list[Finished | Message] = []
     while len(dispatcher):
@@ -139,8 +139,8 @@ def test_the_next_attempt_goes_on_from_the_last_checkpoint() -> None:
 
 def test_what_is_cancelled_is_forgotten() -> None:
     executor = Scripted([["lost"], ["killed"]])
-    dispatcher = Dispatcher(Simple(), executor)
-    dispatcher.submit(TICKET, "genome", 7)
+    dispatcher = Dispatcher(executor)
+    dispatcher.submit(TICKET, Simple(), "genome", 7)
     dispatcher.poll(0)
     dispatcher.cancel_all()
     assert executor.cancelled == ["abc/0/1#1"], "under the name that it has now"

@@ -20,6 +20,7 @@ from evodevo import canonical
 from evodevo.errors import ExitCode, UnsafeFileError, UsageError
 from evodevo.training import checkpoints
 from evodevo.training.loop import Cursor, TrainingSnapshot
+from evodevo.training.parts import load_part, part_digest, read_tensors, save_part
 
 
 def _same_weights(a: nn.Module, b: nn.Module) -> bool:
@@ -77,6 +78,17 @@ def test_equal_models_are_one_checkpoint_and_equal_parts_one_blob(tiny: Any, mem
     parts = checkpoints.load(memory, checkpoints.save(memory, other)).manifest.parts
     assert parts["layers.0"].blob == parts["layers.1"].blob
     assert parts["layers.1"].blob == checkpoints.load(memory, first).manifest.parts["layers.1"].blob
+
+
+def test_a_part_of_a_checkpoint_is_the_blob_of_that_module_wherever_it_is_kept(tiny: Any, memory: Any) -> None:
+    model = tiny(width=160)
+    record = checkpoints.load(memory, checkpoints.save(memory, model)).manifest.parts["layers.0"]
+    state = model.layers[0].state_dict()
+    turned = {name: state[name].t().contiguous().t() for name in reversed(state)}
+    assert record.blob == save_part(memory, turned) == part_digest(state), "order and strides do not count"
+    loaded = load_part(memory, record.blob, "a component")
+    assert loaded.keys() == state.keys()
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in state.items())
 
 
 def test_the_manifest_is_canonical_json(tiny: Any, memory: Any) -> None:
@@ -171,7 +183,7 @@ BAD_FILES: dict[str, Callable[[], bytes]] = {
 def test_what_is_no_safetensors_file_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UnsafeFileError) as caught:
-        checkpoints.read_tensors(BAD_FILES[name](), "the file")
+        read_tensors(BAD_FILES[name](), "the file")
     assert caught.value.exit_code == ExitCode.UNSAFE
     assert not Path("canary").exists()
 
@@ -180,7 +192,7 @@ def _replace_weights(memory: Any, name: str, change: Callable[[dict[str, Tensor]
     """The checkpoint with other tensors in its packed blob, under a manifest that names them truly."""
     manifest = json.loads(memory[name])
     blob = manifest["parts"]["norm"]["blob"]
-    tensors = checkpoints.read_tensors(memory[blob], "the file")
+    tensors = read_tensors(memory[blob], "the file")
     change(tensors)
     digest = memory.put_bytes(save_safetensors(tensors))
     for part in manifest["parts"].values():

@@ -22,6 +22,7 @@ from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.text.language import LanguageTask
 from evodevo.training import checkpoints, held_out
 from evodevo.training.loop import TrainingProgress, TrainingResult, TrainingSnapshot, train
+from evodevo.training.parts import BlobStore
 from evodevo.training.precision import decide
 
 
@@ -181,7 +182,7 @@ def input_specification(task: LanguageTask, settings: EvaluationSettings, space:
     }
 
 
-def load_backbone(pool: checkpoints.BlobStore, digest: str) -> tuple[Backbone, bytes]:
+def load_backbone(pool: BlobStore, digest: str) -> tuple[Backbone, bytes]:
     """The model of a checkpoint with its weights, on the CPU, and its tokenizer's bytes.
 
     Raises:

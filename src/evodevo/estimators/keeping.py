@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from evodevo import canonical
 from evodevo.errors import NotFoundError, UnsafeFileError, UsageError
@@ -18,6 +16,7 @@ from evodevo.estimators.reading import InputReading
 from evodevo.estimators.targets import restored
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, validate
+from evodevo.training.parts import part_bytes, read_tensors
 
 ABOUT, WEIGHTS = "zoo.json", "weights.safetensors"
 EDITS, MEMORY, PARENT = "edits.json", "edit_memory.jsonl", "{}.safetensors"
@@ -83,14 +82,14 @@ def save(classifier: Keepable, folder: Path) -> None:
         features=getattr(classifier, "n_features_in_", None),
         course={name: getattr(classifier, name) for name in classifier.kept_facts},
     )
+    weights = part_bytes(network.state_dict())  # refuses what is not finite before anything is written
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: tensor.contiguous() for name, tensor in network.state_dict().items()}
     more = classifier._more_files()
     for name in before - {ABOUT, WEIGHTS} - set(more):
         (folder / name).unlink()
     for name, contents in more.items():
         (folder / name).write_bytes(contents)
-    save_file(tensors, folder / WEIGHTS)
+    (folder / WEIGHTS).write_bytes(weights)
     (folder / ABOUT).write_text(canonical.dumps(kept.model_dump(mode="json")), encoding="utf-8")
 
 
@@ -100,11 +99,11 @@ def load(cls: type[C], folder: Path) -> C:
         if (folder / ABOUT).stat().st_size > MOST_BYTES:
             raise UnsafeFileError(f"{folder / ABOUT} has more than {MOST_BYTES:,} bytes; it is no classifier of ours.")
         text = (folder / ABOUT).read_text(encoding="utf-8")
-        tensors = load_file(folder / WEIGHTS)
+        tensors = read_tensors((folder / WEIGHTS).read_bytes(), str(folder / WEIGHTS))
         more = {file.name: file.read_bytes() for file in folder.iterdir() if _MORE.fullmatch(file.name)}
     except FileNotFoundError as error:
         raise NotFoundError(f"no classifier in {folder}: {Path(error.filename or WEIGHTS).name} is missing.") from None
-    except (SafetensorError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise UnsafeFileError(f"{folder} holds no readable classifier: {error}") from None
     try:
         kept = validate(

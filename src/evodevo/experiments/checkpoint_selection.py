@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor, nn
 
 from evodevo.errors import UnsafeFileError
 from evodevo.experiments.measure import NetworkMeasurement
 from evodevo.experiments.settings import WeightSelection
 from evodevo.experiments.trainer_state import SelectionState
-from evodevo.training.checkpoints import BlobStore
+from evodevo.training.parts import BlobStore, load_part, save_part
 
 LOWER_IS_BETTER = frozenset({"loss"})
 
@@ -55,7 +52,7 @@ class BestWeights:
         self._weights: dict[str, Tensor] | None = None
         self._kept_as = None if standing is None else standing.weights
         if self._kept_as is not None and pool is not None:
-            self._weights = _read(pool.get(self._kept_as))
+            self._weights = load_part(pool, self._kept_as, "what was kept as the best weights")
 
     def look(self, measured: NetworkMeasurement, network: nn.Module, step: int, share: float) -> float:
         """Compare a measurement after so many steps of the stage; returns the compared value.
@@ -104,7 +101,7 @@ class BestWeights:
         if self.standing is None or self._weights is None:
             return None
         if self._kept_as is None:
-            self._kept_as = pool.put_bytes(save_tensors(self._weights))
+            self._kept_as = save_part(pool, self._weights)
             self.standing = self.standing.model_copy(update={"weights": self._kept_as})
         return self._kept_as
 
@@ -146,11 +143,3 @@ def _changing(network: nn.Module) -> dict[str, Tensor]:
 def _shapes(network: nn.Module) -> dict[str, torch.Size]:
     frozen = {name for name, parameter in network.named_parameters() if not parameter.requires_grad}
     return {name: tensor.shape for name, tensor in network.state_dict().items() if name not in frozen}
-
-
-def _read(data: bytes) -> dict[str, Tensor]:
-    try:
-        tensors: dict[str, Tensor] = load_tensors(data)
-    except SafetensorError as error:
-        raise UnsafeFileError(f"not the best weights of a training: {error}") from None
-    return tensors

@@ -15,12 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from evodevo.growth.compute_budget import Portions
 from evodevo.growth.edit_spec import Edit
-from evodevo.growth.edits import Blobs, Editor, repeat
+from evodevo.growth.edits import Editor, repeat
 from evodevo.growth.events import (
     BankedModule,
     EventRecord,
@@ -51,7 +50,8 @@ from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ModuleGenotype
 from evodevo.networks.base import Batch
 from evodevo.randomness import generator, integer_seed
-from evodevo.training.checkpoints import read_tensors
+from evodevo.storage.blobs import BlobPool
+from evodevo.training.parts import load_part, save_part
 from evodevo.training.precision import Batch as TrainingBatch
 from evodevo.training.precision import Precision
 
@@ -74,7 +74,7 @@ class Surroundings:
     probed: Callable[[int], Sequence[Batch]]
     lessons: Callable[[int], TrainingBatch]
     precision: Precision
-    blobs: Blobs
+    blobs: BlobPool
     batch_size: int
 
 
@@ -442,13 +442,12 @@ class Growth:
         snapshot = self.strategist.state_dict()
         if not snapshot.tensors:
             return
-        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in snapshot.tensors.items()}
-        update = {"strategist": dict(snapshot.data), "strategist_blob": self.around.blobs.put_bytes(save(tensors))}
-        self.memory = self.memory.model_copy(update=update)
+        blob = save_part(self.around.blobs, snapshot.tensors)
+        self.memory = self.memory.model_copy(update={"strategist": dict(snapshot.data), "strategist_blob": blob})
 
     def _tensors(self, digest: str) -> dict[str, Tensor]:
         with torch.no_grad():
-            return read_tensors(self.around.blobs.get(digest), f"the weights {digest[:12]}")
+            return load_part(self.around.blobs, digest, f"the weights {digest[:12]}")
 
 
 def _size(batch: Batch) -> int:

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from safetensors.torch import save
 from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
@@ -33,47 +31,13 @@ from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import mutate, sample, with_lineage
 from evodevo.operators.base import Operator
 from evodevo.randomness import generator, integer_seed
-from evodevo.training.checkpoints import read_tensors
+from evodevo.storage.blobs import BlobPool
+from evodevo.training.parts import read_tensors, save_part
 
 Refuses = Callable[[ModuleGenotype, str | None], str | None]
 """(exact child, id of the module that it replaces) -> why it may not be born; None where it may."""
 Leave = Callable[[str], str]
 """Called with the id of a module before it is removed, to distil it into the others; returns a note on the result."""
-
-
-class Blobs(Protocol):
-    """A store of parents' weights, by the SHA-256 of their safetensors file."""
-
-    def put_bytes(self, data: bytes) -> str:
-        """Keep the bytes and return their digest."""
-        ...
-
-    def get(self, digest: str) -> bytes:
-        """Return the bytes with that digest."""
-        ...
-
-
-@dataclass
-class MemoryBlobs:
-    """Blobs held in memory, for the lifetime of the process."""
-
-    contents: dict[str, bytes] = field(default_factory=dict)
-
-    def put_bytes(self, data: bytes) -> str:
-        """See ``Blobs``."""
-        digest = hashlib.sha256(data).hexdigest()
-        self.contents[digest] = data
-        return digest
-
-    def get(self, digest: str) -> bytes:
-        """See ``Blobs``.
-
-        Raises:
-            DataError: No blob has that digest.
-        """
-        if digest not in self.contents:
-            raise DataError(f"there is no blob {digest}.")
-        return self.contents[digest]
 
 
 @dataclass
@@ -84,7 +48,7 @@ class Editor:
         zoo: Network, changed in place; its optimiser needs the new parameters afterwards.
         settings: Settings of the growth.
         seed: Seed of the run.
-        blobs: Store for the weights of parents and of removed modules.
+        blobs: Pool for the weights of parents and of removed modules.
         refuses: Called with every child before it is born.
         leave: Called before a module is removed; see ``Leave``.
         bank: Bank of removed modules.
@@ -93,7 +57,7 @@ class Editor:
     zoo: Grown
     settings: GrowthSettings
     seed: int
-    blobs: Blobs
+    blobs: BlobPool
     refuses: Refuses
     leave: Leave
     bank: ModuleBank
@@ -128,7 +92,7 @@ class Editor:
         notes = [note, self.leave(name)]
         module = self._module(name)
         state = self._state(name)
-        self.bank.keep(name, module.genotype, state, self.blobs.put_bytes(save(state)))
+        self.bank.keep(name, module.genotype, state, save_part(self.blobs, state))
         self.zoo.remove(name)
         return Edit(
             event=event,
@@ -164,7 +128,7 @@ class Editor:
         else:
             states = {ancestor: self._state(ancestor) for ancestor in before}
             parents = {
-                ancestor: ModuleParent(before[ancestor], state, self.blobs.put_bytes(save(state)))
+                ancestor: ModuleParent(before[ancestor], state, save_part(self.blobs, state))
                 for ancestor, state in states.items()
             }
             tensors, note = inherit(child, genotype, parents, self.settings.birth, origins, seed), ""

@@ -22,7 +22,6 @@ from evodevo.experiments.trainer import Trainer
 from evodevo.growth.compute_budget import Means, Portions, portions
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edit_spec import Action, Edit
-from evodevo.growth.edits import Blobs, MemoryBlobs
 from evodevo.growth.events import EventRecord, GrowthMemory, LookRecord, RewardRecord
 from evodevo.growth.grown import grown_of, network_of
 from evodevo.growth.latency import LatencyTable, calibrate
@@ -37,6 +36,7 @@ from evodevo.module_zoo.model import ModuleZoo
 from evodevo.networks.base import Batch
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
+from evodevo.storage.blobs import BlobPool, MemoryPool
 from evodevo.tasks.held_back import with_architecture_split
 from evodevo.training.loop import LossFunction, TrainingResult, model_loss
 
@@ -80,7 +80,7 @@ class _Run:
         network = bench.build()
         self.zoo = grown_of(network, bench.carry)
         self.start = self.zoo.structure.modules
-        self.blobs: Blobs = MemoryBlobs() if bench.pool is None else bench.pool
+        self.blobs: BlobPool = MemoryPool() if bench.pool is None else bench.pool
         self._probed: dict[int, list[Batch]] = {}
         kept = bench.state.get(MEMORY)
         self.growth = Growth(

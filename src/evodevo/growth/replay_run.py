@@ -190,7 +190,7 @@ def _modules(envelope: NetworkEnvelope) -> tuple[ZooModule, ...]:
 
 
 def _described(individual: Individual, log: Log, replayed: Replayed) -> list[ReplayedEdit]:
-    from evodevo.growth.zoo.birth import state_digest
+    from evodevo.training.parts import part_digest
 
     steps = {entry["event"]: entry["step"] for entry in individual.fact.get("growth", {}).get("timeline", ())}
     differences = []
@@ -211,7 +211,7 @@ def _described(individual: Individual, log: Log, replayed: Replayed) -> list[Rep
                 parents=edit.action.modules,
                 child=edit.module,
                 parameters=parameters,
-                weights=None if weights is None else state_digest(weights),
+                weights=None if weights is None else part_digest(weights),
                 note=edit.note,
             )
         )

@@ -62,6 +62,12 @@ class PublishedPath:
         """Number of parameters of all its components."""
         return sum(one.parameters for one in self.components)
 
+    @property
+    def frozen(self) -> dict[str, Any]:
+        """The path as a part of a worker's request: its genome, and role -> digest of each component."""
+        digests = {component.role: component.digest for component in self.components}
+        return {"path": self.path.model_dump(mode="json"), "components": digests}
+
     def component(self, role: str) -> ComponentRow | None:
         """Component in a role; None where it has none."""
         return next((one for one in self.components if one.role == role), None)

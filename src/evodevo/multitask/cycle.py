@@ -12,18 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from evodevo.errors import StoreDamagedError
 from evodevo.multitask import ledger
 from evodevo.multitask.agent import AGENTS, AgentClass, Child, GenerationContext, envelope, genome_hash, readable
-from evodevo.multitask.answers import Answer, read_answer
 from evodevo.multitask.genome import ComponentUse, Path, SubPath
 from evodevo.multitask.ledger import ChildRow
 from evodevo.multitask.library import Library
+from evodevo.multitask.problem import EVALS, IMPROVED, ChildProblem
 from evodevo.multitask.recorded import CHILD, DISCARDED, FAILED, KEPT, QUALITY, SCORE
 from evodevo.multitask.search.population import Population, ScoredPath
 from evodevo.multitask.search.score import NO_COST, ScoreSettings, quality_bar, score
-from evodevo.multitask.settings import AgentSettings, CycleSettings
+from evodevo.multitask.settings import AgentSettings, CycleSettings, WorkSettings
 from evodevo.randomness import generator, integer_seed
-from evodevo.storage import Evaluation, Lease, NewIndividual, Score, Store
+from evodevo.search.dispatch import Ticket
+from evodevo.search.problem import DAMAGED, Outcome
+from evodevo.search.recorder import Recorder
+from evodevo.storage import Evaluation, NewIndividual, Score, Store
 from evodevo.storage.systems.base import AgentRow, CycleRow, NewComponent, NewPath, Use, path_id
 
 
@@ -31,19 +35,19 @@ class Cycle:
     """A cycle that has begun.
 
     Args:
-        store: store of the record.
-        lease: lease of the agent.
-        library: library of the system.
-        agent: the agent of the cycle.
-        settings: settings of the agent, with the cycle's filled in.
-        row: the cycle, with its view.
-        seed: seed of the system.
+        store: Store of the records.
+        recorder: Recorder of the agent's run, with its lease.
+        library: Kept paths of the system.
+        agent: Agent of the cycle.
+        settings: Settings of the agent, those of the cycle included.
+        row: Row of the cycle, with its view.
+        seed: Seed of the system.
     """
 
     def __init__(
         self,
         store: Store,
-        lease: Lease,
+        recorder: Recorder,
         library: Library,
         agent: AgentRow,
         settings: AgentSettings,
@@ -53,21 +57,21 @@ class Cycle:
         self.agent, self.settings, self.row = agent, settings, row
         self.kind: AgentClass = AGENTS.get(agent.kind)
         self.view = library.view(row.view)
-        self._store, self._lease, self._library, self._seed = store, lease, library, seed
+        self._store, self._recorder, self._library, self._seed = store, recorder, library, seed
         self._cycle: CycleSettings = settings.cycle or CycleSettings()
         self._root = ledger.root_size(store, library, self.kind, agent.system_id, row.view)
         self._earlier = ledger.offspring(store, agent.id, before_cycle=row.number)
         self._start = [
-            found
-            for one in library.known(ledger.kept_before(store, agent, row)).values()
-            if (found := ledger.member(one, agent.name, self.view, self._scoring, self._root)) is not None
+            member
+            for kept in library.known(ledger.kept_before(store, agent, row)).values()
+            if (member := ledger.member(kept, agent.name, self.view, self._scoring, self._root)) is not None
         ]
-        self._asked: dict[str, ChildRow] = {one.id: one for one in ledger.asked(store, row)}
+        self._asked: dict[str, ChildRow] = {child.id: child for child in ledger.asked(store, row)}
 
     @property
     def waiting(self) -> list[ChildRow]:
         """Children without a result, in the order of their places."""
-        return [one for one in self._asked.values() if one.result is None]
+        return [child for child in self._asked.values() if child.result is None]
 
     @property
     def children(self) -> list[ChildRow]:
@@ -80,84 +84,36 @@ class Cycle:
         return len(self._asked) >= self._cycle.children and not self.waiting
 
     def population(self) -> Population:
-        """The living paths after the last whole generation, with their offspring."""
+        """The paths of the population after the last whole generation, with their counts of offspring."""
         return ledger.population(
             self._start, self.children, self._member, self._cycle, self._earlier, lambda g: self._draw(g, "prune")
         )
 
     def ask(self) -> list[ChildRow]:
-        """Record the next generation where none is under way; children that wait for a result, new or old."""
+        """Record the next generation where none is open; returns the children that wait for a result, new or old."""
         if not self.waiting and not self.done:
             first = len(self._asked)
             children = self.kind.breed(self._situation(), self._cycle.generation_size, self._draw_from(first))
             self._record(first, children)
         return self.waiting
 
-    def tell(self, individual: str, answer: Answer) -> str:
-        """Record what became of a child; returns its fate: "kept", "discarded" or "failed"."""
-        one = self._asked[individual]
-        details = one.row.details
-        fate = FAILED if answer.reason is not None else KEPT if answer.improved else DISCARDED
-        parts = details["parts"]
-        made = [
-            NewComponent(part["id"], part["role"], trained.parameters, trained.digest)
-            for part in parts
-            if part["train"] and (trained := answer.components.get(part["role"])) is not None
-        ]
-        uses = [Use(part["role"], part["id"]) for part in parts] if fate == KEPT else []
-        value = score(answer.quality, details["factor"])
-        numbers = {} if answer.quality is None else {QUALITY: Score(answer.quality), SCORE: Score.of(value or 0.0)}
-        evaluation = Evaluation(
-            individual,
-            CHILD,
-            one.row.seed,
-            one.attempts + 1,
-            "failed" if fate == FAILED else "done",
-            answer.reason,
-            answer.detail,
-            scores=numbers,
-            cost={key: details[key] for key in ("flops", "accounted", "factor", "parameters", "trainable")},
-            extra={"fate": fate, "evals": list(answer.evals), "bar": details["bar"], "answer": dict(answer.facts)},
-            seconds=answer.seconds,
-        )
-        self._store.systems.tell(self._lease, evaluation, made, uses)
-        self._asked[individual] = ledger.with_result(self._store, one)
-        return fate
+    def ticket(self, child: ChildRow) -> Ticket:
+        """The identity of the next evaluation of a child."""
+        return Ticket(child.id, 0, child.attempts + 1)
 
-    def lost(self, one: ChildRow) -> bool:
-        """Whether ``repair`` has given up weights that a child needs, so that it can never be trained."""
-        sources = {part["source"] for part in one.row.details["parts"]}
-        inside = self._store.systems.components_of(one.row.details["subpaths"])
-        needed = [part for parts in inside.values() for part in parts]
-        every = self._store.systems.components(self.agent.system_id)
-        return any(not part.held for part in [*needed, *(own for own in every if own.id in sources)])
+    def problem(self, child: ChildRow, work: WorkSettings, places: Mapping[str, str | None]) -> ChildProblem:
+        """The evaluation of a child, which follows from its rows alone.
 
-    def read(self, one: ChildRow, answer: bytes) -> Answer:
-        """The answer of a child's evaluator.
-
-        Raises:
-            UsageError: it contradicts the request, or itself.
+        Args:
+            child: Child of this cycle.
+            work: Limits of the evaluation.
+            places: Folders of the pool of blobs and of caches.
         """
-        details = one.row.details
-        trained = {part["role"]: part["parameters"] for part in details["parts"] if part["train"]}
-        return read_answer(answer, trained, quality_bar(details["bar"], details["factor"]), always=details["always"])
-
-    def publish(self) -> str | None:
-        """Publish the best path and close the cycle; returns its individual, None where no child ever succeeded."""
-        kept = [one.id for one in self.population()[: self._cycle.retained]]
-        if not kept and self.settings.root:  # one that answers no task has no accuracy
-            kept = [one.id for one in self.children if one.result is not None and one.result.extra["fate"] == KEPT]
-        best = kept[0] if kept else None
-        self._store.systems.publish(self._lease, self.row.number, best, retained=kept[1:])
-        return best
-
-    def payload(self, one: ChildRow) -> dict[str, Any]:
-        """Input of a child's evaluator; it follows from the rows of the store alone."""
-        details, path = one.row.details, one.row.genome_envelope["genes"]
+        details = child.row.details
         sources = [part["source"] for part in details["parts"] if part["source"] is not None]
         digests = self._digests(sources, details["parent"])
-        return {
-            "path": path,
+        inside = self._library.known(details["subpaths"])
+        request = {
             "components": {
                 part["role"]: {
                     "digest": None if part["source"] is None else digests[part["source"]],
@@ -167,27 +123,85 @@ class Cycle:
                 }
                 for part in details["parts"]
             },
-            "supports": [
-                {
-                    "path": sub.path.model_dump(mode="json"),
-                    "components": {part.role: part.digest for part in sub.components},
-                }
-                for sub in self._subpaths(one)
-            ],
+            "supports": [inside[individual].frozen for individual in details["subpaths"]],
             "task": self.agent.task,
             "task_settings": self.settings.task,
             "task_key": self.settings.task_key,
             "training": self.settings.training,
-            "bar": quality_bar(details["bar"], details["factor"]),
-            "seed": one.row.seed,
             **details["payload"],
+            **places,
         }
+        trained = {part["role"]: part["parameters"] for part in details["parts"] if part["train"]}
+        bar = quality_bar(details["bar"], details["factor"])
+        return ChildProblem(details["entry"], request, trained, bar, details["always"], work)
+
+    def tell(self, ticket: Ticket, outcome: Outcome) -> ChildRow:
+        """Record the outcome of a child; returns the child with its result.
+
+        Raises:
+            DiskFullError: The disk was full; the child waits until there is room.
+            StoreDamagedError: Weights that the child needs are damaged; it waits until they are whole or given up.
+        """
+        child = self._asked[ticket.individual]
+        if outcome.reason == DAMAGED and not self._is_lost(child):
+            raise StoreDamagedError(
+                f"path {self.agent.name}/{child.path.number} cannot be trained: {outcome.detail} What was"
+                " recorded is safe, and the run goes on from there with the same command."
+            )
+        # "lost" would mean that it is to be done again; it was, as often as the settings allow.
+        reason = "killed" if outcome.reason == "lost" else outcome.reason
+        fate = FAILED if reason is not None else KEPT if outcome.extra[IMPROVED] else DISCARDED
+        details = child.row.details
+        made = [
+            NewComponent(part["id"], part["role"], part["parameters"], outcome.blobs[part["role"]])
+            for part in details["parts"]
+            if part["role"] in outcome.blobs
+        ]
+        uses = [Use(part["role"], part["id"]) for part in details["parts"]] if fate == KEPT else []
+        quality = outcome.scores.get(QUALITY)
+        value = score(quality, details["factor"])
+        numbers = {} if quality is None else {QUALITY: Score(quality), SCORE: Score.of(value or 0.0)}
+        answer = {name: fact for name, fact in outcome.extra.items() if name not in (EVALS, IMPROVED)}
+        evaluation = Evaluation(
+            child.id,
+            CHILD,
+            child.row.seed,
+            ticket.attempt,
+            "failed" if fate == FAILED else "done",
+            reason,
+            outcome.detail,
+            scores=numbers,
+            cost={key: details[key] for key in ("flops", "accounted", "factor", "parameters", "trainable")},
+            extra={"fate": fate, "evals": outcome.extra.get(EVALS, []), "bar": details["bar"], "answer": answer},
+            seconds=outcome.seconds,
+        )
+        self._recorder.finish(evaluation, lambda lease, row: self._store.systems.tell(lease, row, made, uses))
+        self._recorder.release(ticket)
+        self._asked[child.id] = child = ledger.with_result(self._store, child)
+        return child
+
+    def publish(self) -> str | None:
+        """Publish the best path and close the cycle; returns its individual, None where no child ever succeeded."""
+        kept = [member.id for member in self.population()[: self._cycle.retained]]
+        if not kept and self.settings.root:  # one that answers no task has no accuracy
+            kept = [child.id for child in self.children if child.result and child.result.extra["fate"] == KEPT]
+        best = kept[0] if kept else None
+        self._store.systems.publish(self._recorder.lease, self.row.number, best, retained=kept[1:])
+        return best
 
     # Inside
 
     @property
     def _scoring(self) -> ScoreSettings:
         return self._cycle.score if self.kind.priced else NO_COST
+
+    def _is_lost(self, child: ChildRow) -> bool:
+        """Whether ``repair`` has given up weights that a child needs, so that it can never be trained."""
+        sources = {part["source"] for part in child.row.details["parts"]}
+        inside = self._store.systems.components_of(child.row.details["subpaths"])
+        needed = [part for parts in inside.values() for part in parts]
+        needed += [part for part in self._store.systems.components(self.agent.system_id) if part.id in sources]
+        return any(not part.held for part in needed)
 
     def _member(self, individual: str) -> ScoredPath | None:
         known = self._library.known([individual]).get(individual)
@@ -197,8 +211,8 @@ class Cycle:
 
     def _situation(self) -> GenerationContext:
         living = self.population()
-        known = {**self._library.known([one.id for one in living])}
-        known.update({one.id: one for one in self.view.offers.values()})
+        known = {**self._library.known([member.id for member in living])}
+        known.update({offer.id: offer for offer in self.view.offers.values()})
         return GenerationContext(
             self.agent,
             self.settings,
@@ -209,14 +223,14 @@ class Cycle:
             self._root,
             self._library.by_number,
             lambda: ledger.history(self._store, self.agent.id),
-            lambda one: [known[name] for name in self._library.lineage(one) if name in known],
+            lambda individual: [known[name] for name in self._library.lineage(individual) if name in known],
         )
 
     def _draw(self, *purpose: int | str) -> np.random.Generator:
         return generator(self._seed, self.agent.name, self.row.number, *purpose)
 
     def _draw_from(self, first: int) -> Any:
-        """Keyed by the child's place in the cycle; ``draw("generation", …)`` by the generation."""
+        """Generators keyed by the child's place in the cycle; ``draw("generation", …)`` by the generation."""
         number = first // self._cycle.generation_size
 
         def draw(place: int | str, *purpose: int | str) -> np.random.Generator:
@@ -232,7 +246,7 @@ class Cycle:
             new = self._new_path(number, first + place, component, child)
             paths.append(new)
             number, component = number + 1, component + new.new_components
-        self._store.systems.ask(self._lease, self.row.number, paths)
+        self._store.systems.ask(self._recorder.lease, self.row.number, paths)
         self._asked = {one.id: one for one in ledger.asked(self._store, self.row)}
 
     def _new_path(self, number: int, slot: int, first_component: int, child: Child) -> NewPath:
@@ -251,7 +265,7 @@ class Cycle:
             structure=dict(child.structure),
             hparams=dict(child.hparams),
             mu=dict(child.mu),
-            components=tuple(ComponentUse(role=one["role"], id=one["id"]) for one in parts),
+            components=tuple(ComponentUse(role=part["role"], id=part["id"]) for part in parts),
             paths=tuple(SubPath(agent=sub.path.agent, number=sub.path.number) for sub in child.subpaths),
         )
         genome = envelope(path)
@@ -278,9 +292,9 @@ class Cycle:
             "factor": child.factor,
             "flops": child.flops,
             "accounted": child.accounted,
-            "parameters": sum(one["parameters"] for one in parts),
-            "trainable": sum(one["parameters"] for one in parts if one["train"]),
-            "parts": [dict(one) for one in parts],
+            "parameters": sum(part["parameters"] for part in parts),
+            "trainable": sum(part["parameters"] for part in parts if part["train"]),
+            "parts": [dict(part) for part in parts],
             "subpaths": [sub.id for sub in child.subpaths],
             "story": dict(child.story),
             "payload": dict(child.payload),
@@ -288,17 +302,12 @@ class Cycle:
             "always": child.always,
         }
 
-    def _subpaths(self, one: ChildRow) -> list[Any]:
-        inside = one.row.details["subpaths"]
-        found = self._library.known(inside)
-        return [found[individual] for individual in inside]
-
     def _digests(self, sources: Sequence[str], parent: str | None) -> dict[str, str]:
         """Component -> digest; sources are components of the parent, or of paths in view."""
         near = [] if parent is None else [self._library.one(parent)]
-        found = {part.id: part.digest for one in (*self.view.offers.values(), *near) for part in one.components}
-        missing = [one for one in sources if one not in found]
-        if missing:
-            every = {one.id: one.digest for one in self._store.systems.components(self.agent.system_id)}
-            found.update({one: every[one] for one in missing})
-        return found
+        paths = [*self.view.offers.values(), *near]
+        digests = {part.id: part.digest for path in paths for part in path.components}
+        if any(source not in digests for source in sources):
+            every = self._store.systems.components(self.agent.system_id)
+            digests |= {part.id: part.digest for part in every if part.id in sources}
+        return digests

@@ -6,52 +6,53 @@ afterwards: no component that another path uses is ever written.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as Folder
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from evodevo import canonical
-from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.errors import UsageError
 from evodevo.execution.base import Report
-from evodevo.multitask.evaluate_settings import PathRequest, failed, read_request
+from evodevo.multitask.evaluate_settings import PathRequest, answered, read_request
 from evodevo.multitask.exact_answers import exact_answers
 from evodevo.multitask.paths.built import BuiltPath, Places
 from evodevo.multitask.paths.kinds import KINDS
-from evodevo.multitask.paths.weights import count_parameters, save_state
+from evodevo.multitask.paths.weights import count_parameters
+from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
+from evodevo.multitask.recorded import ACCURACY, QUALITY
 from evodevo.multitask.training.training import PathResult, Samples, train_path
 from evodevo.multitask.training.values import data_values, optimizer_settings
-from evodevo.search.problem import DAMAGED, DISK_FULL
+from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.base import Split
 from evodevo.tasks.multitask.batches import training_places
 from evodevo.tasks.multitask.task import MultitaskTask
+from evodevo.training.parts import save_part
 from evodevo.training.precision import Precision, decide
 
 _MEASURED = 256
 
 
 def evaluate_path(payload: bytes, report: Report) -> bytes:
-    """Train a child: ``PathRequest`` -> reason, detail, evals, quality, improved, components, and facts.
+    """Train a child: ``PathRequest`` -> an answer as ``multitask.problem.ChildProblem.read`` takes it.
 
     Live messages: {"step", "steps"} after each validation.
     """
-    return _answered(payload, lambda request: _train(request, report))
+    return answered(lambda: _train(read_request(payload), report))
 
 
 def evaluate_root(payload: bytes, report: Report) -> bytes:
     """Make a root that answers no task: all its components, at random or from a checkpoint."""
-    return _answered(payload, _make_root)
+    return answered(lambda: _make_root(read_request(payload)))
 
 
 def measure_path(payload: bytes, report: Report) -> bytes:
     """The exact accuracy of a path on all of a split, and the further facts of ``exact_answers``; nothing is
     trained."""
-    return _answered(payload, _measure)
+    return answered(lambda: _measure(read_request(payload)))
 
 
 def open_path(request: PathRequest) -> tuple[BuiltPath, MultitaskTask, Precision]:
@@ -74,18 +75,7 @@ def open_path(request: PathRequest) -> tuple[BuiltPath, MultitaskTask, Precision
     return built, task, precision
 
 
-def _answered(payload: bytes, work: Callable[[PathRequest], dict[str, Any]]) -> bytes:
-    begin = time.perf_counter()
-    try:
-        answer = work(read_request(payload))
-    except DiskFullError as error:
-        answer = failed(DISK_FULL, str(error))
-    except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
-        answer = failed(DAMAGED, str(error))
-    return canonical.dumps({**answer, "seconds": time.perf_counter() - begin}).encode()
-
-
-def _train(request: PathRequest, report: Report) -> dict[str, Any]:
+def _train(request: PathRequest, report: Report) -> Outcome:
     built, task, precision = open_path(request)
     plan = request.training.plan(task.count("train"), task.count("validation"), request.task_settings.batch)
     values, size = data_values(request.path.hparams), plan.validation_batch
@@ -125,21 +115,9 @@ def _train(request: PathRequest, report: Report) -> dict[str, Any]:
         "explanation": _explained(request, result),
     }
     if not result.evals or (result.state == "diverged" and result.kept is None):
-        return failed("diverged", facts["explanation"], **facts)
-    pool = FolderPool(Folder(request.blobs))
-    components = {
-        role: {"digest": save_state(pool, state), "parameters": count_parameters(learners[role])}
-        for role, state in result.weights.items()
-    }
-    return {
-        "reason": None,
-        "detail": "",
-        "evals": list(result.evals),
-        "quality": result.quality,
-        "improved": result.kept is not None,
-        "components": components,
-        **facts,
-    }
+        return Outcome("diverged", detail=facts["explanation"], extra=facts)
+    facts |= {EVALS: list(result.evals), IMPROVED: result.kept is not None}
+    return _trained(request, learners if result.kept is not None else {}, facts)
 
 
 def _explained(request: PathRequest, result: PathResult) -> str:
@@ -151,26 +129,26 @@ def _explained(request: PathRequest, result: PathResult) -> str:
     return f"accuracies {looks} against {bar}: {fate}{ended}"
 
 
-def _make_root(request: PathRequest) -> dict[str, Any]:
+def _make_root(request: PathRequest) -> Outcome:
     if request.root is None:
         raise UsageError("a root says how it comes about.")
     pool = FolderPool(Folder(request.blobs))
     parts = KINDS.get(request.path.kind).single().make_root(request, pool)
-    return {
-        "reason": None,
-        "detail": "",
-        "evals": [],
-        "quality": None,
-        "improved": True,
-        "components": {
-            role: {"digest": save_state(pool, part.state_dict()), "parameters": count_parameters(part)}
-            for role, part in parts.items()
-        },
-        "explanation": f"a root: {request.root}",
-    }
+    facts = {EVALS: [], IMPROVED: True, "explanation": f"a root: {request.root}"}
+    return _trained(request, parts, facts)
 
 
-def _measure(request: PathRequest) -> dict[str, Any]:
+def _trained(request: PathRequest, parts: Mapping[str, nn.Module], facts: dict[str, Any]) -> Outcome:
+    """The outcome of a child; the weights of its new components (role -> component) go into the pool."""
+    pool = FolderPool(Folder(request.blobs))
+    return Outcome(
+        scores={QUALITY: max(facts[EVALS])} if facts[EVALS] else {},
+        extra={**facts, SIZES: {role: count_parameters(part) for role, part in parts.items()}},
+        blobs={role: save_part(pool, part.state_dict()) for role, part in parts.items()},
+    )
+
+
+def _measure(request: PathRequest) -> Outcome:
     built, task, precision = open_path(request)
     read = built.reader(task, request.split, data_values({}), request.seed)
     labels = torch.from_numpy(task.labels(request.split)).to(precision.device)
@@ -180,4 +158,5 @@ def _measure(request: PathRequest) -> dict[str, Any]:
             places = np.arange(start, min(start + _MEASURED, len(labels)))
             yield read(places, None), labels[places]
 
-    return {"reason": None, "detail": "", **exact_answers(built.model, batches(), precision), "split": request.split}
+    facts = exact_answers(built.model, batches(), precision)
+    return Outcome(scores={ACCURACY: facts.pop("accuracy")}, extra=facts)

@@ -6,13 +6,18 @@ everything that it needs.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
 
 from pydantic import Field
 
 from evodevo import canonical
+from evodevo.errors import DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.search.problem import DAMAGED, DISK_FULL, Outcome, write_answer
 from evodevo.settings import Settings, validate
 from evodevo.tasks.multitask.task import MultitaskSettings
 
@@ -97,7 +102,13 @@ def read_request(payload: bytes) -> PathRequest:
     )
 
 
-def failed(reason: str, detail: str, **facts: Any) -> dict[str, Any]:
-    """The answer of an evaluation that came to nothing."""
-    empty: dict[str, Any] = {"evals": [], "quality": None, "improved": False, "components": {}}
-    return {"reason": reason, "detail": detail, **empty, **facts}
+def answered(work: Callable[[], Outcome]) -> bytes:
+    """The answer of an evaluation of a path; a full disk, and weights that are gone or damaged, are its reasons."""
+    begin = time.perf_counter()
+    try:
+        outcome = work()
+    except DiskFullError as error:
+        outcome = Outcome(DISK_FULL, detail=str(error))
+    except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
+        outcome = Outcome(DAMAGED, detail=str(error))
+    return write_answer(replace(outcome, seconds=time.perf_counter() - begin))

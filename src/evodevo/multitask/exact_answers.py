@@ -28,8 +28,9 @@ def exact_answers(model: nn.Module, batches: Iterable[tuple[Any, Tensor]], preci
         precision: device and number format.
 
     Returns:
-        ``accuracy``, ``samples``, ``right`` (see ``right_answers.pack``), ``answers`` (SHA-256 of the chosen classes:
-        equal where two paths answer alike), and of a multipath model ``weights``: (P,) the router's, mean over samples.
+        ``accuracy``, ``samples``, ``right`` (see ``experiments.correct_bits.pack``), ``answers`` (SHA-256 of the chosen
+        classes: equal where two paths answer alike), and of a multipath model ``weights``: (P,) the router's, mean over
+        samples.
     """
     model.eval()
     chosen: list[Tensor] = []

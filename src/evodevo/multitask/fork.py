@@ -12,9 +12,11 @@ from evodevo import canonical
 from evodevo.errors import NotFoundError, StoreDamagedError, UsageError
 from evodevo.execution.base import Event, Job, Result
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.recorded import KEPT, deciding
+from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
+from evodevo.multitask.recorded import KEPT, QUALITY, deciding, value_of
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
+from evodevo.search.problem import Outcome, write_answer
 from evodevo.storage.systems.base import path_id
 
 
@@ -30,15 +32,15 @@ def fork(system: System, name: str) -> System:
         StoreDamagedError: this evodevo would have made other children; the copy has none of them.
     """
     store = system.store
-    found = next((one for one in store.systems.systems() if one.name == name), None)
-    if found is None:
+    row = next((row for row in store.systems.systems() if row.name == name), None)
+    if row is None:
         store.systems.create_system(name, system.row.seed, system.row.settings)
         copy = System.open(store, name)
     else:
-        copy = System(store, found)
+        copy = System(store, row)
     if (copy.row.seed, copy.row.settings) != (system.row.seed, system.row.settings):
         raise UsageError(f"there is a system {name!r} already, and it is no copy of {system.row.name!r}.")
-    there = {one.name for one in copy.agents()}
+    there = {agent.name for agent in copy.agents()}
     for agent in system.agents():
         if agent.name not in there:
             settings = agent_settings(agent)
@@ -60,7 +62,7 @@ class _Recorded(SerialExecutor):
     def __init__(self, system: System) -> None:
         super().__init__()
         self._system = system
-        self._agents = {one.name: one.id for one in system.agents()}
+        self._agents = {agent.name: agent.id for agent in system.agents()}
 
     def _knows(self, entry: str) -> bool:
         return True
@@ -80,21 +82,22 @@ class _Recorded(SerialExecutor):
                 f"path {genes['agent']}/{genes['number']} of system {self._system.row.name!r} was made by other rules"
                 " than this evodevo's; begin anew in another store."
             )
-        trained = {role for role, one in asked["components"].items() if one["train"]}
-        made = {
-            one.role: {"digest": one.digest, "parameters": one.parameters}
-            for one in systems.components_of([individual])[individual]
-            if one.role in trained
-        }
-        numbers = [one.value for name, one in result.scores.items() if name == "quality"]
-        answer = {
-            **result.extra.get("answer", {}),
-            "reason": result.reason if result.state == "failed" else None,
-            "detail": result.detail,
-            "evals": result.extra["evals"],
-            "quality": numbers[0] if numbers else None,
-            "improved": result.extra["fate"] == KEPT,
-            "components": made,
-            "seconds": result.seconds,
-        }
-        return [Result(job.id, "done", canonical.dumps(answer).encode())]
+        facts = result.extra.get("answer", {})
+        if result.state == "failed":
+            outcome = Outcome(result.reason, detail=result.detail, extra=facts, seconds=result.seconds)
+        else:
+            parts = systems.components_of([individual])[individual]
+            made = [part for part in parts if asked["components"].get(part.role, {}).get("train")]
+            quality = value_of(result, QUALITY)
+            outcome = Outcome(
+                scores={} if quality is None else {QUALITY: quality},
+                extra={
+                    **facts,
+                    EVALS: result.extra["evals"],
+                    IMPROVED: result.extra["fate"] == KEPT,
+                    SIZES: {part.role: part.parameters for part in made},
+                },
+                blobs={part.role: part.digest for part in made},
+                seconds=result.seconds,
+            )
+        return [Result(job.id, "done", write_answer(outcome))]

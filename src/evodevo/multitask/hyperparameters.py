@@ -161,7 +161,7 @@ RANGES: dict[str, PathRange] = {
     "b": PathRange(layers=(0, 12, 12), image_sizes=_SIXTEENS, image_size=80),
     "l": PathRange(layers=(0, 25, 24), image_sizes=(224, 384), image_size=384),
 }
-"""By size, as ``vision_path.PRESETS`` calls them, in small letters. "tiny" and "ti" are ours; the others are the
+"""By size, as ``paths.vision.spec.PRESETS`` calls them, in small letters. "tiny" and "ti" are ours; the others are the
 published ones. L may exceed its root by one layer."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from evodevo.errors import NotFoundError, StoreDamagedError
 from evodevo.multitask.agent import PublishedPath, SystemView, path_of
@@ -73,6 +74,15 @@ class Library:
         if agent not in agents:
             raise NotFoundError(f"this system has no agent {agent!r}.")
         return self.one(path_id(agents[agent].id, number))
+
+    def request(self, known: PublishedPath) -> dict[str, Any]:
+        """A worker's request for a kept path, as plain data: what it is made of, and its task."""
+        return {
+            "path": known.path.model_dump(mode="json"),
+            "components": {part.role: {"digest": part.digest} for part in known.components},
+            "supports": [self.by_number(sub.agent, sub.number).frozen for sub in known.path.paths],
+            "task": known.path.task,
+        }
 
     def lineage(self, individual: str) -> list[str]:
         """Individuals from which a path inherited, nearest first, whether they were kept or not."""

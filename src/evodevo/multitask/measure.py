@@ -5,22 +5,21 @@ Source: docs/spec/munet.md#tasks. On request, once for each path, outside the se
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from evodevo import canonical
 from evodevo.errors import EvaluationsFailedError, StoreDamagedError
-from evodevo.execution.base import Executor, Job, Progress
+from evodevo.execution.base import Executor
 from evodevo.multitask.agent import PublishedPath
 from evodevo.multitask.recorded import ACCURACY
+from evodevo.multitask.settings import WorkSettings
 from evodevo.multitask.stored import agent_settings
 from evodevo.multitask.system import System
-from evodevo.search.problem import DAMAGED
+from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
+from evodevo.search.problem import DAMAGED, Goal, Outcome, Problem, read_answer
 from evodevo.storage import Evaluation, Score
-
-ENTRY = "path_test"
-FACTS = ("samples", "right", "answers", "weights")
-"""Facts of a measurement that are kept beside the accuracy; see ``multitask.exact_answers``."""
 
 
 def measure(
@@ -50,14 +49,8 @@ def measure(
         return before.accuracy
     agent = system.agent(known.path.agent)
     settings = agent_settings(agent)
-    payload = {
-        "path": known.path.model_dump(mode="json"),
-        "components": {part.role: {"digest": part.digest} for part in known.components},
-        "supports": [
-            {"path": sub.path.model_dump(mode="json"), "components": {p.role: p.digest for p in sub.components}}
-            for sub in (system.library.by_number(one.agent, one.number) for one in known.path.paths)
-        ],
-        "task": agent.task,
+    request = {
+        **system.library.request(known),
         "task_settings": settings.task,
         "task_key": settings.task_key,
         "training": settings.training,
@@ -65,16 +58,47 @@ def measure(
         "blobs": str(store.blobs_folder),
         "cache": cache,
     }
-    answer = _ask(executor, f"{known.id}/{split}", payload, system)
+    name, limits = f"{known.id}/{split}", system.settings.work
+    dispatcher = Dispatcher(executor, limits.retries)
+    dispatcher.submit(Ticket(name, 0, 1), MeasurementProblem(request, limits), request["path"], 0)
+    outcome: Outcome | None = None
+    while outcome is None:
+        outcome = next((e.outcome for e in dispatcher.poll(POLL_SECONDS) if isinstance(e, Finished)), None)
+    if outcome.reason == DAMAGED:
+        raise StoreDamagedError(f"{name} cannot be measured: {outcome.detail}")
+    if outcome.reason is not None:
+        raise EvaluationsFailedError(f"{name} could not be measured: {outcome.reason}: {outcome.detail[-500:]}")
     lease = store.acquire(agent.id)
     try:
         attempt = store.start_evaluation(lease, known.id, split, 0)
-        scores = {ACCURACY: Score(float(answer["accuracy"]))}
-        facts = {key: answer[key] for key in FACTS if key in answer}
-        store.finish_evaluation(lease, Evaluation(known.id, split, 0, attempt, scores=scores, extra=facts))
+        scores = {ACCURACY: Score(outcome.scores[ACCURACY])}
+        store.finish_evaluation(lease, Evaluation(known.id, split, 0, attempt, scores=scores, extra=outcome.extra))
     finally:
         store.release(lease)
-    return float(answer["accuracy"])
+    return outcome.scores[ACCURACY]
+
+
+class MeasurementProblem(Problem):
+    """The measurement of one path on a split.
+
+    Args:
+        request: Input of the evaluator, plain data.
+        work: Limits of the evaluation.
+    """
+
+    goals = (Goal(ACCURACY, "", "maximise"),)
+    entry = "path_test"
+
+    def __init__(self, request: Mapping[str, Any], work: WorkSettings) -> None:
+        self.fidelity = request["split"]
+        self.seconds, self.memory_bytes = work.seconds, work.memory_bytes
+        self._request = request
+
+    def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
+        return canonical.dumps({**self._request, "path": genome}).encode()
+
+    def read(self, payload: bytes) -> Outcome:
+        return read_answer(payload)
 
 
 @dataclass(frozen=True)
@@ -98,26 +122,9 @@ def measured(
     system: System, known: PublishedPath, *, split: Literal["test", "validation"] = "test"
 ) -> SplitMeasurement | None:
     """The recorded result of ``measure``; None where it has not measured this path on this split."""
-    for one in system.store.systems.evaluations_of([known.id])[known.id]:
-        if one.fidelity == split and one.state == "done" and (value := one.scores[ACCURACY].value) is not None:
-            weights = one.extra.get("weights")
+    for result in system.store.systems.evaluations_of([known.id])[known.id]:
+        if result.fidelity == split and result.state == "done" and (value := result.scores[ACCURACY].value) is not None:
+            weights = result.extra.get("weights")
             shares = None if weights is None else tuple(map(float, weights))
-            return SplitMeasurement(value, one.extra.get("right"), one.extra.get("answers"), shares)
+            return SplitMeasurement(value, result.extra.get("right"), result.extra.get("answers"), shares)
     return None
-
-
-def _ask(executor: Executor, name: str, payload: dict[str, Any], system: System) -> dict[str, Any]:
-    work = system.settings.work
-    executor.submit(Job(name, ENTRY, canonical.dumps(payload).encode(), work.seconds, work.memory_bytes))
-    while True:
-        for event in executor.poll(1.0):
-            if isinstance(event, Progress) or event.id != name:
-                continue
-            if event.payload is None:
-                raise EvaluationsFailedError(f"{name} could not be measured: {event.reason}: {event.detail[-500:]}")
-            answer: dict[str, Any] = canonical.loads(event.payload, what="the answer of an evaluator")
-            if answer.get("reason") == DAMAGED:
-                raise StoreDamagedError(f"{name} cannot be measured: {answer['detail']}")
-            if answer.get("reason") is not None:
-                raise EvaluationsFailedError(f"{name} could not be measured: {answer['reason']}: {answer['detail']}")
-            return answer

@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.multitask.agent import AGENTS, readable
 from evodevo.multitask.cycle import Cycle
-from evodevo.multitask.dispatch import ChildDispatcher
 from evodevo.multitask.library import Library
-from evodevo.multitask.recorded import WITHDRAWN
+from evodevo.multitask.recorded import QUALITY, WITHDRAWN, value_of
 from evodevo.multitask.schedule import Past, Round, is_root, next_round, past, stages
+from evodevo.multitask.settings import WorkSettings
 from evodevo.multitask.stored import agent_settings
+from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished
+from evodevo.search.recorder import Recorder
+from evodevo.search.study import Listener
 from evodevo.storage import Lease, Store
 from evodevo.storage.systems.base import AgentRow, SystemRow
-
-POLL_SECONDS = 0.5
-HEARTBEAT_SECONDS = 5.0
-Listener = Callable[[str, dict[str, Any]], None]
-"""Function that is called with events: type and JSON-able facts."""
 
 
 class AgentRunner:
     """The cycles of agents that this process holds, run together.
 
     Args:
-        store: store of the record.
-        system: system of the agents.
-        leases: agent's id -> the right to write.
-        dispatcher: dispatcher to the executor.
-        listener: called with events.
-        stopped: called between any two steps; True ends the run, which can be resumed.
+        store: Store of the records.
+        system: System of the agents.
+        leases: Agent's id -> write lease of its run.
+        dispatcher: Dispatcher of the evaluations.
+        work: Limits of one child's evaluation.
+        places: Folders of the pool of blobs and of caches, for the workers.
+        listener: Function called with the type and the JSON-able facts of each event.
+        stopped: Function asked between any two steps; True ends the run, which can be resumed.
     """
 
     def __init__(
@@ -40,17 +38,20 @@ class AgentRunner:
         store: Store,
         system: SystemRow,
         leases: Mapping[str, Lease],
-        dispatcher: ChildDispatcher,
+        dispatcher: Dispatcher,
+        work: WorkSettings,
+        places: Mapping[str, str | None],
         listener: Listener,
         stopped: Callable[[], bool],
     ) -> None:
-        self._store, self._system, self._leases = store, system, leases
+        self._store, self._system, self._work, self._places = store, system, work, places
         self._dispatcher, self._listener, self.stopped = dispatcher, listener, stopped
+        self._recorders = {agent: Recorder(store, lease) for agent, lease in leases.items()}
         self._library = Library(store, system.id)
-        self._beat = time.monotonic()
+        self._open: dict[str, Cycle] = {}  # of each child that is being evaluated
 
     def rounds(self, agents: Sequence[AgentRow], target: int) -> None:
-        """Until each agent has ended ``target`` cycles (a root: one), stage after stage, round after round."""
+        """Run stage after stage, round after round, until each agent has ended ``target`` cycles (a root: one)."""
         for stage in stages(agents):
             while not self.stopped():
                 goal = 1 if is_root(stage[0]) else target
@@ -60,15 +61,15 @@ class AgentRunner:
                 self._round(coming)
 
     def free(self, agents: Sequence[AgentRow], target: int) -> None:
-        """Likewise, but each agent begins its next cycle as soon as it ended one, with what is there by then."""
-        goals = {one.id: 1 if is_root(one) else target for one in agents}
+        """As ``rounds``, but each agent begins its next cycle as soon as it has ended one, with what is there then."""
+        goals = {agent.id: 1 if is_root(agent) else target for agent in agents}
         active: dict[str, Cycle] = {}
         while not self.stopped():
             before = self._past()
             due = [
-                one
-                for one in agents
-                if one.id not in active and (before.opened(one) or before.finished(one) < goals[one.id])
+                agent
+                for agent in agents
+                if agent.id not in active and (before.opened(agent) or before.finished(agent) < goals[agent.id])
             ]
             reasons = {}
             for agent in due:
@@ -98,7 +99,7 @@ class AgentRunner:
             if self.stopped():
                 return
             if view is None:
-                withdraw(self._store, self._leases[agents[name].id], agents[name])
+                withdraw(self._store, self._recorders[agents[name].id].lease, agents[name])
                 continue
             cycle = self._begin(agents[name], self._past(), round=None, view=view)
             self._advance(cycle)
@@ -117,8 +118,8 @@ class AgentRunner:
                 raise UsageError(missing)
         before = self._past()
         # All begin before the first is published: whoever is killed in between finds the view of the others.
-        cycles = [self._begin(one, before, round=coming.number, view=coming.view) for one in coming.members]
-        self._listener("round", {"number": coming.number, "agents": [one.name for one in coming.members]})
+        cycles = [self._begin(agent, before, round=coming.number, view=coming.view) for agent in coming.members]
+        self._listener("round", {"number": coming.number, "agents": [agent.name for agent in coming.members]})
         for cycle in cycles:
             self._advance(cycle)
         empty = []
@@ -129,33 +130,43 @@ class AgentRunner:
                 self._poll()
             if not self._publish(cycle):
                 empty.append(cycle)
-        for cycle in empty:
-            raise EvaluationsFailedError(_failures(cycle))
+        if empty:  # after all of them, so that the work of the others is published
+            raise EvaluationsFailedError(_failures(empty[0]))
 
     def _begin(self, agent: AgentRow, before: Past, *, round: int | None, view: int | None) -> Cycle:
-        opened = before.opened(agent)
+        opened, recorder = before.opened(agent), self._recorders[agent.id]
         if opened is None:
             number = before.next_number(agent)
-            opened = self._store.systems.begin_cycle(self._leases[agent.id], number, round=round, view=view)
+            opened = self._store.systems.begin_cycle(recorder.lease, number, round=round, view=view)
         settings = agent_settings(agent)
         self._listener("cycle", {"agent": agent.name, "cycle": opened.number, "view": opened.view})
-        lease = self._leases[agent.id]
-        return Cycle(self._store, lease, self._library, agent, settings, opened, self._system.seed)
+        return Cycle(self._store, recorder, self._library, agent, settings, opened, self._system.seed)
 
     def _advance(self, cycle: Cycle) -> None:
-        cycle.ask()
-        self._dispatcher.submit(cycle)
+        """Send the children of a cycle that wait for a result and are not being evaluated."""
+        for child in cycle.ask():
+            if child.id not in self._open:
+                self._open[child.id] = cycle
+                ticket, problem = cycle.ticket(child), cycle.problem(child, self._work, self._places)
+                resume = self._recorders[cycle.agent.id].checkpoint(ticket)
+                genes = child.row.genome_envelope["genes"]
+                self._dispatcher.submit(ticket, problem, genes, child.row.seed, resume)
 
     def _poll(self) -> None:
-        for told in self._dispatcher.poll(POLL_SECONDS):
-            facts = {"agent": told.cycle.agent.name, "individual": told.child.id, "fate": told.fate}
-            self._listener("child", {**facts, "quality": told.answer.quality, "reason": told.answer.reason})
-            if not told.cycle.waiting and not told.cycle.done:
-                self._advance(told.cycle)
-        if time.monotonic() - self._beat > HEARTBEAT_SECONDS:
-            self._beat = time.monotonic()
-            for lease in self._leases.values():
-                self._store.heartbeat(lease)
+        for event in self._dispatcher.poll(POLL_SECONDS):
+            if not isinstance(event, Finished):
+                self._recorders[self._open[event.ticket.individual].agent.id].message(event)
+                continue
+            cycle = self._open.pop(event.ticket.individual)
+            child = cycle.tell(event.ticket, event.outcome)
+            assert child.result is not None, "recorded"
+            facts = {"agent": cycle.agent.name, "individual": child.id, "fate": child.result.extra["fate"]}
+            quality = value_of(child.result, QUALITY)
+            self._listener("child", {**facts, "quality": quality, "reason": child.result.reason})
+            if not cycle.waiting and not cycle.done:
+                self._advance(cycle)
+        for recorder in self._recorders.values():
+            recorder.heartbeat()
 
     def _publish(self, cycle: Cycle) -> bool:
         best = cycle.publish()
@@ -166,10 +177,7 @@ class AgentRunner:
         seq = self._store.systems.view_now(self._system.id) if view is None else view
         if is_root(agent):
             return None
-        kind, settings = (
-            AGENTS.get(agent.kind),
-            agent_settings(agent),
-        )
+        kind, settings = AGENTS.get(agent.kind), agent_settings(agent)
         return kind.missing(agent, readable(self._library.view(seq), kind, settings))
 
     def _past(self) -> Past:
@@ -177,13 +185,13 @@ class AgentRunner:
 
 
 def withdraw(store: Store, lease: Lease, agent: AgentRow) -> int:
-    """Offer nothing of an agent any more; returns the publication's seq."""
+    """Withdraw what an agent offers; returns the seq of the publication that says so."""
     store.add_event(lease, WITHDRAWN, agent.id, {"name": agent.name})
     return store.systems.withdraw(lease)
 
 
 def _failures(cycle: Cycle) -> str:
-    results = [one.result for one in cycle.children if one.result is not None]
-    failed = [one for one in results if one.state == "failed"]
+    results = [child.result for child in cycle.children if child.result is not None]
+    failed = [result for result in results if result.state == "failed"]
     why = f"; the last one: {failed[-1].reason}: {failed[-1].detail[-500:]}" if failed else ""
     return f"{cycle.agent.name}: {len(failed)} of {len(results)} children failed, and none has an accuracy{why}"

@@ -14,17 +14,18 @@ from typing import Any, Literal
 from evodevo.errors import NotFoundError, UsageError, quoted_list, unknown_name
 from evodevo.execution.base import Executor
 from evodevo.multitask.agent import AGENTS, PublishedPath, SystemView
-from evodevo.multitask.dispatch import ChildDispatcher
 from evodevo.multitask.genome import agent_name
 from evodevo.multitask.library import Library
 from evodevo.multitask.recorded import WITHDRAWN
 from evodevo.multitask.rules import whole_settings
-from evodevo.multitask.runner import AgentRunner, Listener, withdraw
+from evodevo.multitask.runner import AgentRunner, withdraw
 from evodevo.multitask.schedule import is_root, past, replay_order
 from evodevo.multitask.search.accounts import accounted_parameters
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.stored import system_settings
 from evodevo.randomness import integer_seed
+from evodevo.search.dispatch import Dispatcher
+from evodevo.search.study import Listener
 from evodevo.storage import Lease, Store
 from evodevo.storage.base import RunState
 from evodevo.storage.systems.base import AgentRow, SystemRow
@@ -272,7 +273,8 @@ class System:
     ) -> RunResult:
         self._stop = False
         places = {"blobs": _text(self.store.blobs_folder), "cache": cache}
-        dispatcher = ChildDispatcher(executor, self.settings.work, places)
+        limits = self.settings.work
+        dispatcher = Dispatcher(executor, limits.retries)
         with ExitStack() as held:
             leases: dict[str, Lease] = {}
             for one in agents:
@@ -280,7 +282,10 @@ class System:
                 held.callback(self.store.release, leases[one.id])
             held.callback(dispatcher.cancel_all)
             self._note(leases, "running")
-            work(AgentRunner(self.store, self.row, leases, dispatcher, self._listener, lambda: self._stop))
+            runner = AgentRunner(
+                self.store, self.row, leases, dispatcher, limits, places, self._listener, lambda: self._stop
+            )
+            work(runner)
             state: Literal["finished", "interrupted"] = "interrupted" if self._stop else "finished"
             self._note(leases, state)
         return RunResult(state)

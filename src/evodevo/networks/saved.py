@@ -14,6 +14,7 @@ from evodevo.settings import validate
 from evodevo.tasks.base import TASKS, OutputSpec, SampleTask
 from evodevo.tasks.inputs import InputSpec
 from evodevo.training import checkpoints
+from evodevo.training.parts import BlobStore
 
 _MALFORMED = (UsageError, LookupError, TypeError, AttributeError, ValueError)
 
@@ -45,7 +46,7 @@ def reopen_task(about: Mapping[str, Any], cache_folder: Path | None = None) -> S
     return open_task(about["task"], settings, cache_folder, about.get("task_key"))
 
 
-def load_network(pool: checkpoints.BlobStore, digest: str) -> tuple[Network, dict[str, Any]]:
+def load_network(pool: BlobStore, digest: str) -> tuple[Network, dict[str, Any]]:
     """The network of a checkpoint with its weights, on the CPU, in evaluation mode, and what it reads.
 
     Returns:

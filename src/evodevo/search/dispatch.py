@@ -1,4 +1,8 @@
-"""Sends a study's evaluations to an executor: payloads and answers are encoded here, and lost jobs are retried."""
+"""Sends evaluations to an executor: lost jobs are retried, and every end becomes an outcome.
+
+Searches, agents of multitask systems and measurements of paths all evaluate through this file; what differs between
+them (payload, limits, reading of an answer) is their ``Problem``.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ from evodevo.search.problem import Outcome, Problem
 from evodevo.search.record import REPEATABLE
 
 LOG_KEPT = 4096
+POLL_SECONDS = 0.5
+"""Longest wait of a driver for the next message, in seconds; between two waits it looks whether it was stopped."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,16 @@ class _OpenEvaluation:
     """A running evaluation.
 
     Attributes:
+        ticket: Identity of the evaluation.
+        problem: Problem that makes its payload and reads its answer.
+        genome: Genome to evaluate.
+        seed: Seed of the evaluation, >= 0.
         resume: Digest of the last reported checkpoint, None before the first.
         lost: Number of restarts after the job was lost.
     """
 
     ticket: Ticket
+    problem: Problem
     genome: Any
     seed: int
     resume: str | None
@@ -65,14 +76,12 @@ class Dispatcher:
     """Runs evaluations on an executor.
 
     Args:
-        problem: Problem that turns genomes into payloads and answers into outcomes.
         executor: Executor that runs the jobs.
         retries: Largest number of restarts of an evaluation that was killed from outside, alone or with its worker,
             which is no evidence about the genome. Each restart is reported as a message {"restarted": reason}.
     """
 
-    def __init__(self, problem: Problem, executor: Executor, retries: int = 2) -> None:
-        self.problem = problem
+    def __init__(self, executor: Executor, retries: int = 2) -> None:
         self.executor = executor
         self.retries = retries
         self._open: dict[str, _OpenEvaluation] = {}
@@ -85,9 +94,9 @@ class Dispatcher:
         """Number of workers without an evaluation."""
         return max(0, self.executor.workers - len(self._open))
 
-    def submit(self, ticket: Ticket, genome: Any, seed: int, resume: str | None = None) -> None:
-        """Start an evaluation, or continue it from a checkpoint."""
-        self._open[ticket.job] = _OpenEvaluation(ticket, genome, seed, resume)
+    def submit(self, ticket: Ticket, problem: Problem, genome: Any, seed: int, resume: str | None = None) -> None:
+        """Start an evaluation, or continue it from a checkpoint; the executor queues what no worker is free for."""
+        self._open[ticket.job] = _OpenEvaluation(ticket, problem, genome, seed, resume)
         self._send(ticket.job)
 
     def cancel_all(self) -> None:
@@ -114,42 +123,45 @@ class Dispatcher:
                 happened.append(Message(evaluation.ticket, {"restarted": event.detail or str(event.reason)}))
             else:
                 del self._open[job]
-                happened.append(Finished(evaluation.ticket, self._outcome(event)))
+                happened.append(Finished(evaluation.ticket, _outcome(evaluation.problem, event)))
         return happened
 
     def _send(self, job: str) -> None:
-        evaluation, problem = self._open[job], self.problem
+        evaluation = self._open[job]
+        problem = evaluation.problem
         payload = problem.payload(evaluation.genome, evaluation.seed, evaluation.resume)
         self.executor.submit(
             Job(_name(job, evaluation.lost), problem.entry, payload, problem.seconds, problem.memory_bytes)
         )
 
-    def _outcome(self, result: Result) -> Outcome:
-        extra = {"log": result.log[-LOG_KEPT:]} if result.log else {}
-        if result.state == "failed" or result.payload is None:
-            reason = result.reason or "lost"
-            return Outcome(reason=reason, detail=result.detail, extra=extra, seconds=result.seconds)
-        try:
-            outcome = self.problem.read(result.payload)
-            outcome = replace(outcome, seconds=outcome.seconds or result.seconds)
-            self._check(outcome)
-        except (UsageError, LookupError, TypeError, ValueError, AttributeError) as error:
-            # An evaluator may be code of a user or of another package; a malformed answer fails this individual only.
-            detail = f"the answer cannot be read: {error!r}"
-            return Outcome(reason="exception", detail=detail, extra=extra, seconds=result.seconds)
-        wrong = [goal.name for goal in self.problem.goals if not math.isfinite(outcome.scores.get(goal.name, 0.0))]
-        if outcome.reason is None and wrong:
-            return replace(outcome, reason="nan", detail=f"not a finite number: {', '.join(wrong)}. {outcome.detail}")
-        return outcome
 
-    def _check(self, outcome: Outcome) -> None:
-        """Refuse what the store would refuse: here it costs one individual, there it would end the run."""
-        missing = [goal.name for goal in self.problem.goals if goal.name not in outcome.scores]
-        if outcome.reason is None and missing:
-            raise UsageError(f"it says nothing of {', '.join(missing)}.")
-        if not (math.isfinite(outcome.seconds) and outcome.seconds >= 0):
-            raise UsageError(f"it took {outcome.seconds} seconds.")
-        canonical.dumps([dict(outcome.cost), dict(outcome.extra)])
+def _outcome(problem: Problem, result: Result) -> Outcome:
+    extra = {"log": result.log[-LOG_KEPT:]} if result.log else {}
+    if result.state == "failed" or result.payload is None:
+        reason = result.reason or "lost"
+        return Outcome(reason=reason, detail=result.detail, extra=extra, seconds=result.seconds)
+    try:
+        outcome = problem.read(result.payload)
+        outcome = replace(outcome, seconds=outcome.seconds or result.seconds)
+        _check(problem, outcome)
+    except (UsageError, LookupError, TypeError, ValueError, AttributeError) as error:
+        # An evaluator may be code of a user or of another package; a malformed answer fails this individual only.
+        detail = f"the answer cannot be read: {error!r}"
+        return Outcome(reason="exception", detail=detail, extra=extra, seconds=result.seconds)
+    wrong = [goal.name for goal in problem.goals if not math.isfinite(outcome.scores.get(goal.name, 0.0))]
+    if outcome.reason is None and wrong:
+        return replace(outcome, reason="nan", detail=f"not a finite number: {', '.join(wrong)}. {outcome.detail}")
+    return outcome
+
+
+def _check(problem: Problem, outcome: Outcome) -> None:
+    """Refuse what the store would refuse: here it costs one individual, there it would end the run."""
+    missing = [goal.name for goal in problem.goals if goal.name not in outcome.scores]
+    if outcome.reason is None and missing:
+        raise UsageError(f"it says nothing of {', '.join(missing)}.")
+    if not (math.isfinite(outcome.seconds) and outcome.seconds >= 0):
+        raise UsageError(f"it took {outcome.seconds} seconds.")
+    canonical.dumps([dict(outcome.cost), dict(outcome.extra)])
 
 
 def _name(job: str, lost: int) -> str:

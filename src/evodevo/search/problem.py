@@ -177,15 +177,20 @@ def read_numbers(data: Mapping[str, Any]) -> dict[str, float]:
 def answered(work: Callable[[], Mapping[str, Any]]) -> bytes:
     """The answer of an evaluation as bytes; a full disk is answered with the reason ``disk_full``."""
     try:
-        answer = work()
+        return canonical.dumps(dict(work())).encode()
     except DiskFullError as error:
-        parts = ("scores", "cost", "extra", "blobs", "series")
-        answer = {"reason": DISK_FULL, "detail": str(error), "seconds": 0.0, **{name: {} for name in parts}}
-    return canonical.dumps(dict(answer)).encode()
+        return write_answer(Outcome(reason=DISK_FULL, detail=str(error)))
+
+
+def write_answer(outcome: Outcome) -> bytes:
+    """The answer with this outcome, whose cost, facts and series are JSON-able."""
+    names = ("reason", "detail", "cost", "extra", "blobs", "series", "seconds")
+    answer = {name: getattr(outcome, name) for name in names}
+    return canonical.dumps({**answer, "scores": write_numbers(outcome.scores)}).encode()
 
 
 def read_answer(payload: bytes) -> Outcome:
-    """The inverse of ``answered``."""
+    """The inverse of ``answered`` and ``write_answer``."""
     data = canonical.loads(payload, what="the answer of an evaluation", max_bytes=1 << 26)
     series = {name: [(float(x), float(y)) for x, y in points] for name, points in data["series"].items()}
     return Outcome(

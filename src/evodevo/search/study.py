@@ -16,33 +16,22 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from evodevo import canonical
-from evodevo.errors import DiskFullError, EvaluationsFailedError, UsageError
+from evodevo.errors import EvaluationsFailedError, UsageError
 from evodevo.execution.base import Executor
 from evodevo.execution.serial import SerialExecutor
 from evodevo.randomness import generator, integer_seed
 from evodevo.search.base import Algorithm, Proposal, Scored, SearchState, SpaceExhausted, create
-from evodevo.search.dispatch import Dispatcher, Finished, Ticket
+from evodevo.search.dispatch import POLL_SECONDS, Dispatcher, Finished, Ticket
 from evodevo.search.front import feasible_points, front_places, hypervolume, reference_point
-from evodevo.search.problem import (
-    DISK_FULL,
-    INFEASIBLE,
-    FunctionProblem,
-    Goal,
-    Outcome,
-    Problem,
-    Scores,
-    write_numbers,
-)
+from evodevo.search.problem import INFEASIBLE, FunctionProblem, Goal, Outcome, Problem, Scores, write_numbers
 from evodevo.search.record import REPEATABLE, is_final, to_evaluation, to_outcome
+from evodevo.search.recorder import Recorder
 from evodevo.search.space import Space
 from evodevo.settings import Settings
 from evodevo.storage import Lease, NewIndividual, Store, individual_id
 from evodevo.storage.failpoints import failpoint
 
 BASELINE = "baseline"
-POLL_SECONDS = 0.5
-HEARTBEAT_SECONDS = 5.0
 Listener = Callable[[str, dict[str, Any]], None]
 """Called for each event of a study with its type and JSON-able facts. See ``docs/evolve.md`` for the types."""
 
@@ -170,7 +159,7 @@ class Study:
         self.listener = listener or (lambda kind, facts: None)
         self.members: dict[str, Member] = {}
         executor = executor or SerialExecutor(evaluators=self.problem.local_evaluators())
-        self._dispatcher = Dispatcher(self.problem, executor, self.settings.retries)
+        self._dispatcher = Dispatcher(executor, self.settings.retries)
         self._births: dict[str, str] = {}
         self._originals: dict[str, Member] = {}
         self._hashes: set[str] = set()
@@ -184,11 +173,8 @@ class Study:
         self._told: list[Member] = []
         self._archive: list[Member] = []
         self._decided: list[Finished] = []
-        self._checkpoints: dict[str, str] = {}
-        self._noted: dict[tuple[str, Any, str, Any], str] | None = None
-        self._beat = 0.0
         self._waited = 0.0
-        self._lease: Lease | None = None
+        self._recorder: Recorder | None = None
         if run is not None:
             self._check(run)
         self.run_id = run or self._create(record or {})
@@ -226,9 +212,9 @@ class Study:
             EvaluationsFailedError: No evaluation succeeded, or more failed than the settings allow.
             RunOwnedError: Another process has the run open.
         """
-        if self._lease is not None:
+        if self._recorder is not None:
             raise UsageError(f"this study has run already; go on with a new Study(…, run={self.run_id!r}).")
-        self._lease = self.store.acquire(self.run_id)
+        self._recorder = Recorder(self.store, self.store.acquire(self.run_id))
         try:
             if self.store.run(self.run_id).state != "running":
                 self.store.finish_run(self.lease, "running")
@@ -261,8 +247,13 @@ class Study:
     @property
     def lease(self) -> Lease:
         """The run's write lease, held during ``run``."""
-        assert self._lease is not None, "held while running"
-        return self._lease
+        return self.recorder.lease
+
+    @property
+    def recorder(self) -> Recorder:
+        """The record of the run's evaluations, there during ``run``."""
+        assert self._recorder is not None, "there while running"
+        return self._recorder
 
     def _search(self) -> bool:
         self._first_proposal = time.monotonic()
@@ -446,7 +437,6 @@ class Study:
                 self._attempts[key] = max(evaluation.attempt, self._attempts.get(key, 0))
                 if is_final(evaluation):
                     self.members[key[0]].outcomes[key[1]] = to_outcome(evaluation)
-        self._checkpoints = self.store.run_blobs(self.run_id)
         for event in self.store.events(self.run_id):
             if event.type == "generation":
                 self._closed[int(event.subject)] = event.payload
@@ -504,7 +494,7 @@ class Study:
         if decided is not None:
             self._decided.append(Finished(ticket, decided))
             return
-        self._dispatcher.submit(ticket, member.genome, seed, self._checkpoints.get(_role(ticket)))
+        self._dispatcher.submit(ticket, self.problem, member.genome, seed, self.recorder.checkpoint(ticket))
         self.listener("started", {"id": member.id, "seed": number, "attempt": attempt})
 
     def _of_its_original(self, member: Member, number: int) -> Outcome | None:
@@ -524,70 +514,29 @@ class Study:
         self._waited += time.monotonic() - before
         for event in events:
             if not isinstance(event, Finished):
-                if "checkpoint" in event.payload:
-                    self._keep(_role(event.ticket), event.payload)
-                facts = {name: value for name, value in event.payload.items() if name != "event"}
-                if "event" in event.payload and not self._note(event.ticket, event.payload["event"]):
+                if not self.recorder.message(event):
                     continue
+                facts = {name: value for name, value in event.payload.items() if name != "event"}
                 self.listener("progress", {"id": event.ticket.individual, "seed": event.ticket.seed, **facts})
                 continue
             self._record(event)
             if event.ticket.seed == 0:
                 ended.append(self.members[event.ticket.individual])
-        if time.monotonic() - self._beat > HEARTBEAT_SECONDS:
-            self._beat = time.monotonic()
-            self.store.heartbeat(self.lease)
+        self.recorder.heartbeat()
         if self._stop == "now":
             self._dispatcher.cancel_all()
         return ended
 
     def _record(self, event: Finished) -> None:
         ticket, outcome = event.ticket, event.outcome
-        if outcome.reason == DISK_FULL:
-            # A full disk is no property of the genome: nothing is recorded, so that a resume evaluates it again.
-            raise DiskFullError(f"{outcome.detail} What was finished is safe; free some space and resume.")
         fidelity, seed = self.problem.fidelity, self.seed(ticket.seed)
         row = to_evaluation(ticket.individual, fidelity, seed, ticket.attempt, outcome)
-        self.store.finish_evaluation(self.lease, row)
+        self.recorder.finish(row)
         self.members[ticket.individual].outcomes[ticket.seed] = outcome
         if outcome.reason not in REPEATABLE:
-            self._drop_checkpoint(_role(ticket))
+            self.recorder.release(ticket)
         facts = {"id": ticket.individual, "seed": ticket.seed, "reason": outcome.reason, "seconds": outcome.seconds}
         self.listener("evaluated", {**facts, "scores": write_numbers(outcome.scores), "detail": outcome.detail[-300:]})
-
-    def _keep(self, role: str, message: Mapping[str, Any]) -> None:
-        """Keep the last checkpoint of an evaluation: its manifest and all blobs that it names."""
-        parts = {f"{role}/{number}": str(digest) for number, digest in enumerate(message.get("blobs", ()))}
-        blobs = {role: str(message["checkpoint"]), **parts}
-        self.store.attach_blobs(self.lease, blobs)
-        self._checkpoints |= blobs
-
-    def _note(self, ticket: Ticket, told: Mapping[str, Any]) -> bool:
-        """Record an event that an evaluation reports of itself; False where the same event is recorded already.
-
-        A resumed evaluation reports recorded events again. Where it had to restart and an event differs, the new one
-        is recorded too: the last event of a name is the valid one.
-        """
-        if self._noted is None:
-            self._noted = {
-                (row.subject, row.payload.get("seed"), row.type, row.payload.get("name")): canonical.digest(row.payload)
-                for row in self.store.events(self.run_id)
-            }
-        key = (ticket.individual, ticket.seed, str(told["type"]), str(told["name"]))
-        payload = {**told["payload"], "seed": ticket.seed, "name": key[-1]}
-        if self._noted.get(key) == canonical.digest(payload):
-            return False
-        self.store.add_event(self.lease, key[2], ticket.individual, payload)
-        self._noted[key] = canonical.digest(payload)
-        return True
-
-    def _drop_checkpoint(self, role: str) -> None:
-        """Release the checkpoint of an evaluation that has ended."""
-        roles = [name for name in self._checkpoints if name == role or name.startswith(f"{role}/")]
-        if roles:
-            self.store.detach_blobs(self.lease, roles)
-        for name in roles:
-            del self._checkpoints[name]
 
     # Fronts
 
@@ -662,11 +611,6 @@ class Study:
         """Wall time of the search in seconds, and the part of it that was spent waiting for evaluations."""
         wall = self._last_score - self._first_proposal
         return {"wall_seconds": wall, "waited_seconds": self._waited}
-
-
-def _role(ticket: Ticket) -> str:
-    """Role under which the run keeps the last checkpoint of an evaluation."""
-    return f"checkpoint/{ticket.individual}/{ticket.seed}"
 
 
 def _front(members: Sequence[Member], goals: tuple[Goal, ...]) -> list[Member]:

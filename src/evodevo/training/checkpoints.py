@@ -1,49 +1,33 @@
-"""Checkpoints: a manifest of plain data, and the weights in safetensors blobs named by their content.
+"""Checkpoints: a manifest of plain data, and the weights as parts in blobs named by their content.
 
 The manifest is canonical JSON. Each part of the model (an embedding, one layer, one entry of a bank) is a blob of its
-own, so that equal parts of different models are stored once; parts under 64 KiB share one blob. Nothing is pickled, no
-name in a file selects code, and reading is strict: exactly the expected names, shapes and dtypes, all finite.
+own (``training.parts``), so that equal parts of different models are stored once; parts under 64 KiB share one blob.
+Reading is strict: exactly the expected names, shapes and dtypes, all finite.
 """
 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from safetensors.torch import load as load_safetensors
-from safetensors.torch import save as save_safetensors
 from torch import Tensor, nn
 
 from evodevo import canonical
 from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.settings import Settings, validate
 from evodevo.training.loop import Cursor, TrainingSnapshot
+from evodevo.training.parts import BlobStore, is_finite, load_part, packed_name, save_part
 
 FORMAT = "evodevo.checkpoint/1"
-MAX_TENSORS = 20_000
-MAX_HEADER_BYTES = 4 * 2**20
 # Smaller parts share one blob, because every blob costs a file and several waits for the disk.
 SMALL_PART_BYTES = 64 * 2**10
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _MOMENTS = ("exp_avg", "exp_avg_sq")
-
-
-class BlobStore(Protocol):
-    """Storage of blobs: a store of evodevo, or anything with these two methods."""
-
-    def put_bytes(self, data: bytes) -> str:
-        """Store the bytes and return their SHA-256 as 64 hexadecimal digits."""
-        ...
-
-    def get(self, digest: str) -> bytes:
-        """The bytes with that SHA-256."""
-        ...
 
 
 class PartRecord(Settings):
@@ -109,13 +93,13 @@ class Checkpoint:
         blobs: dict[str, dict[str, Tensor]] = {}
         for part, record in self.manifest.parts.items():
             if record.blob not in blobs:
-                blobs[record.blob] = read_tensors(self.store.get(record.blob), f"the weights of {part!r}")
+                blobs[record.blob] = load_part(self.store, record.blob, f"the weights of {part!r}")
             tensors = blobs[record.blob]
             for name in record.tensors:
-                stored = f"{part}/{name}" if record.packed else name
+                stored = packed_name(part, name) if record.packed else name
                 if stored not in tensors:
                     raise UnsafeFileError(f"the weights of {part!r} lack the tensor {name!r} that the manifest names.")
-                loaded[_full_name(part, name)] = tensors[stored]
+                loaded[name if part == "." else f"{part}.{name}"] = tensors[stored]
         # All tensors are checked before the first is copied, so that a refused file leaves the model as it was.
         _check_tensors(loaded, expected, "the checkpoint")
         with torch.no_grad():
@@ -144,7 +128,7 @@ class Checkpoint:
         }
         for moment in _MOMENTS:
             what = f"the optimiser's {moment}"
-            tensors = read_tensors(self.store.get(getattr(record, moment)), what)
+            tensors = load_part(self.store, getattr(record, moment), what)
             _check_tensors(tensors, expected, what)
             for name, tensor in tensors.items():
                 state[name][moment] = tensor
@@ -237,44 +221,15 @@ def parts_of(model: nn.Module) -> dict[str, dict[str, Tensor]]:
     return parts
 
 
-def read_tensors(data: bytes, what: str) -> dict[str, Tensor]:
-    """The tensors of a safetensors blob of any origin, after a check of its header.
-
-    Raises:
-        UnsafeFileError: The bytes are not safetensors, the header is over 4 MiB, or has more than 20,000 tensors.
-    """
-    # A safetensors file begins with the header's size as an unsigned 64-bit integer, then the header as JSON.
-    size = struct.unpack("<Q", data[:8])[0] if len(data) >= 8 else 0
-    if not 2 <= size <= len(data) - 8:
-        raise UnsafeFileError(
-            f"{what} is not a safetensors file. Only safetensors is read; convert the file where it was made."
-        )
-    if size > MAX_HEADER_BYTES:
-        raise UnsafeFileError(f"{what} has a header of {size:,} bytes; at most {MAX_HEADER_BYTES:,} are read.")
-    try:
-        header = canonical.loads(data[8 : 8 + size], what=what)
-    except UsageError as error:
-        raise UnsafeFileError(f"{what} is not a safetensors file: {error}") from None
-    if not isinstance(header, dict):
-        raise UnsafeFileError(f"{what} is not a safetensors file: its header is no object.")
-    count = len(header.keys() - {"__metadata__"})
-    if count > MAX_TENSORS:
-        raise UnsafeFileError(f"{what} has {count:,} tensors; at most {MAX_TENSORS:,} are read.")
-    try:
-        tensors: dict[str, Tensor] = load_safetensors(data)
-    except Exception as error:  # a Rust error without a stable Python type; KeyError for a dtype torch lacks
-        raise UnsafeFileError(f"{what} is not a valid safetensors file: {str(error)[:200]}") from None
-    return tensors
-
-
 def _save_parts(store: BlobStore, model: nn.Module) -> dict[str, PartRecord]:
     parts = parts_of(model)
-    small = {name for name, tensors in parts.items() if sum(map(_bytes, tensors.values())) < SMALL_PART_BYTES}
-    packed = {f"{part}/{name}": tensor for part in small for name, tensor in parts[part].items()}
-    packed_blob = _save_tensors(store, packed) if packed else ""
+    sizes = {part: sum(tensor.nbytes for tensor in tensors.values()) for part, tensors in parts.items()}
+    small = {part for part, size in sizes.items() if size < SMALL_PART_BYTES}
+    packed = {packed_name(part, name): tensor for part in small for name, tensor in parts[part].items()}
+    packed_blob = save_part(store, packed) if packed else ""
     return {
         part: PartRecord(
-            blob=packed_blob if part in small else _save_tensors(store, tensors),
+            blob=packed_blob if part in small else save_part(store, tensors),
             packed=part in small,
             tensors=tuple(sorted(tensors)),
         )
@@ -283,49 +238,24 @@ def _save_parts(store: BlobStore, model: nn.Module) -> dict[str, PartRecord]:
 
 
 def _save_optimizer(store: BlobStore, state: dict[str, dict[str, Tensor]]) -> OptimizerRecord:
-    moments = {m: _save_tensors(store, {name: values[m] for name, values in state.items()}) for m in _MOMENTS}
+    moments = {m: save_part(store, {name: values[m] for name, values in state.items()}) for m in _MOMENTS}
     return OptimizerRecord(**moments, steps={name: int(values["step"]) for name, values in state.items()})
 
 
-def _save_tensors(store: BlobStore, tensors: Mapping[str, Tensor]) -> str:
-    if len(tensors) > MAX_TENSORS:
-        raise UsageError(
-            f"a blob of {len(tensors):,} tensors cannot be read again; at most {MAX_TENSORS:,} fit in one."
-        )
-    for name, tensor in tensors.items():
-        if not _finite(tensor):
-            raise UsageError(f"the tensor {name!r} holds NaN or infinity; such a model is not kept.")
-    # Copies, because safetensors refuses tensors that share memory.
-    own = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    return store.put_bytes(save_safetensors(own))
-
-
-def _check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str) -> None:
-    missing, extra = sorted(set(expected) - set(tensors)), sorted(set(tensors) - set(expected))
+def _check_tensors(given: Mapping[str, Tensor], expected: Mapping[str, Tensor], what: str) -> None:
+    missing, extra = sorted(set(expected) - set(given)), sorted(set(given) - set(expected))
     if missing:
         raise UnsafeFileError(f"{what} lacks {missing[0]!r} (and {len(missing) - 1} more).")
     if extra:
         raise UnsafeFileError(
             f"{what} has {extra[0][:200]!r} (and {len(extra) - 1} more), which the model does not have."
         )
-    for name, tensor in tensors.items():
+    for name, tensor in given.items():
         wanted = expected[name]
         if tensor.shape != wanted.shape or tensor.dtype != wanted.dtype:
             raise UnsafeFileError(
                 f"{what} has {name!r} as {tuple(tensor.shape)} of {tensor.dtype}; "
                 f"the model has {tuple(wanted.shape)} of {wanted.dtype}."
             )
-        if not _finite(tensor):
+        if not is_finite(tensor):
             raise UnsafeFileError(f"{what} has NaN or infinity in {name!r}.")
-
-
-def _full_name(part: str, name: str) -> str:
-    return name if part == "." else f"{part}.{name}"
-
-
-def _finite(tensor: Tensor) -> bool:
-    return not tensor.is_floating_point() or bool(torch.isfinite(tensor).all())
-
-
-def _bytes(tensor: Tensor) -> int:
-    return tensor.numel() * tensor.element_size()

@@ -16,7 +16,7 @@ from evodevo.errors import DataError
 from evodevo.growth.edit_spec import TensorSource
 from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.bank import ModuleBank, start_from
-from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes, state_digest
+from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes
 from evodevo.growth.zoo.splice import Origin, splice
 from evodevo.module_zoo.modules.attributes import Attribute
 from evodevo.module_zoo.modules.build import build_module
@@ -24,6 +24,7 @@ from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import ARCHETYPES, archetype, mutate, sample, with_lineage
 from evodevo.operators.base import Operator
+from evodevo.training.parts import part_digest
 
 torch.set_num_threads(1)
 
@@ -52,7 +53,7 @@ def grown_up(genotype: ModuleGenotype, seed: int = 1) -> Operator:
 
 def parent_of(genotype: ModuleGenotype, module: nn.Module) -> ModuleParent:
     state = {name: value.clone() for name, value in module.state_dict().items()}
-    return ModuleParent(genotype, state, state_digest(state))
+    return ModuleParent(genotype, state, part_digest(state))
 
 
 def born(
@@ -273,7 +274,7 @@ def test_the_bank_gives_back_what_went() -> None:
     zoo = {name: archetype(name, WIDTH) for name in ("mlp", "lstm", "cnn")}
     states = {name: grown_up(genotype).state_dict() for name, genotype in zoo.items()}
     for name, genotype in zoo.items():
-        bank.keep(name, genotype, states[name], state_digest(states[name]))
+        bank.keep(name, genotype, states[name], part_digest(states[name]))
     assert bank.find(zoo["mlp"]) is None, "the oldest went"
     assert bank.find(archetype("lstm", WIDTH, hidden_factor=1.0)) is None
     found = bank.find(with_lineage(zoo["cnn"], "again"))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.trials import Variant
 from evodevo.growth.spec import BirthSettings
-from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes, state_digest
+from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes
 from evodevo.growth.zoo.splice import splice
 from evodevo.module_zoo.draw import family, module_drawing
 from evodevo.module_zoo.modules.attributes import Factor, Kind
@@ -44,6 +44,7 @@ from evodevo.runs.recipe import RECIPES, Recipe
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import settings
 from evodevo.testing.zoo_modules import NodeTests, assert_runs
+from evodevo.training.parts import part_digest
 
 WIDTH = 16
 
@@ -209,7 +210,7 @@ def test_hybrids_with_it_are_modules_and_inherit() -> None:
         assert_runs(made.child)
         newborn = build_module(made.child, seed)
         given = {
-            name: ModuleParent(module.genotype, states[name], state_digest(states[name]))
+            name: ModuleParent(module.genotype, states[name], part_digest(states[name]))
             for name, module in parents.items()
         }
         record = inherit(newborn, made.child, given, how, made.correspondence, seed)

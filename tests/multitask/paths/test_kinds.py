@@ -16,6 +16,7 @@ from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
 from evodevo.testing.multitask.imports import H_MODEL, checkpoint_of
 from evodevo.testing.multitask.path_kinds import TRAINING, PathKindTests, Request
+from evodevo.testing.multitask.paths import answer_of
 
 VISION = {"width": 8, "heads": 2, "hidden": 16, "layers": 1, "image_size": 8, "patch": 4}
 TEXT = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 32}
@@ -59,7 +60,7 @@ def network(place: dict[str, str]) -> Request:
 def multipath(place: dict[str, str]) -> Request:
     """Two vision paths, one of which was trained for the task."""
     main, other = (path("vision_path", VISION, 10, agent=f"VitTiny~{name}") for name in ("task", "other"))
-    trained = canonical.loads(evaluate_path(canonical.dumps(whole(place, main)).encode(), lambda message: None))
+    trained = answer_of(evaluate_path(canonical.dumps(whole(place, main)).encode(), lambda message: None))
     digests = {role: one["digest"] for role, one in trained["components"].items()}
     inside = [{"agent": one["agent"], "number": 0} for one in (main, other)]
     genome = path("multipath", {}, 10, agent="MultiVitTiny~task", paths=inside)

@@ -37,6 +37,7 @@ from evodevo.tasks.in_memory import InMemoryTask
 from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.tokenizers import ByteTokenizer
 from evodevo.testing.multitask.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
+from evodevo.testing.multitask.paths import answer_of
 from evodevo.training import checkpoints
 from evodevo.training.precision import decide
 
@@ -229,7 +230,7 @@ def request(pool: FolderPool, found: Any, trained: Mapping[str, str | None], **m
 
 
 def ask(plain: Mapping[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
-    return canonical.loads(what(canonical.dumps(plain).encode(), lambda message: None), what="the answer")
+    return answer_of(what(canonical.dumps(plain).encode(), lambda message: None))
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,8 @@ from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import DATA
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, HEAD, POSITIONS, PathBlock
 from evodevo.multitask.paths.kinds import KINDS, can_read
-from evodevo.multitask.paths.text.cost import role_parameters
 from evodevo.multitask.paths.text.kind import TEXT, text_hyperparameters
-from evodevo.multitask.paths.text.spec import LENGTH, PRESETS, TextStructure, structure_of
+from evodevo.multitask.paths.text.spec import LENGTH, PRESETS, TextStructure, role_parameters, structure_of
 from evodevo.settings import validate
 
 TINY = PRESETS["tiny"]

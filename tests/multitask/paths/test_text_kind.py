@@ -15,13 +15,13 @@ from evodevo.multitask.evaluate import evaluate_path, evaluate_root, measure_pat
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
-from evodevo.multitask.paths.text.cost import path_work, role_parameters
 from evodevo.multitask.paths.text.model import MASK, TOKENS
-from evodevo.multitask.paths.text.spec import structure_of
+from evodevo.multitask.paths.text.spec import path_work, role_parameters, structure_of
 from evodevo.multitask.paths.weights import load_state
 from evodevo.multitask.training.values import data_values
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
+from evodevo.testing.multitask.paths import answer_of
 
 STRUCTURE = {"width": 16, "heads": 2, "hidden": 16, "layers": 1, "length": 96}
 TRAINING = {"validations": 2, "most_between": 800, "validation_cap": 80, "device": "cpu"}
@@ -54,7 +54,7 @@ def request_of(place: dict[str, str], path: dict[str, Any], **other: Any) -> dic
 
 def ask(request: dict[str, Any], what: Any = evaluate_path) -> dict[str, Any]:
     sent = canonical.dumps(request).encode()
-    answer: dict[str, Any] = canonical.loads(what(sent, lambda message: None), what="the answer")
+    answer: dict[str, Any] = answer_of(what(sent, lambda message: None))
     return answer
 
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from evodevo.errors import DataError, UsageError
 from evodevo.experiments.flop_counter import counting
 from evodevo.multitask.paths.blocks_spec import EMBEDDING, POSITIONS
-from evodevo.multitask.paths.text.cost import path_work, role_parameters
 from evodevo.multitask.paths.text.input import read_texts, texts_of, tokenizer_of
 from evodevo.multitask.paths.text.model import (
     MASK,
@@ -24,7 +23,7 @@ from evodevo.multitask.paths.text.model import (
     component_from_state,
     resize_positions,
 )
-from evodevo.multitask.paths.text.spec import PRESETS, TextStructure
+from evodevo.multitask.paths.text.spec import PRESETS, TextStructure, path_work, role_parameters
 from evodevo.tasks.text.tokenizers import train_bpe
 
 TINY = PRESETS["tiny"].changed(classes=5, length=12)

@@ -13,8 +13,14 @@ from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.blocks_spec import HEAD, POSITIONS, PathBlock
-from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, role_parameters
-from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure, structure_of
+from evodevo.multitask.paths.vision.spec import (
+    PRESETS,
+    VisionStructure,
+    path_flops,
+    path_parameters,
+    role_parameters,
+    structure_of,
+)
 from evodevo.settings import validate
 
 # (preset, pixels, classes) -> parameters; docs/spec/munet.md#reference-numbers.

@@ -11,10 +11,16 @@ from torch import Tensor, nn
 
 from evodevo.errors import DataError, UsageError
 from evodevo.experiments.flop_counter import counting
-from evodevo.multitask.paths.vision.cost import path_flops, path_parameters, path_work, role_parameters
 from evodevo.multitask.paths.vision.input import prepare_images, read_images
 from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
-from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure
+from evodevo.multitask.paths.vision.spec import (
+    PRESETS,
+    VisionStructure,
+    path_flops,
+    path_parameters,
+    path_work,
+    role_parameters,
+)
 
 TINY = PRESETS["tiny"].changed(classes=5)
 WIDE = PRESETS["tiny"].changed(width=64, heads=4, layers=1, classes=3)  # LIVs want 64 channels

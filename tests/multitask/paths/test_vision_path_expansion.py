@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.multitask.paths.vision.cost import path_parameters
 from evodevo.multitask.paths.vision.expansion import at_image_size, expand_block, resize_positions
 from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
-from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure
+from evodevo.multitask.paths.vision.spec import PRESETS, VisionStructure, path_parameters
 
 STRUCTURE = PRESETS["tiny"].changed(classes=5)
 ROLE = "encoderblock_1"

@@ -18,7 +18,7 @@ from evodevo.multitask.evaluate import open_path
 from evodevo.multitask.evaluate_settings import PathRequest
 from evodevo.multitask.paths.multipath.model import Multipath
 from evodevo.multitask.run.export import subject_of
-from evodevo.multitask.run.predict import PathPredictor, chosen_path, find_system, open_answerer, path_request
+from evodevo.multitask.run.predict import PathPredictor, chosen_path, find_system, open_answerer
 from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
 from evodevo.multitask.training.values import DataValues
@@ -190,7 +190,8 @@ def test_a_sample_of_the_task_answers_as_when_it_was_measured(tmp_path: Path) ->
         assert answerer.classes == tuple("0123456789")
         assert answerer.named, "the names come with the data where nobody recorded them"
         assert store.blobs_folder is not None
-        asked = path_request(answerer.system, answerer.known, store.blobs_folder) | {"cache": str(cache)}
+        asked = answerer.system.library.request(answerer.known)
+        asked |= {"blobs": str(store.blobs_folder), "cache": str(cache), "training": {"representations": False}}
         built, task, _ = open_path(validate(PathRequest, asked, what="request"))
         places = np.arange(20)
         with torch.no_grad():

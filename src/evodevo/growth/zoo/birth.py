@@ -13,7 +13,6 @@ Everything follows from the newborn's seed, the genotypes and the parents' weigh
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -45,21 +44,12 @@ class ModuleParent:
     Attributes:
         genotype: its architecture.
         state: its weights, by name.
-        digest: digest of the blob that holds them; see ``state_digest``.
+        digest: SHA-256 of the blob that holds them (``training.parts``); None where there is none.
     """
 
     genotype: ModuleGenotype
     state: State
     digest: str | None = None
-
-
-def state_digest(state: State) -> str:
-    """SHA-256 of the safetensors file with these tensors, which is the name of its blob."""
-    from safetensors.torch import save
-
-    return hashlib.sha256(
-        save({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()})
-    ).hexdigest()
 
 
 def same_nodes(child: ModuleGenotype, parent: ModuleGenotype, name: str) -> dict[str, Origin]:

@@ -12,7 +12,7 @@ from safetensors.numpy import save as save_arrays
 from evodevo import canonical
 from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.h_model.trace.spec import RoutingTrace
-from evodevo.training.checkpoints import read_tensors
+from evodevo.training.parts import read_tensors
 
 FORMAT = "evodevo.trace/1"
 _ARRAYS = {

@@ -16,11 +16,11 @@ from evodevo.multitask.comparison import multipath_text as multitask_multipath_w
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.systems import InterruptedRecipe, RecipeRunner, RecipeSession
 from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings, MultitaskRecipeSettings
-from evodevo.multitask.runner import Listener
 from evodevo.multitask.stored import OF_CYCLE, OF_TRAINING, as_recorded_before
 from evodevo.registry import enable_packages
 from evodevo.runs.drive import create_executor
 from evodevo.runs.resolve import resolve
+from evodevo.search.study import Listener
 from evodevo.settings import merge
 from evodevo.storage import Store
 

@@ -16,11 +16,11 @@ from evodevo.multitask.genome import agent_name
 from evodevo.multitask.measure import SplitMeasurement, measure, measured
 from evodevo.multitask.recipes.settings import MultitaskRecipeSettings, TaskPlan
 from evodevo.multitask.recorded import deciding
-from evodevo.multitask.runner import Listener
 from evodevo.multitask.schedule import past
 from evodevo.multitask.settings import AgentSettings, SystemSettings
 from evodevo.multitask.system import ROOT_TASK, System
 from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.search.study import Listener
 from evodevo.storage import Store
 from evodevo.storage.systems.base import AgentRow
 from evodevo.tasks.multitask.task import MultitaskTask

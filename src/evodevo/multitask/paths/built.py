@@ -149,5 +149,5 @@ def image_of(task: SampleTask, batch: Batch) -> NDArray[np.uint8]:
     if len(names) != 1:
         told = ", ".join(f"{spec.name} ({spec.modality})" for spec in task.inputs)
         raise UsageError(f"a vision path reads one image per sample; the samples of this task hold {told}.")
-    found: NDArray[np.uint8] = batch[names[0]]
-    return found
+    images: NDArray[np.uint8] = batch[names[0]]
+    return images

@@ -27,7 +27,7 @@ from evodevo.multitask.paths.blocks_spec import (
     POSITIONS,
     BlockStructure,
 )
-from evodevo.multitask.paths.weights import load_state
+from evodevo.multitask.paths.weights import count_parameters, load_state
 from evodevo.networks.base import Representation
 from evodevo.randomness import integer_seed
 from evodevo.storage.blobs import BlobPool
@@ -210,9 +210,9 @@ def _check(structure: BlockStructure, components: Mapping[str, nn.Module], sizes
     if extra := sorted(components.keys() - set(structure.roles)):
         raise UsageError(f"the path has no place for the component {extra[0]!r}; it has {list(structure.roles)}.")
     for role, count in sizes.items():
-        found = sum(parameter.numel() for parameter in components[role].parameters())
-        if found != count:
+        actual = count_parameters(components[role])
+        if actual != count:
             raise UsageError(
-                f"the component for {role!r} has {found} parameters, and this path needs {count}: it was made for "
+                f"the component for {role!r} has {actual} parameters, and this path needs {count}: it was made for "
                 "another structure."
             )

@@ -1,43 +1,34 @@
-"""Components of paths in the pool of blobs: one safetensors file each, named by its bytes, verified when it is read."""
+"""Components of paths in the pool of blobs: parts (``training.parts``), verified when they are read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from evodevo.errors import NotFoundError, StoreDamagedError
 from evodevo.storage.blobs import BlobPool
-from evodevo.training.checkpoints import read_tensors
+from evodevo.training.parts import load_part
 
 
 def load_state(pool: BlobPool, digest: str, role: str, whose: str | None = None) -> dict[str, Tensor]:
-    """The weights of a component.
+    """The weights of a component by name, on the CPU.
 
     Args:
-        pool: pool of the blobs.
-        digest: digest of the weights.
-        role: role of the component.
-        whose: id of the component, or of its path, for messages.
+        pool: Pool of the blobs.
+        digest: Digest of the component's blob.
+        role: Role of the component in its path.
+        whose: Id of the component or of its path, for messages.
 
     Raises:
-        StoreDamagedError: no such blob, or its bytes do not hash to its name.
-        UnsafeFileError: no safetensors.
+        StoreDamagedError: The blob is missing, or its bytes do not hash to its name.
+        UnsafeFileError: The blob is not a safetensors file.
     """
     what = f"the component {whose or digest[:12]} ({role!r})"
     try:
-        data = pool.get(digest)
+        return load_part(pool, digest, what)
     except (NotFoundError, StoreDamagedError) as error:
         raise StoreDamagedError(f"the weights of {what} cannot be used: {error}") from None
-    return read_tensors(data, what)
-
-
-def save_state(pool: BlobPool, state: Mapping[str, Tensor]) -> str:
-    """Keep the weights of a component; returns the digest."""
-    return pool.put_bytes(save({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}))
 
 
 def count_parameters(part: nn.Module) -> int:
-    """Numbers of a component that could learn."""
+    """Number of the parameters of a component, trained or not."""
     return sum(parameter.numel() for parameter in part.parameters())

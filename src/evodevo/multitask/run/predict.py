@@ -276,24 +276,9 @@ def _build(system: System, known: PublishedPath, precision: Any) -> Any:
     folder = system.store.blobs_folder
     if folder is None:
         raise UsageError("a store in memory keeps no weights; paths are asked in a store on disk.")
-    request = validate(PathRequest, path_request(system, known, folder), what="request")
+    # What frozen paths make of a user's samples is nobody else's, and is not kept.
+    more = {"blobs": str(folder), "training": {"representations": False}}
+    request = validate(PathRequest, {**system.library.request(known), **more}, what="request")
     built = KINDS.get(known.path.kind).build(request, FolderPool(folder), OwnSamples((), {}), precision)
     built.model.eval()
     return built
-
-
-def path_request(system: System, known: PublishedPath, blobs: Path) -> dict[str, Any]:
-    """Request to a worker for a published path: digests of all its components."""
-    inside = (system.library.by_number(one.agent, one.number) for one in known.path.paths)
-    return {
-        "path": known.path.model_dump(mode="json"),
-        "components": {part.role: {"digest": part.digest} for part in known.components},
-        "supports": [
-            {"path": one.path.model_dump(mode="json"), "components": {p.role: p.digest for p in one.components}}
-            for one in inside
-        ],
-        "task": known.path.task,
-        # What frozen paths make of a user's samples is nobody else's.
-        "training": {"representations": False},
-        "blobs": str(blobs),
-    }

@@ -1,10 +1,9 @@
 """The rules of an agent that extends a multitask system: open this file first.
 
-An agent's generation, in order: parents (``mu_agent_parents``), their children's values and rates (``mu_agent_child``,
-``mu_agent_mutation``), components (``mu_agent_components``) and supports (``mu_agent_supports``, ``mu_agent_sampler``);
-then, with their accuracies, scores (``mu_agent_score``) and who lives on (``mu_agent_population``). All are functions
-of values and of a generator: the driver keeps the record, and the same record gives the same children. The rules that
-were published before, and those of the code, are in ``mu_agent_versions``.
+An agent's generation, in order: parents (``parents``), their children's values and rates (``child``, ``mutation``),
+components (``components``) and supports (``supports``, ``sampler``); then, with their accuracies, scores (``score``)
+and who lives on (``population``). All are functions of values and of a generator: the driver keeps the record, and the
+same record gives the same children. The rules of the published code are in ``versions``.
 
 Source: docs/spec/munet.md#versions; µNet (2205.10937), µ2Net (2205.12755), µ2Net+ (2209.07326),
 µ4Net (2302.02721).

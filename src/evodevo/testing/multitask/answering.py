@@ -11,20 +11,22 @@ from pathlib import Path
 
 import torch
 
-from evodevo import canonical
 from evodevo.execution.base import Report
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask import problem
 from evodevo.multitask.evaluate import evaluate_root
 from evodevo.multitask.evaluate_settings import PathRequest, read_request
 from evodevo.multitask.paths.kinds import KINDS
-from evodevo.multitask.paths.weights import count_parameters, save_state
+from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.run.samples import OwnSamples
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.randomness import integer_seed
+from evodevo.search.problem import Outcome, write_answer
 from evodevo.storage import Store
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.inputs import InputSpec
+from evodevo.training.parts import save_part
 from evodevo.training.precision import decide
 
 NAME, LETTERS = "gallery", "letters"
@@ -98,20 +100,18 @@ def _drawn(payload: bytes, report: Report) -> bytes:
     built = KINDS.get(request.path.kind).build(request, pool, OwnSamples((), {}), decide("cpu"))
     made = {role: _weights(request, role, built.components[role]) for role in request.trained}
     quality = QUALITY.get(request.path.agent, 0.5)
-    return canonical.dumps(
-        {
-            "reason": None,
-            "detail": "",
-            "evals": [quality],
-            "quality": quality,
-            "improved": True,
-            "components": {
-                role: {"digest": save_state(pool, part.state_dict()), "parameters": count_parameters(part)}
-                for role, part in made.items()
+    return write_answer(
+        Outcome(
+            scores={"quality": quality},
+            extra={
+                problem.EVALS: [quality],
+                problem.IMPROVED: True,
+                problem.SIZES: {role: count_parameters(part) for role, part in made.items()},
+                "flops": built.flops,
             },
-            "flops": built.flops,
-        }
-    ).encode()
+            blobs={role: save_part(pool, part.state_dict()) for role, part in made.items()},
+        )
+    )
 
 
 def _weights(request: PathRequest, role: str, part: torch.nn.Module) -> torch.nn.Module:

@@ -9,6 +9,7 @@ from typing import Any
 from evodevo import canonical
 from evodevo.execution.base import Event, Executor, Result
 from evodevo.execution.serial import SerialExecutor
+from evodevo.multitask import problem
 from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.kinds import KINDS, structure_of
 from evodevo.multitask.paths.multipath_spec import MultipathStructure, multipath_parameters
@@ -16,6 +17,7 @@ from evodevo.multitask.search.score import kept_evaluation
 from evodevo.multitask.settings import AgentSettings, CycleSettings, SystemSettings
 from evodevo.multitask.system import System
 from evodevo.randomness import generator
+from evodevo.search.problem import Outcome, read_answer, write_answer
 from evodevo.settings import validate
 from evodevo.storage import Store
 
@@ -41,26 +43,36 @@ class PathTrainer:
         path = validate(Path, job["path"], what="path")
         sizes = _sizes(path, job)
         assert set(job["components"]) == set(sizes), "the components of a path are those of its structure"
-        trained = {
-            role: {
-                "digest": self.store.blobs.put_bytes(canonical.dumps([role, one["digest"], job["seed"]]).encode()),
-                "parameters": sizes[role],
-            }
-            for role, one in job["components"].items()
-            if one["train"]
-        }
+        learns = [role for role, one in job["components"].items() if one["train"]]
         evals = [] if "root" in job else [round(self.accuracy(path, job["seed"], step), 3) for step in range(3)]
         improved = "root" in job or kept_evaluation(evals, job["bar"]) is not None
-        return canonical.dumps(
-            {
-                "reason": None,
-                "evals": evals,
-                "quality": max(evals, default=None),
-                "improved": improved,
-                "components": trained if improved else {},
-                "test": self.test_metric(),
-            }
-        ).encode()
+        blobs = {
+            role: self.store.blobs.put_bytes(
+                canonical.dumps([role, job["components"][role]["digest"], job["seed"]]).encode()
+            )
+            for role in learns
+        }
+        return write_answer(
+            Outcome(
+                scores={"quality": max(evals)} if evals else {},
+                extra={
+                    problem.EVALS: evals,
+                    problem.IMPROVED: improved,
+                    problem.SIZES: {role: sizes[role] for role in learns},
+                    "test": self.test_metric(),
+                },
+                blobs=blobs if improved else {},
+            )
+        )
+
+
+def answer_of(payload: bytes) -> dict[str, Any]:
+    """The answer of an evaluator of paths, with its facts, scores and components on one level."""
+    outcome = read_answer(payload)
+    facts = {"quality": None, "improved": False, "evals": [], **outcome.extra, **outcome.scores}
+    sizes = facts.pop(problem.SIZES, {})
+    components = {role: {"digest": digest, "parameters": sizes[role]} for role, digest in outcome.blobs.items()}
+    return {"reason": outcome.reason, "detail": outcome.detail, **facts, "components": components}
 
 
 def _sizes(path: Path, job: dict[str, Any]) -> dict[str, int]:

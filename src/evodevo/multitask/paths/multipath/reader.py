@@ -86,7 +86,7 @@ def open_reader(
         model: see ``MultipathReader``.
         fetch: see ``MultipathReader``.
         cache: None keeps nothing.
-        keys: name of a path -> ``path_cache.rows_key``.
+        keys: name of a path -> ``paths.multipath.cache.rows_key``.
         count: samples of the set.
 
     Raises:

@@ -15,17 +15,18 @@ from torch import Tensor, nn
 
 from evodevo import canonical
 from evodevo.backbone.evaluate import load_backbone
-from evodevo.errors import DataError, DiskFullError, NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
+from evodevo.errors import DataError, UsageError
 from evodevo.execution.base import Report
 from evodevo.module_zoo.encoders.spec import read_inputs
-from evodevo.multitask.evaluate_settings import failed
+from evodevo.multitask.evaluate_settings import answered
 from evodevo.multitask.paths.network.model import NetworkPath, part_of, unread_parts
 from evodevo.multitask.paths.network.spec import NetworkInput, NetworkPart, NetworkStructure, role_of
 from evodevo.multitask.paths.weights import count_parameters, load_state
+from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
 from evodevo.networks.base import Batch, Network
 from evodevo.networks.saved import load_network, reopen_task
 from evodevo.networks.spec import NetworkEnvelope
-from evodevo.search.problem import DAMAGED, DISK_FULL
+from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import BlobPool, FolderPool
 from evodevo.tasks.inputs import InputSpec
@@ -81,17 +82,19 @@ def evaluate_import(payload: bytes, report: Report) -> bytes:
         payload: ``imported``: role -> ``digest`` and ``parameters``; ``blobs``: folder of the pool.
         report: not called.
     """
-    asked = canonical.loads(payload, what="an import", max_bytes=1 << 26)
-    pool = FolderPool(Path(asked["blobs"]))
-    try:
-        for role, one in asked["imported"].items():
-            load_state(pool, one["digest"], role)
-    except DiskFullError as error:
-        return canonical.dumps(failed(DISK_FULL, str(error))).encode()
-    except (NotFoundError, StoreDamagedError, UnsafeFileError) as error:
-        return canonical.dumps(failed(DAMAGED, str(error))).encode()
-    answer: dict[str, Any] = {"reason": None, "detail": "", "evals": [], "quality": None, "improved": True}
-    return canonical.dumps({**answer, "components": asked["imported"], "explanation": "an import"}).encode()
+    request = canonical.loads(payload, what="an import", max_bytes=1 << 26)
+    imported = request["imported"]
+
+    def verified() -> Outcome:
+        for role, part in imported.items():
+            load_state(FolderPool(Path(request["blobs"])), part["digest"], role)
+        sizes = {role: part["parameters"] for role, part in imported.items()}
+        return Outcome(
+            extra={EVALS: [], IMPROVED: True, SIZES: sizes, "explanation": "an import"},
+            blobs={role: part["digest"] for role, part in imported.items()},
+        )
+
+    return answered(verified)
 
 
 def _network(pool: BlobPool, weights: str, cache_folder: Path | None) -> tuple[nn.Module, dict[str, Any], str]:

@@ -29,6 +29,7 @@ from evodevo.randomness import integer_seed
 from evodevo.settings import validate
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
+from evodevo.training.parts import packed_name
 
 ANSWERS: Mapping[str, tuple[str, ...]] = {
     "h_model": ("outputs",),
@@ -76,7 +77,7 @@ class NetworkPath(nn.Module):
         """
         part, name = self.components()[role], getattr(self.structure.part(role), "name", role)
         own = part.state_dict()
-        packed = {f"{name}/{one}": one for one in own}
+        packed = {packed_name(name, one): one for one in own}
         if packed and packed.keys() <= state.keys():
             state = {one: state[stored] for stored, one in packed.items()}
         try:

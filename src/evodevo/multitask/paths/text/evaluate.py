@@ -16,7 +16,6 @@ from evodevo.multitask.paths.blocks_spec import EMBEDDING
 from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.model import component_of, stored_components
-from evodevo.multitask.paths.text.cost import path_work
 from evodevo.multitask.paths.text.input import read_texts, texts_of, tokenizer_of
 from evodevo.multitask.paths.text.model import (
     TextPath,
@@ -25,7 +24,7 @@ from evodevo.multitask.paths.text.model import (
     component_from_state,
     resize_positions,
 )
-from evodevo.multitask.paths.text.spec import BYTES, TextStructure, structure_of
+from evodevo.multitask.paths.text.spec import BYTES, TextStructure, path_work, structure_of
 from evodevo.storage.blobs import BlobPool
 from evodevo.tasks.base import SampleTask
 from evodevo.tasks.inputs import Batch, InputSpec

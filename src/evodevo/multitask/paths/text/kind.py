@@ -16,8 +16,16 @@ from evodevo.multitask.hyperparameters import (
     singlepath_hyperparameters,
 )
 from evodevo.multitask.paths.kinds import SinglepathKind
-from evodevo.multitask.paths.text.cost import path_work, role_parameters
-from evodevo.multitask.paths.text.spec import HYPERPARAMETERS, LENGTH, PRESETS, READS, TextStructure, structure_of
+from evodevo.multitask.paths.text.spec import (
+    HYPERPARAMETERS,
+    LENGTH,
+    PRESETS,
+    READS,
+    TextStructure,
+    path_work,
+    role_parameters,
+    structure_of,
+)
 from evodevo.settings import validate
 
 if TYPE_CHECKING:
@@ -86,7 +94,7 @@ def text_hyperparameters(size: str, version: Version = "paper") -> Hyperparamete
 
     Args:
         size: a row of ``PRESETS``.
-        version: version of the lists and defaults; see ``path_hyperparameters``.
+        version: version of the lists and defaults; see ``singlepath_hyperparameters``.
 
     Raises:
         UsageError: no such size.

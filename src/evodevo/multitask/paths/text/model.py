@@ -17,8 +17,7 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.blocks_spec import EMBEDDING
 from evodevo.multitask.paths.model import BlockPath, filled, new_component
-from evodevo.multitask.paths.text.cost import role_parameters
-from evodevo.multitask.paths.text.spec import TextStructure
+from evodevo.multitask.paths.text.spec import TextStructure, role_parameters
 from evodevo.networks.base import Representation
 
 TOKENS, MASK = "tokens", "mask"
@@ -52,7 +51,7 @@ class TokenEmbedding(nn.Module):
 def build_component(
     structure: TextStructure, role: str, seed: int, *, identity: bool = False, tokenizer: bytes = b""
 ) -> nn.Module:
-    """A new component, on the CPU in float32; see ``path_network.new_component``.
+    """A new component, on the CPU in float32; see ``paths.model.new_component``.
 
     Args:
         structure, role, seed, identity: see there.

@@ -1,9 +1,8 @@
-"""A transformer over a text as a row of components: the structure of a path that reads, as plain data.
+"""A transformer over a text as a row of components: the structure of a path that reads, as plain data, and its cost.
 
 The papers use images only; a system carries any modality (docs/spec/munet.md#tasks). Tasks hand out bytes,
 and a path makes tokens of them itself, so that it can read the texts of any task: the bytes as they are, or subwords of
-a tokenizer that is stored with the path's embedding. ``multitask/paths/text/model.py`` builds the parts,
-``multitask/paths/text/cost.py`` states their cost.
+a tokenizer that is stored with the path's embedding. ``multitask/paths/text/model.py`` builds the parts.
 """
 
 from __future__ import annotations
@@ -14,7 +13,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.blocks_spec import EMBEDDING, BlockStructure, stored_structure
+from evodevo.multitask.paths.blocks_spec import (
+    EMBEDDING,
+    BlockStructure,
+    parameters_by_role,
+    stored_structure,
+    work_behind_embedding,
+)
+from evodevo.operators.cost import Work
 
 BYTES = 256
 LENGTH = "ds_length"
@@ -86,3 +92,20 @@ def structure_of(path: Path) -> TextStructure:
         UsageError: it is of another kind, or is invalid.
     """
     return stored_structure(path, "text_path", TextStructure, HYPERPARAMETERS)
+
+
+def role_parameters(structure: TextStructure) -> dict[str, int]:
+    """Role -> parameters of its component.
+
+    Raises:
+        UsageError: a block is a layer that does not exist at this width.
+    """
+    return parameters_by_role(structure, structure.vocabulary * structure.width)
+
+
+def path_work(structure: TextStructure) -> Work:
+    """FLOPs of one sample, as this implementation computes them; looking a token up is no arithmetic.
+
+    A text that fills the path's length counts: shorter ones are padded.
+    """
+    return work_behind_embedding(structure)

@@ -14,12 +14,11 @@ from evodevo.multitask.genome import Path
 from evodevo.multitask.paths.built import BuiltPath, FrozenPart, PathSamples
 from evodevo.multitask.paths.frozen import FrozenPath
 from evodevo.multitask.paths.model import component_of, stored_components
-from evodevo.multitask.paths.vision.cost import path_flops
 from evodevo.multitask.paths.vision.expansion import resize_positions
 from evodevo.multitask.paths.vision.input import prepare_images
 from evodevo.multitask.paths.vision.model import VisionPath, build_component, component_from_state
 from evodevo.multitask.paths.vision.roots import read_root
-from evodevo.multitask.paths.vision.spec import VisionStructure, structure_of
+from evodevo.multitask.paths.vision.spec import VisionStructure, path_flops, structure_of
 from evodevo.storage.blobs import BlobPool
 from evodevo.tasks.base import SampleTask
 from evodevo.training.precision import Precision

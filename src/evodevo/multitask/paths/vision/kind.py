@@ -9,8 +9,14 @@ from evodevo.multitask.genome import Path
 from evodevo.multitask.hyperparameters import Hyperparameters, Version, singlepath_hyperparameters
 from evodevo.multitask.paths.kinds import SinglepathKind
 from evodevo.multitask.paths.vision.checkpoint import checkpoint_structure
-from evodevo.multitask.paths.vision.cost import path_flops, role_parameters
-from evodevo.multitask.paths.vision.spec import HYPERPARAMETERS, PRESETS, VisionStructure, structure_of
+from evodevo.multitask.paths.vision.spec import (
+    HYPERPARAMETERS,
+    PRESETS,
+    VisionStructure,
+    path_flops,
+    role_parameters,
+    structure_of,
+)
 from evodevo.settings import validate
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from evodevo.errors import UsageError
 from evodevo.multitask.paths.model import BlockPath, filled, new_component
-from evodevo.multitask.paths.vision.cost import role_parameters
-from evodevo.multitask.paths.vision.spec import VisionStructure
+from evodevo.multitask.paths.vision.spec import VisionStructure, role_parameters
 from evodevo.networks.base import Representation
 
 _TRUNCATED_STD = 0.87962566103423978  # of a normal cut at two standard deviations
@@ -39,7 +38,7 @@ class PatchEmbedding(nn.Module):
 
 
 def build_component(structure: VisionStructure, role: str, seed: int, *, identity: bool = False) -> nn.Module:
-    """A new component, on the CPU in float32; see ``path_network.new_component``."""
+    """A new component, on the CPU in float32; see ``paths.model.new_component``."""
     return new_component(structure, role, seed, PatchEmbedding, identity=identity)
 
 

@@ -1,7 +1,7 @@
-"""A vision transformer as a row of components: the structure of a path that reads images, as plain data.
+"""A vision transformer as a row of components: the structure of a path that reads images, as plain data, and its cost.
 
-µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. ``model.py`` builds the parts,
-``multitask/paths/vision/cost.py`` states their cost.
+µNet (2205.10937) and µ4Net (2302.02721); docs/spec/munet.md#architecture. ``multitask/paths/vision/model.py`` builds
+exactly the parameters that are stated here; tests recount them, and the products.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from evodevo.multitask.genome import Path
-from evodevo.multitask.paths.blocks_spec import EMBEDDING, BlockStructure, stored_structure
+from evodevo.multitask.paths.blocks_spec import (
+    EMBEDDING,
+    BlockStructure,
+    parameters_by_role,
+    stored_structure,
+    work_behind_embedding,
+)
+from evodevo.operators.cost import Work
 
 
 class VisionStructure(BlockStructure):
@@ -85,3 +92,31 @@ def structure_of(path: Path) -> VisionStructure:
         UsageError: it is of another kind, or is invalid.
     """
     return stored_structure(path, "vision_path", VisionStructure, HYPERPARAMETERS)
+
+
+def role_parameters(structure: VisionStructure) -> dict[str, int]:
+    """Role -> parameters of its component.
+
+    Raises:
+        UsageError: a block is a layer that does not exist at this width.
+    """
+    return parameters_by_role(structure, (structure.channels * structure.patch**2 + 1) * structure.width)
+
+
+def path_parameters(structure: VisionStructure) -> int:
+    """All of them."""
+    return sum(role_parameters(structure).values())
+
+
+def path_work(structure: VisionStructure) -> Work:
+    """FLOPs of one sample, as this implementation computes them (a multiply-add counts two).
+
+    Source: docs/spec/munet.md#score.
+    """
+    patches = 2 * (structure.tokens - 1) * structure.channels * structure.patch**2 * structure.width
+    return Work(patches) + work_behind_embedding(structure)
+
+
+def path_flops(structure: VisionStructure) -> int:
+    """Products and the rest of ``path_work``."""
+    return path_work(structure).total
