@@ -41,7 +41,6 @@ from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.archive import Archive, Individual, Run
 from evodevo.runs.recipe import RECIPES, Recipe
-from evodevo.runs.report.gather import report
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import settings
 
@@ -354,7 +353,7 @@ def test_the_network_is_drawn_as_it_is_in_the_end(
 
 
 def test_the_page_has_a_section_on_growth_and_no_markup_of_names(run: Run) -> None:
-    text = report(run)
+    text = run.slice.report(run)
     assert 'id="growth"' in text
     assert "How grow &lt;b&gt;&amp; grew" in text
     assert "How H-Model grew" in text
