@@ -17,7 +17,7 @@ from evodevo.experiments.report.tables import curves, groups, sweeps
 from evodevo.experiments.trials import FixedTrials, Variant
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import resume
-from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment, train
 from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation
@@ -54,7 +54,7 @@ def made(size: Any) -> ExperimentSettings:
 
 @pytest.fixture(scope="module", autouse=True)
 def _recipe() -> Iterator[None]:
-    RECIPES.add("h_model.testing", Recipe("h_model.testing", "for tests", ("train",), made))
+    RECIPES.add("h_model.testing", Recipe("h_model.testing", "for tests", ("train",), by_size(made)))
     yield
     del RECIPES._rows["h_model.testing"]
 

@@ -37,7 +37,7 @@ from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStru
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import evolve
-from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
 
@@ -132,7 +132,7 @@ def made(size: Any) -> ExperimentSettings:
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    RECIPES.add("module_zoo.testing", Recipe("module_zoo.testing", "for tests", ("train",), made))
+    RECIPES.add("module_zoo.testing", Recipe("module_zoo.testing", "for tests", ("train",), by_size(made)))
     folder = tmp_path_factory.mktemp("compared") / "runs"
     experiment("module_zoo.testing", overrides={"execution": {"executor": "serial"}}, store=folder).archive.close()
     with Archive(folder) as archive:
