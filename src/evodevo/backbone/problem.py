@@ -21,10 +21,10 @@ class BackboneProblem(Problem):
     """Train a backbone on text and score it.
 
     Args:
-        space: of the genomes.
-        settings: how.
+        space: space of the genomes.
+        settings: settings of the evaluation.
         blobs: folder of the store's blob pool, where workers put weights; None keeps none.
-        cache_folder: of prepared data; None is the user's.
+        cache_folder: folder of prepared data; None is the user's.
 
     Raises:
         DataError, UsageError: data or settings cannot be used; nothing has been trained then.
@@ -42,7 +42,7 @@ class BackboneProblem(Problem):
         self.space = space
         self.settings = settings
         self.objectives = parse_objectives(settings.objectives)
-        self.goals = tuple(Goal(one.name, one.unit, one.direction) for one in self.objectives)
+        self.goals = tuple(Goal(objective.name, objective.unit, objective.direction) for objective in self.objectives)
         self.task = LanguageTask.open(settings.language, cache_folder)
         self.seconds = settings.seconds
         self.memory_bytes = settings.memory_bytes
@@ -98,7 +98,7 @@ class BackboneProblem(Problem):
         return cost.to_json()
 
     def payload(self, genome: BackboneGenome, seed: int, resume: str | None = None) -> bytes:
-        """What ``backbone.evaluate`` gets; the seed is that of initialisation and data order."""
+        """Payload of ``backbone.evaluate``; the seed is that of initialisation and data order."""
         return canonical.dumps(
             {
                 "space": self.space.settings.model_dump(mode="json"),
@@ -117,15 +117,15 @@ class BackboneProblem(Problem):
 
     def baselines(self) -> dict[str, BackboneGenome]:
         """The paper's baselines, where they exist at this depth (STAR A.3)."""
-        found = {}
+        genomes = {}
         for name in BASELINES:
             try:
-                found[name] = self.space.named(name)
+                genomes[name] = self.space.named(name)
             except GenomeError:
                 continue
-        return found
+        return genomes
 
     def describe(self) -> dict[str, Any]:
-        """What a report says about the data, with what a trained model must beat."""
+        """Description of the data for a report, with the scores of count models that a trained model must beat."""
         windows = self.task.evaluation_windows("validation", self.settings.validation_tokens)
         return {**self.task.describe(), "count_models": self.task.baselines("validation", windows)}

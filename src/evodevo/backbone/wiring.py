@@ -21,7 +21,7 @@ from evodevo.operators.spec import Dimensions
 
 
 class Wiring:
-    """How the LIVs of a backbone, or of a closed span of one, are built and run.
+    """Construction and execution of the LIVs of a backbone, or of a closed span of one.
 
     Args:
         plans: the LIVs in their order, with positions of the whole backbone.
@@ -81,7 +81,7 @@ class Wiring:
         """The residual stream after the last LIV.
 
         Args:
-            blocks: from ``build``.
+            blocks: blocks from ``build``.
             x: (B, T, D).
             mask: (B, T), true at real tokens.
             states: per LIV; brought up to date.

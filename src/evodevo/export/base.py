@@ -97,7 +97,7 @@ class Provenance:
     @property
     def distinct(self) -> dict[str, int]:
         """Number of parameters by component, each once."""
-        return {one.id: one.parameters for one in self.components}
+        return {component.id: component.parameters for component in self.components}
 
     @property
     def own(self) -> int:
@@ -164,7 +164,7 @@ class Exporter(ABC):
         """(heading, Python) of examples that run in the folder of the export."""
 
     def notes(self, subject: ExportSubject) -> Sequence[str]:
-        """What this format leaves out or changes, a sentence each."""
+        """Features that this format leaves out or changes, a sentence each."""
         return ()
 
     def versions(self) -> Mapping[str, str]:

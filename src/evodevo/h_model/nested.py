@@ -18,12 +18,12 @@ from evodevo.operators.base import Operator, Output
 
 
 class NestedHModel(Operator):
-    """What the output of the inner H-Model has heard after its T iterations.
+    """The sum that the output of the inner H-Model has received after its T iterations.
 
-    The input speaks to the output directly too, by a router: that is the residual path of this layer.
+    The input sends messages to the output directly too, by a router: that is the residual path of this layer.
 
     Args:
-        structure: of the inner model; its width is that of the messages.
+        structure: structure of the inner model; its width is that of the messages.
     """
 
     def __init__(self, structure: HModelStructure) -> None:
@@ -86,7 +86,7 @@ class NestedHModel(Operator):
     def _state(streams: Streams) -> dict[str, Any]:
         """Streams as nested tables of tensors, so that rows of them can be chosen as of any state."""
         return {
-            "layers": {f"{t}.{j}": one for t, row in enumerate(streams.layers) for j, one in enumerate(row)},
+            "layers": {f"{t}.{j}": state for t, row in enumerate(streams.layers) for j, state in enumerate(row)},
             "sums": {
                 f"{moment}.{source}": {"total": total, "real": real}
                 for (moment, source), (total, real) in streams.sums.items()

@@ -1,4 +1,4 @@
-"""What a space of H-Models contains: its settings, and the layers that they name."""
+"""The settings of a space of H-Models, and the layers that they name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CLASSIC = ("transformer", "mlp", "convolution", "lstm")
 
 
 class HModelSpaceSettings(Settings):
-    """What a space of H-Models contains.
+    """The settings of a space of H-Models.
 
     Attributes:
         hidden_range: (fewest, most) hidden layers.
         iterations_range: (fewest, most) iterations T.
-        layers: what may be a layer: ``transformer``, ``mlp``, ``convolution``, ``lstm``, or another kind whose sizes
+        layers: allowed layers: ``transformer``, ``mlp``, ``convolution``, ``lstm``, or another kind whose sizes
             follow from those below, or a LIV class.
         custom: further layers by names of one's own, with all their sizes: a closed span of an evolved backbone, a
             pretrained layer, another H-Model.
@@ -33,7 +33,7 @@ class HModelSpaceSettings(Settings):
         aggregations: ``sum``, ``attention``.
         windows: windows that a genome may have; 0 is none. One that is not smaller than the number of layers is none.
         modes: inference modes; k and m run up to the number of hidden layers.
-        thresholds: of the mode ``threshold``, at most three decimals each.
+        thresholds: values of the mode ``threshold``, at most three decimals each.
         structure: everything else; its hidden layers, iterations, alpha, alpha rate, aggregation, window and inference
             mode are replaced by the genome's.
     """
@@ -62,19 +62,19 @@ def named_layers(settings: HModelSpaceSettings) -> dict[str, LayerSpec]:
     Raises:
         UsageError: an unknown name, one that is taken, a size that the width does not allow, or no layer at all.
     """
-    found: dict[str, LayerSpec] = {name: _layer(name, settings) for name in settings.layers}
+    layers: dict[str, LayerSpec] = {name: _layer(name, settings) for name in settings.layers}
     for name, layer in settings.custom.items():
-        if not NAME.fullmatch(name) or name in found or name in (*CLASSIC, *SHORT_NAMES.values(), *OPERATORS):
+        if not NAME.fullmatch(name) or name in layers or name in (*CLASSIC, *SHORT_NAMES.values(), *OPERATORS):
             raise UsageError(
                 f"the custom layer {name[:40]!r} needs a name of its own: a letter, then letters, digits, dots, "
                 "hyphens or underscores, at most 40, and not the name of another layer."
             )
-        found[name] = layer
-    if not found:
+        layers[name] = layer
+    if not layers:
         raise UsageError("the space has no layers; name one in layers or custom.")
-    for layer in found.values():
+    for layer in layers.values():
         layer_parameters(layer, settings.structure.width, settings.structure.causal)  # refuses what does not fit
-    return found
+    return layers
 
 
 def _layer(name: str, settings: HModelSpaceSettings) -> LayerSpec:
@@ -95,7 +95,7 @@ def checked_range(name: str, given: tuple[int, int], most: int) -> tuple[int, in
 
 
 def choices(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Choices as they were given, or ``UsageError`` where there is none or one stands twice."""
+    """Choices as they were given, or ``UsageError`` where there is none or a value occurs twice."""
     if not given or len(set(given)) != len(given):
         raise UsageError(f"{name} is {given}; give at least one value, each once.")
     return given
@@ -103,9 +103,9 @@ def choices(name: str, given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def thousandths(name: str, given: tuple[float, ...], low: int, high: int) -> tuple[int, ...]:
     """Decimals as whole thousandths, or ``UsageError``."""
-    found = choices(name, tuple(round(value * THOUSAND) for value in given))
-    for value, whole in zip(given, found, strict=True):
+    numbers = choices(name, tuple(round(value * THOUSAND) for value in given))
+    for value, whole in zip(given, numbers, strict=True):
         if abs(value * THOUSAND - whole) > 1e-6 or not low <= whole <= high:
             limits = f"{low / THOUSAND:g} to {high / THOUSAND:g}"
             raise UsageError(f"{name} holds {value}; {limits} is wanted, with at most three decimals.")
-    return found
+    return numbers

@@ -13,7 +13,7 @@ from evodevo.module_zoo.modules.vector import genotype_distance
 
 
 def named(modules: Sequence[ModuleGenotype]) -> tuple[ZooModule, ...]:
-    """With ids, and seeds that tell equal genotypes apart."""
+    """The modules with ids, and with a seed of its own for each, so that equal genotypes get different weights."""
     counts: Counter[str] = Counter()
     named = []
     for seed, module in enumerate(modules):
@@ -26,6 +26,6 @@ def matched(left: Sequence[ModuleGenotype], right: Sequence[ModuleGenotype]) -> 
     """The sum over pairs of half their distance, in the pairing where it is lowest."""
     from scipy.optimize import linear_sum_assignment
 
-    apart = np.array([[genotype_distance(one, other) / 2 for other in right] for one in left])
+    apart = np.array([[genotype_distance(candidate, other) / 2 for other in right] for candidate in left])
     rows, columns = linear_sum_assignment(apart)
     return math.fsum(apart[rows, columns].clip(0, 1).tolist())

@@ -1,6 +1,6 @@
-"""The space of zoos: which modules there are, how modalities meet, and how the router chooses.
+"""The space of zoos: the modules, the fusion of the modalities, and the settings of the router.
 
-Everything that a genome does not say (width, extractors, losses, regularisation) is the space's template, a whole
+Everything that a genome leaves open (width, extractors, losses, regularisation) is the space's template, a whole
 ``ZooStructure``.
 """
 
@@ -83,7 +83,7 @@ class ModuleZooSpace(Space[ZooGenome]):
         for gene in GENES:
             value, allowed = getattr(genome, gene), self._choices[gene]
             if value not in allowed:
-                shown = quoted_list(show_gene(gene, one) for one in allowed)
+                shown = quoted_list(show_gene(gene, choice) for choice in allowed)
                 raise GenomeError(f"{gene} is {show_gene(gene, value)}; allowed: {shown}.")
         for place, module in enumerate(genome.modules, 1):
             try:
@@ -129,8 +129,8 @@ class ModuleZooSpace(Space[ZooGenome]):
 
     def _start(self) -> tuple[ModuleGenotype, ...]:
         """Without their lineages, which a pool of strangers does not need."""
-        members = (one.genotype for one in zoo_archetypes.start_zoo(self.width))
-        return tuple(make_module(one.archetype, self.width, one.attributes) for one in members)
+        members = (module.genotype for module in zoo_archetypes.start_zoo(self.width))
+        return tuple(make_module(module.archetype, self.width, module.attributes) for module in members)
 
     def _module(self, rng: np.random.Generator) -> ModuleGenotype:
         return zoo_archetypes.sample(_draw(self.archetypes, rng), self.width, rng)
@@ -175,14 +175,14 @@ class ModuleZooSpace(Space[ZooGenome]):
         for gene in GENES:
             if rng.random() < 0.5:
                 left[gene], right[gene] = right[gene], left[gene]
-        ours, theirs = (_shuffled(one.modules, rng) for one in (a, b))
+        ours, theirs = (_shuffled(genome.modules, rng) for genome in (a, b))
         pools: tuple[list[ModuleGenotype], list[ModuleGenotype]] = ([], [])
-        for one, other in zip(ours, theirs, strict=False):
-            pair = (one, other)
-            if one.archetype == other.archetype != HYBRID:
-                pair = zoo_archetypes.crossover(one, other, rng)
+        for first, other in zip(ours, theirs, strict=False):
+            pair = (first, other)
+            if first.archetype == other.archetype != HYBRID:
+                pair = zoo_archetypes.crossover(first, other, rng)
             elif rng.random() < 0.5:
-                pair = (other, one)
+                pair = (other, first)
             for pool, module in zip(pools, pair, strict=True):
                 pool.append(module)
         shared = min(len(ours), len(theirs))
@@ -253,7 +253,7 @@ class ModuleZooSpace(Space[ZooGenome]):
     # Meaning
 
     def structure(self, genome: ZooGenome) -> ZooStructure:
-        """The network that a genome stands for; modules are ``mlp-1``, ``mlp-2``, … in canonical order."""
+        """The network of a genome; modules are ``mlp-1``, ``mlp-2``, … in canonical order."""
         template = self.settings.structure
         router = {name: getattr(genome, name) for name in ("gate", "synergy", "heads", "keys")}
         router["top_k"] = None if genome.top_k == ALL else genome.top_k

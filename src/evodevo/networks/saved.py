@@ -34,7 +34,8 @@ def open_task(name: str, settings: Any, cache_folder: Path | None, key: str | No
 
 
 def reopen_task(about: Mapping[str, Any], cache_folder: Path | None = None) -> SampleTask:
-    """The task that a network was trained on, by what ``load_network`` tells; of the same data or not at all.
+    """The task that a network was trained on, from the description that ``load_network`` returns; an error where the
+    data differ.
 
     Raises:
         DataError: its data are gone, or are others by now.
@@ -58,8 +59,8 @@ def load_network(pool: checkpoints.BlobStore, digest: str) -> tuple[Network, dic
     given = kept.manifest.input
     try:
         envelope = validate(NetworkEnvelope, kept.manifest.genome or {}, what="the checkpoint's network")
-        inputs = tuple(InputSpec(**one) for one in given["inputs"])
-        outputs = tuple(OutputSpec(**{**one, "names": tuple(one["names"])}) for one in given["outputs"])
+        inputs = tuple(InputSpec(**spec) for spec in given["inputs"])
+        outputs = tuple(OutputSpec(**{**spec, "names": tuple(spec["names"])}) for spec in given["outputs"])
     except _MALFORMED as error:
         raise _no_network(error) from None
     network = build_network(envelope.network, inputs, outputs, seed=0)

@@ -30,7 +30,7 @@ Memory = tuple[Tensor, Tensor]
 class LSTM(Operator):
     """The hidden states of an LSTM; where it is not causal, of two that run both ways, added.
 
-    Masked positions are left out, wherever they stand: the state passes them unchanged, and y is 0 there.
+    Masked positions are left out, wherever they are: the state passes them unchanged, and y is 0 there.
 
     Args:
         width: D, of inputs and of hidden states.
@@ -111,7 +111,7 @@ def has_lstm(device: torch.device, weights: torch.dtype, dtype: torch.dtype) -> 
     """Whether the processor can compute an LSTM forward and backward; tried on one token, once in a process.
 
     Args:
-        device: of the parameters.
+        device: device of the parameters.
         weights: dtype of the parameters.
         dtype: requested; where it differs from ``weights``, it is that of autocast.
     """
@@ -150,7 +150,7 @@ def run_packed(lstm: nn.LSTM, x: Tensor, mask: Tensor, before: Memory | None = N
     """An LSTM over real tokens alone: they are moved to the front, and their answers back; y is 0 at the others.
 
     Args:
-        lstm: with the batch first.
+        lstm: an LSTM with the batch first.
         x: (B, T, D).
         mask: (B, T), true at real tokens. The lengths are fetched from the device.
         before: hidden states and cells (layers, B, D); zeros if left out. A sample without real tokens keeps them.

@@ -27,7 +27,7 @@ Differential = Literal["none", "literal", "v2"]
 Structure = Literal["diagonal", "low_rank", "toeplitz", "semi_separable"]
 Shape = tuple[int, ...]
 Activation = Literal["relu", "gelu", "silu"]
-"""Of hidden units of feed-forward networks."""
+"""Activation function of the hidden units of feed-forward networks."""
 
 HEAD_SIZES = (64, 32, 16)
 ATTENTION_TAPS = 3
@@ -66,7 +66,7 @@ class Dimensions(Settings):
         width: channels D of the residual stream.
         head_size: channels P per head; the largest of 64, 32 and 16 that gives at least 4 heads if left out.
         band: tokens that a banded structure sees, itself included.
-        long_filter: how an implicit filter is made: ``modal`` (sums of real exponentials: constant state) or ``mlp``
+        long_filter: form of implicit filters: ``modal`` (sums of real exponentials: constant state) or ``mlp``
             (a sine network over positions, Hyena's: state grows with length and ends at ``max_length``).
         modes: exponentials per channel of a modal filter.
         max_length: positions of an ``mlp`` filter.
@@ -112,8 +112,8 @@ class StateTensor:
     """One tensor of the generation state, without its batch axis.
 
     Attributes:
-        shape: of one time step if it grows, else of the whole tensor.
-        grows: it keeps one entry per token.
+        shape: shape of one time step if it grows, else of the whole tensor.
+        grows: whether it keeps one entry per token.
         window: the most entries that are kept, if it grows.
         full_precision: kept in float32 whatever the activations are.
         in_star: counted by the paper's convention.
@@ -177,7 +177,7 @@ class OperatorSpec:
 
     @property
     def repeat(self) -> int:
-        """How many query heads share one key and value head."""
+        """Number of query heads that share one key and value head."""
         return self.groups["key"].repeat if self.structure == "low_rank" else 1
 
     @property

@@ -1,4 +1,4 @@
-"""Where the nodes of a directed graph stand when it is read from left to right (after Sugiyama et al. 1981).
+"""The positions of the nodes of a directed graph that is read from left to right (after Sugiyama et al. 1981).
 
 Columns by longest path, long edges cut by invisible nodes, order in a column by the mean place of neighbours, heights
 relaxed towards the neighbours' heights. Everything is a function of the graph alone.
@@ -17,7 +17,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class BoxSize:
-    """Of a node's box."""
+    """The size of a node's box, in pixels."""
 
     width: float
     height: float
@@ -31,7 +31,7 @@ class Layout:
         centres: node -> the middle of its box.
         routes: edge -> points between its ends, from left to right, two for each column that it passes level;
             none for an edge between neighbouring columns.
-        width, height: of it all; everything lies inside.
+        width, height: size of the whole drawing; all parts lie inside.
     """
 
     centres: Mapping[str, Point]
@@ -47,7 +47,7 @@ def layered(
 
     Args:
         sizes: node -> size, in an order that breaks ties.
-        edges: (from, to); both are nodes; one that stands twice is laid out once.
+        edges: (from, to); both are nodes; one that occurs twice is laid out once.
         column_gap, row_gap: least distance between boxes.
     """
     wanted = list(dict.fromkeys(edges))
@@ -66,7 +66,7 @@ def layered(
     return Layout(
         centres={name: (sum(column[name]) / 2, ys[name] - top) for name in sizes},
         routes={
-            edge: tuple((side, ys[one] - top) for one in chain[1:-1] for side in column[one])
+            edge: tuple((side, ys[node] - top) for node in chain[1:-1] for side in column[node])
             for edge, chain in chains.items()
         },
         width=x - column_gap,
@@ -79,15 +79,15 @@ def _columns(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str
     into: dict[str, list[str]] = {name: [] for name in nodes}
     for start, end in edges:
         into[end].append(start)
-    found: dict[str, int] = {}
+    columns: dict[str, int] = {}
     waiting = list(nodes)
     while waiting:
-        ready = [name for name in waiting if all(start in found for start in into[name])]
+        ready = [name for name in waiting if all(start in columns for start in into[name])]
         assert ready, "the graph has a cycle"
         for name in ready:
-            found[name] = 1 + max((found[start] for start in into[name]), default=-1)
-        waiting = [name for name in waiting if name not in found]
-    return found
+            columns[name] = 1 + max((columns[start] for start in into[name]), default=-1)
+        waiting = [name for name in waiting if name not in columns]
+    return columns
 
 
 def _chain(edge: tuple[str, str], columns: Mapping[str, int]) -> list[str]:
@@ -122,7 +122,9 @@ def _untangle(ranks: list[list[str]], links: Mapping[str, tuple[list[str], list[
         order = ranks if side == 0 else ranks[::-1]
         place = {name: float(number) for rank in ranks for number, name in enumerate(rank)}
         for rank in order:
-            middle = {name: fmean(place[one] for one in links[name][side]) for name in rank if links[name][side]}
+            middle = {
+                name: fmean(place[neighbour] for neighbour in links[name][side]) for name in rank if links[name][side]
+            }
             rank.sort(key=lambda name, middle=middle, place=place: middle.get(name, place[name]))  # type: ignore[misc]
             place |= {name: float(number) for number, name in enumerate(rank)}
 
@@ -140,14 +142,14 @@ def _heights(
     for sweep in range(_SWEEPS):
         side = sweep % 2
         for rank in ranks if side == 0 else ranks[::-1]:
-            wish = {name: fmean(ys[one] for one in links[name][side]) if links[name][side] else ys[name]
+            wish = {name: fmean(ys[neighbour] for neighbour in links[name][side]) if links[name][side] else ys[name]
                     for name in rank}  # fmt: skip
             ys |= _packed(rank, wish, tall, gap)
     return ys
 
 
 def _packed(rank: Sequence[str], wish: Mapping[str, float], tall: Mapping[str, float], gap: float) -> dict[str, float]:
-    """As near the wishes as the order and the gaps allow; the column as a whole stands where the wishes are."""
+    """As near the wishes as the order and the gaps allow; the column as a whole is centred on the wishes."""
     ys: dict[str, float] = {}
     below = -float("inf")
     for name in rank:

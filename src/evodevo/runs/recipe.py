@@ -1,4 +1,4 @@
-"""What a recipe is: a Python function that returns a run's whole settings."""
+"""A recipe: a Python function that returns a run's whole settings."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from evodevo.settings import Settings
 Size = Literal["quick", "full"]
 Driver = Literal["evolve", "train", "grow", "ablate", "extend"]
 Baselines = Literal["none", "quick", "all"]
-"""Which opponents stand beside the network of a recipe, where it leaves that to its user."""
+"""Set of opponents beside the network of a recipe, where the recipe leaves that to its user."""
 
 RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
 
 STRATEGIST = "ppo"
-"""Who decides where the user of ``grow`` names nobody."""
+"""Strategist where the user of ``grow`` names none."""
 
 
 class ExecutionSettings(Settings):
-    """Where evaluations run.
+    """The execution of evaluations.
 
     Attributes:
         executor: processes (isolated, the default) or serial (in this process, for debugging).
-        workers: evaluations at a time.
-        threads: per evaluation; scores may depend on it in the last bits, so it belongs to the run.
+        workers: number of evaluations at a time.
+        threads: number of threads per evaluation; scores may depend on it in the last bits, so it belongs to the run.
         packages: installed packages whose operators, objectives, … are enabled, by name.
     """
 
@@ -41,12 +41,12 @@ class ExecutionSettings(Settings):
 
 
 class RunSettings(Settings):
-    """What the settings of every run have; each slice says what its own rooms are.
+    """The common settings of every run; each slice defines the class of each field.
 
     Attributes:
-        evaluation: how an individual gets its scores.
-        study: how individuals come about.
-        execution: where evaluations run.
+        evaluation: settings of an individual's evaluation.
+        study: settings of the search.
+        execution: settings of the workers.
     """
 
     if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Recipe:
 
     Attributes:
         name: ``slice.name``.
-        summary: one line for people.
+        summary: description in one line.
         drivers: the commands that it serves.
         settings: (size, driver, changes) -> all settings; it raises UsageError for changes that it cannot make.
         part: the name under which ``--set`` changes what the networks are made of ("zoo"); empty where it cannot.

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Opponents(StrEnum):
-    """Which baselines are trained beside the network of a recipe."""
+    """Baselines that are trained beside the network of a recipe."""
 
     none = "none"
     quick = "quick"
     all = "all"
 
 
-COMMAND = implied("--baselines", Opponents.all.value, [one.value for one in Opponents])
+COMMAND = implied("--baselines", Opponents.all.value, [choice.value for choice in Opponents])
 """``--baselines`` alone means all of them."""
 
 

@@ -2,7 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#ablation.
 
-Every block has a base of its own, which stands in the block's cell, and there the differences of its rows are taken.
+Every block has a base of its own in its cell, and the differences of its rows refer to that base.
 Rows that are the same training as another one (the base of block C is that of block B) are trained once.
 """
 
@@ -32,7 +32,7 @@ GROW = "grow"
 BASE = "base"
 """Name of the arm that the others of its cell are compared with."""
 GROWING = ", growing"
-"""What a cell says of further rows whose base grows."""
+"""Suffix of the cell of further rows whose base grows."""
 ZOO_OF: Mapping[Base, Mapping[str, Any]] = {
     "nine": {"modules": "table_3"},
     "fused": {"fusion": {"relative_positions": True, "concat_query": True}},
@@ -59,9 +59,10 @@ def ablation(
     """The experiment with the chosen rows and their bases instead of the recipe's arms.
 
     Args:
-        settings: of a recipe whose first arm is a zoo; ``evaluation.options.grow`` is how all growing arms grow.
+        settings: settings of a recipe whose first arm is a zoo; ``evaluation.options.grow`` is the growth of all
+            growing arms.
         rows: see ``ablation_rows.chosen_rows``.
-        inputs: of the task.
+        inputs: inputs of the task.
 
     Returns:
         The settings, and the rows that would change nothing here.
@@ -87,7 +88,7 @@ def ablation(
             continue
         plans.setdefault(cell, [base]).append(plan)
     if not plans:
-        raise UsageError(" ".join(f"{one}." for one in left))
+        raise UsageError(" ".join(f"{row}." for row in left))
     experiment = settings.experiment.model_copy(
         update={
             "title": "what each part is good for: an ablation, each row against the base of its block",
@@ -100,24 +101,24 @@ def ablation(
 
 
 def cell_of(row: AblationRow) -> str:
-    """The block in which a row stands, with a base of its own."""
+    """Cell of a row: its block, with a base of its own."""
     return row.block + (GROWING if row.block == "more" and row.base == "growing" else "")
 
 
 def _same(plan: Variant, base: Variant) -> bool:
     """Whether both are one training."""
     space = FixedTrials()
-    one, other = (space.hash(expand([each], [1e-3], 1)[0]) for each in (plan, base))
-    return one == other
+    first, other = (space.hash(expand([each], [1e-3], 1)[0]) for each in (plan, base))
+    return first == other
 
 
 def _caveats(plans: Mapping[str, Sequence[Variant]]) -> list[str]:
-    found = []
+    caveats = []
     for cell, members in plans.items():
         grows = members[0].procedure == GROW
         base: Base = "growing" if grows else "nine" if cell == "A" else "fused"
-        found.append(f"block {cell} ({BLOCKS[cell.removesuffix(GROWING)]}): the base is {BASES[base]}.")  # type: ignore[index]
-    return found
+        caveats.append(f"block {cell} ({BLOCKS[cell.removesuffix(GROWING)]}): the base is {BASES[base]}.")  # type: ignore[index]
+    return caveats
 
 
 class _Maker:
@@ -185,7 +186,7 @@ class _Maker:
             count = round(growth.events.count * row.rate)
             options = merge(options, {"events": {"count": max(count, min(1, growth.events.count))}})
         if row.forbid:
-            options["allow"] = [one for one in growth.allow if one not in row.forbid]
+            options["allow"] = [operation for operation in growth.allow if operation not in row.forbid]
         if row.shortest:
             options = merge(options, {"events": {"warm": self._one_step(), "warm_rate": 1.0}})
         return options

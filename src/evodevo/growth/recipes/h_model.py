@@ -1,10 +1,10 @@
-"""An H-Model whose hidden layers come and go while it trains, beside the same one fixed.
+"""An H-Model whose hidden layers are added and removed while it trains, beside the same one fixed.
 
 Source: docs/spec/h_model.md#adding-and-removing-layers.
 
-On k-hop pointers: what stands at one position decides which other one counts, so that a model whose layers look at each
-position alone, or at the mean of all, cannot answer. It begins with two such layers, and whoever grows it has to find
-out what is missing; a second start has a transformer, where growth can only refine.
+On k-hop pointers: the token at one position decides which other one counts, so that a model whose layers read each
+position alone, or the mean of all, cannot answer. It begins with two such layers, and the strategist has to find the
+missing kind; a second start has a transformer, where growth can only refine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STARTS: Mapping[str, tuple[str, ...]] = {
 }
 """Cell -> families that it begins with."""
 GROWTH: Mapping[str, Any] = {
-    # Two layers are where it begins; nobody may leave it with fewer.
+    # It begins with two layers, and pruning must not leave it with fewer.
     "prune": {"least": 2},
     "birth": {"most": 6},
 }
@@ -37,8 +37,8 @@ GROWTH: Mapping[str, Any] = {
 
 def start(families: Sequence[str]) -> HModelStructure:
     """An H-Model of one module of each family."""
-    hidden = tuple(GenotypeLayer(module=one) for one in named_zoo(families, WIDTH))
-    # Without blocks in inputs: they would look across positions.
+    hidden = tuple(GenotypeLayer(module=module) for module in named_zoo(families, WIDTH))
+    # Without blocks in inputs, since these would read other positions.
     return HModelStructure(width=WIDTH, hidden=hidden, iterations=4, input_blocks=0, output_blocks=0, router=AT_THE_END)
 
 
@@ -56,9 +56,9 @@ def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
 
     Args:
         size: quick or full.
-        driver: ``train`` has the arms of the recipe.
-        changes: in ``grow``, baselines ``quick`` and ``all`` add the opponents of every H-Model, none if left out; a
-            learned strategist stands beside those that learn nothing.
+        driver: ``train`` trains the arms of the recipe, under its own strategist.
+        changes: in ``grow``, baselines ``quick`` and ``all`` add the opponents of every H-Model, none if left out; for
+            a learned strategist those that learn nothing are added.
     """
     if driver != "grow":
         changes.refuse_baselines()

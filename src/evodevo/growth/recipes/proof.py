@@ -47,24 +47,25 @@ NETWORK: Mapping[str, Any] = {
 LEARNING_RATE = 3e-3
 POINTS, POINT_SAMPLES = 20, 512
 QUICK_SHARE = 0.2
-"""Of the full budget, in the size ``quick``, which has a single seed: it shows that all works, and proves nothing."""
+"""Share of the full budget in the size ``quick``, which has a single seed: it shows that all works, and proves nothing.
+"""
 QUICK_GROWTH: Mapping[str, Any] = {"events": {"count": 3}}
 """More events would cost more than so short a training."""
 
 
 def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tuple[Variant, ...]:
-    """Who is compared: the learned strategist first, beside the fixed zoo.
+    """The arms of the comparison: the learned strategist first, beside the fixed zoo.
 
     Args:
-        structure: of the zoo before it grows.
-        trial: whether the task decides anything (else two arms tell the direction), and what the mixtures read.
-        mixtures: which of the mixtures of experts stand beside.
+        structure: structure of the zoo before it grows.
+        trial: whether the task decides anything (else two arms show the direction), and the inputs of the mixtures.
+        mixtures: set of the mixtures of experts beside them.
     """
     if trial.direction_only:
         return (_grown(structure, LEARNED), _fixed(structure))
     control = zoo_structure({"modules": CONTROL_MODULES}, structure)
     return (
-        *(_grown(structure, one) for one in STRATEGISTS),
+        *(_grown(structure, strategist) for strategist in STRATEGISTS),
         _fixed(structure),
         *(
             Variant(
@@ -85,7 +86,8 @@ def proof(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     Args:
         size: ``quick`` (one seed, a fifth of the budget, three events) or ``full``.
         driver: both have the same arms.
-        changes: of the zoo's structure, of all arms; which mixtures of experts (``all`` three if left out); the data.
+        changes: changes of the zoo's structure in all arms; the mixtures of experts (``all`` three if left out); the
+            user's data.
     """
     changes.refuse_strategists()
     full, trial = size == "full", GENERATED if changes.data is None else trial_of(changes.data)
@@ -136,12 +138,12 @@ def _fixed(structure: ZooStructure, cell: Cell | None = None) -> Variant:
 
 
 def _caveats(trial: ProofTrial, full: bool) -> tuple[str, ...]:
-    found = ["All arms end when they have computed as many FLOPs; those of probes, distillation and replay count."]
+    caveats = ["All arms end when they have computed as many FLOPs; those of probes, distillation and replay count."]
     if trial.direction_only:
-        found.append(f"{trial.name} is too small to decide anything: it tells a direction.")
+        caveats.append(f"{trial.name} is too small to decide anything: it tells a direction.")
     if not full:
-        found.append("The size quick shows that all works; one seed and a fifth of the budget prove nothing.")
-    return tuple(found)
+        caveats.append("The size quick shows that all works; one seed and a fifth of the budget prove nothing.")
+    return tuple(caveats)
 
 
 GROWTH_PROOF = Recipe(

@@ -30,12 +30,12 @@ _POINTS = 64
 
 
 def timeline_drawing(growth: GrowthHistory, measure: Measure, *, title: str = "", subtitle: str = "") -> str:
-    """Who lived when, and how much each counted, as SVG.
+    """The time span and the measure of each module, as SVG.
 
     Args:
-        growth: of one training.
-        measure: what the lanes' thickness shows.
-        title, subtitle: above.
+        growth: growth of one training.
+        measure: measure shown by the lanes' thickness.
+        title, subtitle: text above the drawing.
     """
     again = [
         (edit.action.modules[0], event.step)
@@ -53,13 +53,13 @@ def timeline_drawing(growth: GrowthHistory, measure: Measure, *, title: str = ""
             birth="" if life.operation == "start" else life.operation,
             parents=life.parents,
             heir=life.heir,
-            points=[Point(one.step, one.values.get(measure), _sight_words(one)) for one in life.sights],
+            points=[Point(sight.step, sight.values.get(measure), _sight_words(sight)) for sight in life.sights],
             again=[step for name, step in again if name == life.id],
             words=_life_words(life),
         )
         for life in growth.lives
     ]
-    marks = [EventMark(one.number, one.step, _event_words(one)) for one in growth.events]
+    marks = [EventMark(event.number, event.step, _event_words(event)) for event in growth.events]
     return growth_timeline(lanes, marks, growth.steps, MEASURE_WORDS[measure], Axis("steps"), title, subtitle)
 
 
@@ -67,8 +67,8 @@ def curve_drawing(growth: GrowthHistory, series: Mapping[str, Sequence[CurvePoin
     """The validation error over steps with a mark for every event, as SVG.
 
     Args:
-        growth: of one training.
-        series: of its evaluation, by name.
+        growth: growth of one training.
+        series: series of its evaluation, by name.
     """
     lines = (
         [Series("validation", thin(list(series["validation_error"]), _POINTS))] if "validation_error" in series else []
@@ -78,12 +78,12 @@ def curve_drawing(growth: GrowthHistory, series: Mapping[str, Sequence[CurvePoin
     lines += [Series("architecture split", probed)] if probed else []
     marks = [
         EditMark(
-            one.number,
-            one.step,
-            [edit.action.operation for edit in one.edits if edit.module is not None],
-            _event_words(one),
+            event.number,
+            event.step,
+            [edit.action.operation for edit in event.edits if edit.module is not None],
+            _event_words(event),
         )
-        for one in growth.events
+        for event in growth.events
     ]
     return growth_curve(lines, marks, Axis("steps"), Axis("error", minimise=True))
 
@@ -92,7 +92,7 @@ def family_drawing(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
     """The graph of a newborn below those of its parents, as SVG.
 
     Args:
-        life: of the newborn, with its genotype.
+        life: the newborn, with its genotype.
         parents: id -> genotype.
     """
     assert life.genotype is not None
@@ -102,7 +102,7 @@ def family_drawing(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
 
 
 def difference_words(life: Life, parents: Mapping[str, ModuleGenotype]) -> str:
-    """What a newborn has of its parents, and what is new in it."""
+    """Parts of a newborn that come from its parents, and its new parts."""
     assert life.genotype is not None
     first = parents.get(life.parents[0]) if life.parents else None
     if life.genotype.archetype == HYBRID:

@@ -2,7 +2,7 @@
 
 Source: docs/spec/architect_thyself.md#splices.
 
-A motif is a connected part of a module's graph with one entry and one exit, so that it can stand where another stood.
+A motif is a connected part of a module's graph with one entry and one exit, so that it can replace another one.
 
     replace    T_child = (T_a without S_a) + S_b
     insert     T_child = T_a + S_b, beside S_a and behind a gate that starts at 0, so that nothing changes at birth
@@ -52,14 +52,14 @@ class Motif:
 
 @dataclass(frozen=True)
 class Splice:
-    """A hybrid, and where its nodes are from. Nodes keep their lineage; those that no parent has begin without one.
+    """A hybrid, and the origins of its nodes. Nodes keep their lineage; those that no parent has begin without one.
 
     Attributes:
         child: a hybrid.
-        kept: node of the child -> where it stood in the parent that was grafted into; of recombined attributes a node
-            may be the other parent's.
-        grafted: node of the child -> where it stood in the parent that gave the motif.
-        removed: where the nodes that went stood; none of an ``insert``.
+        kept: node of the child -> its origin in the parent that was grafted into; with recombined attributes a node may
+            be the other parent's.
+        grafted: node of the child -> its origin in the parent that gave the motif.
+        removed: origins of the nodes that were removed; none for an ``insert``.
         projections: new nodes that bring one width to another.
         joints: the gate and the sum of an ``insert``.
     """
@@ -73,7 +73,7 @@ class Splice:
 
     @property
     def correspondence(self) -> dict[str, Origin]:
-        """NodeSpec of the child -> where it stood."""
+        """Node of the child -> its origin."""
         return {**self.kept, **self.grafted}
 
 
@@ -88,18 +88,18 @@ def motifs(graph: ModuleGraph, most: int) -> tuple[Motif, ...]:
     readers: dict[str, set[str]] = defaultdict(set)
     for begin, end in graph.edges:
         readers[begin].add(end)
-    found = []
+    graftable = []
     for node in graph.nodes:
         inside = {node.id}
         while len(inside) <= most:
             outside = {begin for name in inside for begin in inputs[name]} - inside
             last = max(outside, key=lambda name: places[name])
             if len(outside) == 1:
-                found.append(Motif(frozenset(inside), last, node.id))
+                graftable.append(Motif(frozenset(inside), last, node.id))
             if last == INPUT or not readers[last] <= inside:
                 break
             inside.add(last)
-    return tuple(sorted(found, key=lambda motif: len(motif.nodes)))
+    return tuple(sorted(graftable, key=lambda motif: len(motif.nodes)))
 
 
 def splice(
@@ -123,12 +123,12 @@ def splice(
         )
     if settings.symmetric and rng.random() < 0.5:
         a, b = b, a
-    found = _new(a, b, rng, settings, share, insert=False) if settings.splice == "replace" else None
-    found = found or _new(a, b, rng, settings, share, insert=True)
-    if found is None:
+    child = _new(a, b, rng, settings, share, insert=False) if settings.splice == "replace" else None
+    child = child or _new(a, b, rng, settings, share, insert=True)
+    if child is None:
         raise UsageError(f"{a.id!r} and {b.id!r} are too large for a hybrid; a module has at most {MAX_NODES} nodes.")
-    check_graph(found.child.graph, found.child.width)
-    return found
+    check_graph(child.child.graph, child.child.width)
+    return child
 
 
 def _new(
@@ -144,11 +144,11 @@ def _new(
     for _ in range(TRIES):
         out = _drawn(host.graph, a.id, rng, settings, whole=insert)
         graft = _drawn(b.genotype.graph, b.id, rng, settings)
-        found = _Splicing(host, out, a, b, graft).spliced(insert=insert)
-        graph = found.child.graph
+        spliced = _Splicing(host, out, a, b, graft).spliced(insert=insert)
+        graph = spliced.child.graph
         small = len(graph.nodes) <= MAX_NODES and len(graph.edges) <= MAX_EDGES
         if small and graph_hash(graph) not in parents:
-            return found
+            return spliced
     return None
 
 
@@ -162,12 +162,12 @@ def _drawn(
     graph: ModuleGraph, name: str, rng: np.random.Generator, settings: BirthSettings, *, whole: bool = True
 ) -> Motif:
     """Every size is as likely as every other, and every motif of a size; not ``whole``: of ``_parts``."""
-    found = motifs(graph, settings.motif) if whole else tuple(_parts(graph, settings))
-    if not found:
+    candidates = motifs(graph, settings.motif) if whole else tuple(_parts(graph, settings))
+    if not candidates:
         raise UsageError(f"the module {name!r} has no nodes, and so no motif to splice.")
-    sizes = sorted({len(motif.nodes) for motif in found})
+    sizes = sorted({len(motif.nodes) for motif in candidates})
     size = sizes[int(rng.integers(len(sizes)))]
-    alike = [motif for motif in found if len(motif.nodes) == size]
+    alike = [motif for motif in candidates if len(motif.nodes) == size]
     return alike[int(rng.integers(len(alike)))]
 
 
@@ -208,7 +208,7 @@ class _Splicing:
         )
 
     def _grafted(self) -> tuple[dict[str, str], str]:
-        """NodeSpec of b -> node of the child; and the value that stands for the motif's exit."""
+        """Node of b -> node of the child; and the value that replaces the motif's exit."""
         graft, graph = self.graft, self.b.genotype.graph
         names = {node.id: self._free(node.id) for node in graph.nodes if node.id in graft.nodes}
         here = {INPUT: self.host.width, **widths(self.host.graph, self.host.width)}
@@ -232,20 +232,20 @@ class _Splicing:
 
     def _free(self, name: str) -> str:
         """An id that no node has, nor had in the host: who went is not to be mistaken for who came."""
-        found = _free(name, self.taken)
-        self.taken.add(found)
-        return found
+        free = _free(name, self.taken)
+        self.taken.add(free)
+        return free
 
     def _origins(self) -> dict[str, Origin]:
-        """NodeSpec of the host -> where it stood: in a, or where attributes were recombined, in b."""
-        found: dict[str, Origin] = {}
+        """Node of the host -> its origin: in a, or where attributes were recombined, in b."""
+        origins: dict[str, Origin] = {}
         for module in (self.b, self.a):
             kinds = {node.id: node.type for node in module.genotype.graph.nodes}
             recombined = self.host is not self.a.genotype
             if module is self.a or recombined:
                 own = [node.id for node in self.host.graph.nodes if kinds.get(node.id) == node.type]
-                found |= {name: (module.id, name) for name in own}
-        return found
+                origins |= {name: (module.id, name) for name in own}
+        return origins
 
 
 def _free(name: str, taken: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the lines and glyphs of a routing diagram mean."""
+"""The legend of a routing diagram: its lines and glyphs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LegendEntry:
 
 
 def legend_entries(flow: RoutingGraph, sheet: Sheet, names: tuple[str, str] | None) -> list[LegendEntry]:
-    """What the signs of one drawing mean; ``names`` of the two groups of a difference."""
+    """Legend entries of one drawing; ``names`` are those of the two groups of a difference."""
     if names:
         entries = [
             LegendEntry(f"more in {names[0]}", "attention", 0.7),
@@ -58,7 +58,9 @@ def legend_entries(flow: RoutingGraph, sheet: Sheet, names: tuple[str, str] | No
     kinds: dict[str, list[str]] = {}
     for kind in dict.fromkeys(flow.kinds):
         kinds.setdefault(KIND_FAMILIES.get(kind, "other"), []).append(one_line(kind, 30).replace("_", "-"))
-    entries += [LegendEntry(", ".join(found), family_role(family), family=family) for family, found in kinds.items()]
+    entries += [
+        LegendEntry(", ".join(names_of), family_role(family), family=family) for family, names_of in kinds.items()
+    ]
     if (flow.called[: sheet.columns - 2] < CALLED).any():
         family = KIND_FAMILIES.get(flow.kinds[0], "other")
         entries.append(LegendEntry("not called", "muted", family=family, faint=True))

@@ -29,14 +29,15 @@ Learning = Literal["all", "new", "output"]
 
 
 class ExtendSettings(Settings):
-    """What is learned when, and by which parts. The steps of the training are shared evenly over the domains.
+    """The order of the domains, and the parts that learn them. The steps of the training are shared evenly over the
+    domains.
 
     Attributes:
-        group: the fact about samples that says their domain.
+        group: the fact about samples that is their domain.
         first: domains that are learned together, by the whole network.
         then: domains that are learned afterwards, one by one.
         add: hidden layers that an H-Model gets before each of them.
-        learn: which parts learn them: ``all``; ``new``, the added layers, the routers and the domain's own output
+        learn: the parts that learn them: ``all``; ``new``, the added layers, the routers and the domain's own output
             layer; ``output``, that output layer alone.
         routers: with ``new``, the old layers' routers learn too.
     """
@@ -78,7 +79,7 @@ def extend(bench: Trainer, options: Mapping[str, Any]) -> Trained:
         if number:
             _open(network, trainable)
             trainable += _prepare(network, settings, domains[0], integer_seed(bench.seed, number, "new layers"))
-        learning = sum(one.numel() for one in network.parameters() if one.requires_grad)
+        learning = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
         task = SelectedTask(bench.task, settings.group, domains)
         result = bench.train(network, training=_part(bench.training, len(domains), len(parts)), task=task)
         if result.state != "finished":
@@ -115,7 +116,7 @@ def _part(training: TrainingSettings, domains: int, of: int) -> TrainingSettings
 
 
 def _open(network: Network, trainable: list[Any]) -> None:
-    """What learned at first may learn again."""
+    """Make the parameters trainable again that were trainable at first."""
     for parameter in trainable:
         parameter.requires_grad_(True)
 
@@ -131,7 +132,7 @@ def _prepare(network: Network, settings: ExtendSettings, domain: str, seed: int)
             network.add_node(layer, enabled=True, seed=integer_seed(seed, number, "layer")).place
             for number, layer in enumerate(settings.add)
         ]
-    added = [one for one in network.parameters() if id(one) not in old and one.requires_grad]
+    added = [parameter for parameter in network.parameters() if id(parameter) not in old and parameter.requires_grad]
     names = [spec.name for spec in network.output_specs]
     outputs = [domain] if domain in names else names
     if settings.learn == "new":

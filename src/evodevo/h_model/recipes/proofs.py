@@ -20,13 +20,13 @@ from evodevo.runs.recipe import Recipe, Size, by_size
 
 QUICK_STEPS = 2_000
 SWEPT_RATE = (1e-3,)
-"""Of the arms that only the full size has; the opponents are trained with three."""
+"""Learning rate of the arms that only the full size has; the opponents are trained with three."""
 QUESTIONS: dict[str, Any] = {"form": "language", "loss": "answer", "questions": 12, "shares": (4.0, 2.0, 1.0)}
 """Many questions of a theory in one pass, each with its own loss, most of them shallow: those are learnt first."""
 AS_CLASS: dict[str, Any] = {"form": "answer", "questions": 1}
 AS_LANGUAGE: dict[str, Any] = {"loss": "all", "questions": 1}
 BINDING = ConvolutionLayer(kernel=5)
-"""Brings together what stands side by side ("anne is not big"); attention alone takes very long to find it."""
+"""A layer that joins neighbouring tokens ("anne is not big"); attention alone takes very long to learn it."""
 SIZES = ((2, 2), (4, 2), (4, 4), (4, 10))
 """(transformer layers of H, T) of the paper's Table 1."""
 
@@ -88,7 +88,7 @@ def _pair(structure: HModelStructure, what: str, **more: Any) -> list[Variant]:
 
 
 def _more(base: HModelStructure) -> list[Variant]:
-    found = [
+    variants = [
         *_pair(_of(base, 3, binding=False), "transformers alone"),
         *_pair(base.model_copy(update={"causal": False}), "one class", task=AS_CLASS),
         *_pair(base, "all words", task=AS_LANGUAGE),
@@ -96,13 +96,13 @@ def _more(base: HModelStructure) -> list[Variant]:
     ]
     for transformers, iterations in SIZES:
         cell: dict[str, str | float] = {"transformers": float(transformers), "T": float(iterations)}
-        found.append(h_model(_again(_of(base, transformers), iterations), "H-Model, sizes", cell=cell))
+        variants.append(h_model(_again(_of(base, transformers), iterations), "H-Model, sizes", cell=cell))
     for transformers in (2, 4):
         sized = parameter_matched(_of(base, transformers))
-        found.append(stack(sized, "Tr(I+H+O), sizes", cell={"transformers": float(transformers)}))
+        variants.append(stack(sized, "Tr(I+H+O), sizes", cell={"transformers": float(transformers)}))
     for alpha in (0.1, 0.3, 3.0):
-        found.append(h_model(base.model_copy(update={"alpha": alpha}), "H-Model, alpha", cell={"alpha": alpha}))
-    return [plan.model_copy(update={"learning_rates": SWEPT_RATE}) for plan in found]
+        variants.append(h_model(base.model_copy(update={"alpha": alpha}), "H-Model, alpha", cell={"alpha": alpha}))
+    return [plan.model_copy(update={"learning_rates": SWEPT_RATE}) for plan in variants]
 
 
 PROOFS = Recipe(

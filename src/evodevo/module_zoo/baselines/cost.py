@@ -76,7 +76,7 @@ def baseline_cost(
 
 
 def baseline_reads(structure: BaselineStructure) -> frozenset[Read]:
-    """What a baseline reads of each modality: one vector, or its tokens."""
+    """Representations that a baseline reads of each modality: one vector, or its tokens."""
     return frozenset({"vector" if structure.style in _OF_VECTORS else "tokens"})
 
 
@@ -95,7 +95,7 @@ def _lengths(structure: BaselineStructure, inputs: Sequence[NamedInput], length:
         raise UsageError("give the inputs of the task, or else the number of positions of a modality (length).")
     if length is not None:
         return [length, length]
-    return [one for one in side_lengths(structure, inputs) if one is not None]
+    return [side_length for side_length in side_lengths(structure, inputs) if side_length is not None]
 
 
 # One vector per modality

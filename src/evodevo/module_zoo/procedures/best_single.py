@@ -1,4 +1,4 @@
-"""The procedure ``best_single``: which module of a zoo is best when it stands alone.
+"""The procedure ``best_single``: the best module of a zoo when each is trained alone.
 
 Source: docs/spec/architect_thyself.md#opponents.
 """
@@ -26,4 +26,4 @@ def train_best_single(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     settings = validate(BestSingleOptions, dict(options), what="options of best_single")
     ids = candidates_of(zoo_of(bench.arm), settings.each)
     search = PoolSearch(bench, settings.share, settings.samples, trainings=len(ids))
-    return search.try_each({one: search.only(one) for one in ids}, {})
+    return search.try_each({name: search.only(name) for name in ids}, {})

@@ -27,7 +27,7 @@ COLUMNS = (
     "arm", "title", "seed", "task", "path", "test_accuracy", "validation_accuracy", "accounted_parameters",
     "samples_seen", "children", "failed", "seconds",
 )  # fmt: skip
-"""Of the CSV. Shares are from 0 to 1; seconds are those of workers."""
+"""Columns of the CSV. Shares are from 0 to 1; seconds are those of workers."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a variant left a task in one copy.
+    """The result of a variant on a task in one copy.
 
     Attributes:
         variant: Its name.
@@ -117,7 +117,7 @@ class Compared:
         return sum((one.spent for one in self.of(variant, task)), NOTHING)
 
     def difference(self, variant: str, reference: str, task: str) -> Difference | None:
-        """Of right answers, by a bootstrap over copies and test samples."""
+        """Difference in the share of right answers, by a bootstrap over copies and test samples."""
         ours, theirs = ([one.right for one in self.of(name, task)] for name in (variant, reference))
         return paired_difference(ours, theirs)
 
@@ -144,7 +144,7 @@ def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[Member], 
 
 
 def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[Member], int]]) -> list[Load]:
-    """What is still to be trained; see ``announce``."""
+    """Trainings that are still to be done; see ``announce``."""
     loads, study = [], course.settings.study
     validations = course.training.validations
     for seed in course.seeds:
@@ -195,7 +195,7 @@ def continued(
 def endings(
     course: RecipeRunner, system: System, name: str, seed: int, members: Sequence[Member], agents: Iterable[AgentRow]
 ) -> list[Ending]:
-    """What the agents of a variant have left.
+    """Results of the agents of a variant.
 
     Raises:
         InterruptedRecipe: somebody stopped it.

@@ -36,7 +36,7 @@ COLUMNS = (
     "samples_seen", "seconds",
 )  # fmt: skip
 MEAN = "mean"
-"""Of the targets."""
+"""Name of the row with the mean over the targets."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a recipe of multitask systems gives: one document, tables for people, a page, a CSV."""
+"""The result of a recipe of multitask systems: one document, tables, a page, a CSV."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class RecipeResult:
-    """How a recipe ended.
+    """The result of a recipe.
 
     Attributes:
         recipe, size: Which.

@@ -1,8 +1,8 @@
-"""A learning rate of its own for one module, by what its gradients are multiplied with (µ4Net eqs. 11, 12).
+"""A learning rate of its own for one module, as a factor of its gradients (µ4Net eqs. 11, 12).
 
 Under plain SGD, with or without momentum, that is the same as another learning rate. A joint norm clip sees the scaled
 gradients. Optimisers that divide a gradient by its size (Adam) undo it: they need a parameter group, for which models
-say ``learning_rates()`` (see ``training.optimizers``).
+give ``learning_rates()`` (see ``training.optimizers``).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Scaled(torch.autograd.Function):
 def scale_gradient(output: Tensor, factor: float) -> Tensor:
     """The same numbers; backward their gradient times ``factor`` (equation 12, exact in any precision).
 
-    What stands before the module in the network gets the scaled gradient, too. For a module between others see
+    Modules before this one in the network receive the scaled gradient, too. For a module between others see
     ``scale_gradients``.
 
     Raises:
@@ -58,12 +58,12 @@ def scale_gradients(module: nn.Module, factor: float) -> Callable[[], None]:
         UsageError: a factor outside [0, 1], or nothing that learns.
     """
     _check(factor)
-    learning = [one for one in module.parameters() if one.requires_grad]
+    learning = [parameter for parameter in module.parameters() if parameter.requires_grad]
     if not learning:
         raise UsageError("no parameter of the module learns; there is no gradient to scale.")
     hooks: list[Any] = []
-    for one in learning:
-        hooks.append(one.register_hook(lambda gradient: gradient * factor))  # type: ignore[no-untyped-call]
+    for parameter in learning:
+        hooks.append(parameter.register_hook(lambda gradient: gradient * factor))  # type: ignore[no-untyped-call]
 
     def end() -> None:
         for hook in hooks:

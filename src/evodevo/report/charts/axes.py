@@ -15,10 +15,10 @@ _LOG_FROM = 30.0
 
 @dataclass(frozen=True)
 class Axis:
-    """What one direction of a chart shows.
+    """One axis of a chart.
 
     Args:
-        name: what is measured, for example ``cache``.
+        name: name of the quantity, for example ``cache``.
         unit: ``bytes``, ``parameters``, ``flops``, ``tokens``, ``seconds`` (shown with prefixes) or any text.
         logarithmic: None decides by the values.
         minimise: whether lower is better; None where neither is.
@@ -86,7 +86,7 @@ class Scale:
                     return inside[::stride]
         # Three at least, as far as round numbers allow: one tick is no scale.
         tries = [self._even_ticks(wanted + more) for more in range(4)]
-        return next((found for found in tries if len(found) >= 3), tries[-1])
+        return next((candidate for candidate in tries if len(candidate) >= 3), tries[-1])
 
     def _even_ticks(self, wanted: int) -> list[float]:
         rough = (self.high / wanted) - (self.low / wanted)

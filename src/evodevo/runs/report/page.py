@@ -1,6 +1,6 @@
 """The page on one search: one HTML file, at most ``LIMIT_BYTES`` long.
 
-When it would be longer, curves lose points and long lists their ends, and the page says so.
+When it would be longer, curves lose points and long lists their ends, and a note on the page states it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def search_page(run: Run, parts: GenomeParts | None = None) -> str:
 
     Args:
         run: The search.
-        parts: What its slice adds to the page; None adds nothing.
+        parts: Sections of its slice; None for none.
     """
     view, text = ReportView(run, parts or GenomeParts(), _DETAILS[0]), ""
     for view.detail in _DETAILS:

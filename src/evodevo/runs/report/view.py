@@ -1,4 +1,4 @@
-"""How much of a run a page shows, how it words what every section needs, and what a slice adds to it."""
+"""The level of detail of a page on a run, texts that every section needs, and the sections that a slice adds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ State = Literal["front", "dominated", "failed"]
 
 @dataclass(frozen=True)
 class Detail:
-    """How much of everything is shown; lowered step by step until the file fits."""
+    """Limits of the numbers of shown things; lowered step by step until the file fits."""
 
     curves: int
     curve_points: int
@@ -51,12 +51,12 @@ def axis(goal: Goal) -> Axis:
 
 
 class ReportView:
-    """A run at one level of detail; what is read of the store is read once.
+    """A run at one level of detail; it is read once for all sections.
 
     Args:
         run: Run whose page is made.
-        parts: What the slice adds to the page.
-        detail: How much is shown; a page that became too long is made again with less.
+        parts: Sections of the run's slice.
+        detail: Limits of the numbers of shown things; a page that became too long is made again with lower ones.
 
     Attributes:
         reduced: Whether a higher level of detail did not fit.
@@ -81,11 +81,11 @@ class ReportView:
         }
 
     def state(self, individual: Individual) -> State:
-        """Whether it failed, is on the front, or is dominated."""
+        """Whether the individual failed, is on the front, or is dominated."""
         return self._states.get(individual.id, "dominated")
 
     def reason(self, individual: Individual) -> str:
-        """Why it failed; empty otherwise."""
+        """Reason of a failure; empty where there is none."""
         return individual.reason or ("" if individual.outcome is not None else "not finished")
 
     def scores(self, individual: Individual) -> Mapping[str, float | None]:
@@ -107,7 +107,7 @@ class ReportView:
         return self._curves[individual.id]
 
     def drawing(self, individual: Individual) -> Any:
-        """What the slice draws of the genome; None where it draws nothing."""
+        """The drawing of the genome by the slice; None where it draws nothing."""
         if individual.id not in self._drawings:
             self._drawings[individual.id] = self.parts.drawn(individual)
         return self._drawings[individual.id]
@@ -146,7 +146,7 @@ class ReportView:
 
     @staticmethod
     def listed(shown: int, of: int) -> str:
-        """What to say where a list is cut; nothing where it is whole."""
+        """Note where a list is cut; empty where it is whole."""
         return "" if shown == of else f" (first {shown:,} of {of:,})"
 
     def caption(self, individual: Individual) -> str:
@@ -159,7 +159,7 @@ class ReportView:
         return ", ".join(parts)
 
     def stability(self, individual: Individual) -> Course:
-        """How the training of an individual went; see ``stability``."""
+        """Course of the training of an individual; see the function of that name."""
         return stability(self.curve(individual), individual.reason)
 
 
@@ -181,7 +181,7 @@ class GenomeParts:
     """A page on genomes that are not drawn; slices that draw theirs derive from it."""
 
     def drawn(self, individual: Individual) -> Any:
-        """What the sections below need of an individual; None for nothing."""
+        """Data of an individual for the sections below; None where they draw nothing."""
         return None
 
     def text(self, individual: Individual) -> str:
