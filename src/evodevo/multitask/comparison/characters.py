@@ -12,7 +12,7 @@ from typing import Any
 
 from evodevo.experiments.paired import Difference
 from evodevo.multitask.agent import PublishedPath
-from evodevo.multitask.comparison.compared import Compared, Ending, Member, announce, continued, endings
+from evodevo.multitask.comparison.compared import Compared, Ending, VariantAgent, announce, continued, endings
 from evodevo.multitask.comparison.results import RecipeResult, courses, percent, points, to_csv
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.recipes.characters import STRETCH_SHARE, TARGET_SHARE
@@ -104,10 +104,10 @@ def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
     return _result(course, CharactersEnd(settings, Compared(found), roots, pretraining, parameters, planned))
 
 
-def _members(course: RecipeRunner, settings: CharactersSettings, arm: RecipeVariant) -> list[Member]:
+def _members(course: RecipeRunner, settings: CharactersSettings, arm: RecipeVariant) -> list[VariantAgent]:
     own = {"builds_on": arm.builds_on, "cycle": restricted(settings.study.cycle, arm)}
     return [
-        Member(task, course.kind, task.name, course.facts(task).model_copy(update=own))
+        VariantAgent(task, course.kind, task.name, course.facts(task).model_copy(update=own))
         for task in settings.system.tasks
     ]
 

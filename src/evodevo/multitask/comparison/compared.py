@@ -29,7 +29,7 @@ Split = Literal["validation", "test"]
 
 
 @dataclass(frozen=True)
-class Member:
+class VariantAgent:
     """An agent of a variant.
 
     Attributes:
@@ -130,7 +130,7 @@ class Compared:
         )
 
 
-def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[Member], int]]) -> None:
+def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAgent], int]]) -> None:
     """Tell how long it takes, where anything is still to be trained.
 
     Args:
@@ -143,7 +143,7 @@ def announce(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[Member], 
         course.tell("plan", **expected.to_json(), words=expected.words)
 
 
-def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[Member], int]]) -> list[Load]:
+def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[VariantAgent], int]]) -> list[Load]:
     """Trainings that are still to be done; see ``announce``."""
     loads, study = [], course.settings.study
     validations = course.training.validations
@@ -169,7 +169,7 @@ def remaining(course: RecipeRunner, groups: Mapping[str, tuple[Sequence[Member],
 
 
 def continued(
-    course: RecipeRunner, base: System, name: str, seed: int, members: Sequence[Member], cycles: int, word: str
+    course: RecipeRunner, base: System, name: str, seed: int, members: Sequence[VariantAgent], cycles: int, word: str
 ) -> tuple[System, list[AgentRow]]:
     """The copy of a system that a variant continues, to its end.
 
@@ -193,7 +193,12 @@ def continued(
 
 
 def endings(
-    course: RecipeRunner, system: System, name: str, seed: int, members: Sequence[Member], agents: Iterable[AgentRow]
+    course: RecipeRunner,
+    system: System,
+    name: str,
+    seed: int,
+    members: Sequence[VariantAgent],
+    agents: Iterable[AgentRow],
 ) -> list[Ending]:
     """Results of the agents of a variant.
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.experiments.paired import paired_p
-from evodevo.multitask.comparison.compared import Compared, Ending, Member, announce, continued, endings
+from evodevo.multitask.comparison.compared import Compared, Ending, VariantAgent, announce, continued, endings
 from evodevo.multitask.comparison.results import RecipeResult, courses, percent, points, to_csv
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.genome import agent_name
@@ -70,7 +70,7 @@ def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> RecipeResu
     """
     study, wanted = settings.study, settings.compared
     targets = [one for one in settings.system.tasks if one.name in wanted.targets]
-    shared = [Member(task, course.kind, task.name, course.facts(task)) for task in settings.system.tasks]
+    shared = [VariantAgent(task, course.kind, task.name, course.facts(task)) for task in settings.system.tasks]
     variants = {variant: [_member(course, settings, variant, task) for task in targets] for variant in wanted.variants}
     cycles = {variant: members[0].since + study.extra for variant, members in variants.items()}
     groups = {variant.name: (members, cycles[variant]) for variant, members in variants.items()}
@@ -94,22 +94,22 @@ def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> RecipeResu
 
 def _member(
     course: RecipeRunner, settings: MultipathRecipeSettings, variant: MultipathVariant, task: TaskPlan
-) -> Member:
+) -> VariantAgent:
     facts = course.facts(task)
     if variant.agent == "singlepath":
-        return Member(task, course.kind, task.name, facts, settings.study.cycles)
+        return VariantAgent(task, course.kind, task.name, facts, settings.study.cycles)
     if variant.agent == "head":
         # The main path belongs to another agent here, so that all of it is frozen, and its head begins anew.
         mutation = MutationSettings(forced=(), forbidden=("clone:*", "hp:num_layers", "hp:ds_image_size"))
         cycle = settings.study.cycle.model_copy(update={"child": ChildSettings(mutation=mutation)})
         own = {"cycle": cycle, "builds_on": (agent_name(course.kind, task.name),)}
-        return Member(task, course.kind, f"{task.name}.head", facts.model_copy(update=own))
+        return VariantAgent(task, course.kind, f"{task.name}.head", facts.model_copy(update=own))
     first = None if variant.first is None else agent_name(course.kind, variant.first)
     options: dict[str, Any] = {
         "structure": variant.structure.model_dump(mode="json"),
         "child": MultipathSettings(supports=SupportSettings(first=first)).model_dump(mode="json"),
     }
-    return Member(task, f"{MULTI}{course.kind}", task.name, facts.model_copy(update={"options": options}))
+    return VariantAgent(task, f"{MULTI}{course.kind}", task.name, facts.model_copy(update={"options": options}))
 
 
 def _judged(course: RecipeRunner, base: System, variant: MultipathVariant, ending: Ending) -> Ending:
