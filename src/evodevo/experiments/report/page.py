@@ -27,7 +27,7 @@ from evodevo.experiments.report.tables import (
 )
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart, thin
-from evodevo.report.html import Content, add, cards, cut, details, element, figure, page, paragraph, section
+from evodevo.report.html import Content, cards, cut, details, element, figure, navigation, page, paragraph, section
 from evodevo.report.html import table as html_table
 from evodevo.report.word_tables import MOST_ROWS, TextTable, words_table
 from evodevo.runs.archive import Individual, Run
@@ -58,9 +58,7 @@ def report(run: Run) -> str:
         _facts(run),
     )
     sections = [part for part in page_parts if part is not None]
-    nav = element("nav")
-    for part in sections:
-        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
+    nav = navigation(sections)
     given = (run.recipe, run.id, run.state, run.row.created_at, duration(run))
     subtitle = " · ".join(cut(text) for text in given if text)
     title = element("h1", cut(comparison.title or run.recipe))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from evodevo.report.charts.numbers import says_its_unit, show
-from evodevo.report.html import add, cards, cut, element, page, paragraph, section
+from evodevo.report.html import cards, cut, element, navigation, page, paragraph, section
 from evodevo.report.svg import finite
 from evodevo.runs.archive import Run
 from evodevo.runs.pick import compare
@@ -58,9 +58,7 @@ def _html(view: ReportView) -> str:
         fact_section(view),
     )
     sections = [part for part in built if part is not None]
-    nav = element("nav")
-    for part in sections:
-        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
+    nav = navigation(sections)
     given = (run.recipe, run.state, run.row.created_at, duration(run))
     subtitle = " · ".join(cut(text) for text in given if text)
     header = element(
