@@ -11,7 +11,7 @@ import pytest
 from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.runs.recipe import RECIPES, Recipe, Size
+from evodevo.runs.recipe import RECIPES, Recipe, Size, by_size
 from evodevo.runs.resolve import resolve
 from evodevo.settings import merge
 
@@ -29,7 +29,7 @@ def small_demo(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     def smaller(size: Size) -> EvolveSettings:
         return settings
 
-    monkeypatch.setitem(RECIPES._rows, "backbone.demo", Recipe("backbone.demo", "small", ("evolve",), smaller))
+    monkeypatch.setitem(RECIPES._rows, "backbone.demo", Recipe("backbone.demo", "small", ("evolve",), by_size(smaller)))
 
 
 def test_it_goes_the_whole_way(

@@ -9,7 +9,7 @@ import pytest
 
 from evodevo.cli.application import run
 from evodevo.errors import ExitCode
-from evodevo.runs.recipe import RECIPES
+from evodevo.runs.recipe import RECIPES, Changes
 from evodevo.runs.resolve import resolve
 
 
@@ -37,7 +37,7 @@ def test_the_shown_settings_are_a_file_that_gives_them_back(
     # The file decides, whatever recipe of its kind it is laid over.
     for other in RECIPES.names():
         alike = RECIPES.get(other)
-        if driver in alike.drivers and type(alike.settings("quick")) is type(settings):
+        if driver in alike.drivers and type(alike.settings("quick", driver, Changes(other))) is type(settings):
             assert resolve(other, size=size, driver=driver, overrides=values).study == settings.study
 
 

@@ -17,8 +17,7 @@ from evodevo.experiments.report.tables import curves, groups, sweeps
 from evodevo.experiments.trials import FixedTrials, Variant
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import resume
-from evodevo.runs.recipe import RECIPES, Recipe
-from evodevo.runs.report.gather import report
+from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment, train
 from evodevo.search.problem import Outcome
 from evodevo.search.record import to_evaluation
@@ -55,7 +54,7 @@ def made(size: Any) -> ExperimentSettings:
 
 @pytest.fixture(scope="module", autouse=True)
 def _recipe() -> Iterator[None]:
-    RECIPES.add("h_model.testing", Recipe("h_model.testing", "for tests", ("train",), made))
+    RECIPES.add("h_model.testing", Recipe("h_model.testing", "for tests", ("train",), by_size(made)))
     yield
     del RECIPES._rows["h_model.testing"]
 
@@ -183,7 +182,7 @@ def test_what_cannot_be_leaves_no_store(overrides: dict[str, Any], words: str, t
 
 def test_the_report_shows_everything_and_no_markup_of_others(run: Run) -> None:
     table = compare_arms(run)
-    page = report(run)
+    page = run.slice.report(run)
     for words in ("tiny", "It is tiny.", "somewhere", "It was another time.", "Tr(I+H+O)", "alpha 2", "evodevo trace ",
                   "in points more than H-Model", "answer log_loss", "peak memory"):  # fmt: skip
         assert words in page

@@ -15,7 +15,7 @@ from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import resume
-from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment
 from evodevo.settings import merge
 from evodevo.testing.small_networks import settings
@@ -46,7 +46,9 @@ def made(size: Any) -> ExperimentSettings:
 
 @pytest.fixture(scope="module", autouse=True)
 def _recipe() -> Iterator[None]:
-    RECIPES.add("module_zoo.testing_events", Recipe("module_zoo.testing_events", "for tests", ("train",), made))
+    RECIPES.add(
+        "module_zoo.testing_events", Recipe("module_zoo.testing_events", "for tests", ("train",), by_size(made))
+    )
     yield
     del RECIPES._rows["module_zoo.testing_events"]
 

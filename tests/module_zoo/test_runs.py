@@ -37,8 +37,7 @@ from evodevo.module_zoo.spec import FusionStructure, ZooRouterStructure, ZooStru
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.runs.archive import Archive, Run
 from evodevo.runs.evolve import evolve
-from evodevo.runs.recipe import RECIPES, Recipe
-from evodevo.runs.report.gather import report
+from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import SETTINGS, STRUCTURE, settings
 
@@ -88,7 +87,7 @@ def test_nsga2_evolves_zoos_and_keeps_what_routers_did(run: Run) -> None:
         assert set(routing["ids"]) == {module.id for module in run.space.structure(one.genome).modules}
         assert sum(routing["weights"]) == pytest.approx(1, abs=1e-3)
         assert one.fact["inside"]["modules run"] == routing["run"]
-    assert "<main>" in report(run)
+    assert "<main>" in run.slice.report(run)
 
 
 def test_an_individual_is_shown_drawn_loaded_and_not_traced(
@@ -133,7 +132,7 @@ def made(size: Any) -> ExperimentSettings:
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    RECIPES.add("module_zoo.testing", Recipe("module_zoo.testing", "for tests", ("train",), made))
+    RECIPES.add("module_zoo.testing", Recipe("module_zoo.testing", "for tests", ("train",), by_size(made)))
     folder = tmp_path_factory.mktemp("compared") / "runs"
     experiment("module_zoo.testing", overrides={"execution": {"executor": "serial"}}, store=folder).archive.close()
     with Archive(folder) as archive:
@@ -155,7 +154,7 @@ def test_the_report_shows_zoos(compared: Run) -> None:
     assert "modules, side by side" in drawn[0]
     assert any("mean router weight by" in text for text in drawn)
     assert [p.folded for p in pictures["zoo"] if p.folded] == [f"The graph of {one.id}" for one in ZOO.modules]
-    page = report(compared)
+    page = compared.slice.report(compared)
     assert 'id="zoos"' in page
     assert "The graph of" in page
 

@@ -105,7 +105,7 @@ EXPERIMENTS = [name for name in RECIPES.names() if RECIPES.get(name).drivers == 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_experiment_compares_with_its_controls(name: str) -> None:
     """Quick: the H-Model, Tr(I+H+O), constant routing; full: all opponents, three rates, three seeds (3.6)."""
-    quick, full = (RECIPES.get(name).settings(size) for size in ("quick", "full"))
+    quick, full = (resolve(name, size=size, driver="train", overrides={}) for size in ("quick", "full"))
     assert isinstance(quick, ExperimentSettings)
     assert isinstance(full, ExperimentSettings)
     for settings in (quick, full):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,15 +10,15 @@ import pytest
 from evodevo.errors import UsageError
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.h_model.recipes.pointer import pointer
-from evodevo.runs.recipe import RECIPES, Baselines, Recipe, Size
+from evodevo.runs.recipe import RECIPES, Changes, Driver, Recipe, Size
 from evodevo.runs.resolve import resolve
 
 NAME = "h_model.short"
 
 
-def compose(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> ExperimentSettings:
-    made = _with(pointer(size), title=f"{dict(changes)}")
-    return made if baselines == "all" else _with(made, arms=made.experiment.arms[:1])
+def compose(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    made = _with(pointer(size), title=f"{dict(changes.part)}")
+    return made if changes.baselines == "all" else _with(made, arms=made.experiment.arms[:1])
 
 
 def _with(made: ExperimentSettings, **changes: Any) -> ExperimentSettings:
@@ -28,7 +28,7 @@ def _with(made: ExperimentSettings, **changes: Any) -> ExperimentSettings:
 @pytest.fixture(autouse=True)
 def _recipe() -> Iterator[None]:
     short = {"points": "evaluation.curve_points"}
-    RECIPES.add(NAME, Recipe(NAME, "for tests", ("train",), pointer, compose, "part", short, "text_labels"))
+    RECIPES.add(NAME, Recipe(NAME, "for tests", ("train",), compose, "part", short, "text_labels"))
     yield
     del RECIPES._rows[NAME]
 

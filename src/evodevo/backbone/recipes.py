@@ -6,7 +6,7 @@ from evodevo.backbone.evaluation_settings import EvaluationSettings
 from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSettings
 from evodevo.operators.spec import Dimensions
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 from evodevo.search.study import StudySettings
 from evodevo.tasks.text.language import LanguageSettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
@@ -54,5 +54,9 @@ def small(size: Size) -> EvolveSettings:
     )
 
 
-DEMO = Recipe("backbone.demo", "8 LIVs of width 64 on Python source: a whole search in minutes", ("evolve",), demo)
-SMALL = Recipe("backbone.small", "12 LIVs of width 64, quality against cache, three fresh seeds", ("evolve",), small)
+DEMO = Recipe(
+    "backbone.demo", "8 LIVs of width 64 on Python source: a whole search in minutes", ("evolve",), by_size(demo)
+)
+SMALL = Recipe(
+    "backbone.small", "12 LIVs of width 64, quality against cache, three fresh seeds", ("evolve",), by_size(small)
+)

@@ -16,8 +16,7 @@ from evodevo.report.charts.numbers import show
 from evodevo.report.html import cut, details, element, figure, paragraph, section, table
 from evodevo.report.svg import clean
 from evodevo.runs.archive import Individual
-from evodevo.runs.report.parts import GenomeParts
-from evodevo.runs.report.view import ReportView, short
+from evodevo.runs.report.view import GenomeParts, ReportView, short
 
 
 class BackboneParts(GenomeParts):
@@ -43,23 +42,22 @@ class BackboneParts(GenomeParts):
 
 
 def genome_section(view: ReportView) -> Element | None:
-    drawable: list[tuple[str, str, BackboneDrawing]] = []
-    for individual in view.front:
-        if individual.genome:
-            drawable.append((short(individual.id), view.caption(individual.scores), individual.genome))
-    drawable += [(cut(b.name), view.caption(b.scores), b.genome) for b in view.baselines if b.genome]
-    small = [entry for entry in drawable if len(entry[2].livs) <= view.detail.livs]
+    shown_ones = [(one, view.drawing(one)) for one in [*view.front, *view.baselines]]
+    drawable = [(one, backbone) for one, backbone in shown_ones if backbone]
+    small = [entry for entry in drawable if len(entry[1].livs) <= view.detail.livs]
     shown = small[: view.detail.genomes]
     if not shown:
         return None
     grid = element("div", classes="genomes")
-    births = {short(individual.id): view.birth(individual) for individual in view.front}
-    for name, caption, backbone in shown:
+    fronts = {one.id for one in view.front}
+    for one, backbone in shown:
+        on_front = one.id in fronts
+        name, caption = short(one.id) if on_front else cut(one.name), view.caption(one)
         svg = backbone_diagram(
             backbone.livs, backbone.feature_arcs, backbone.featurizer_arcs, backbone.residual_arcs, name, caption
         )
         words = [paragraph(word[: view.detail.text]) for word in list(backbone.words)[:10]]
-        birth = paragraph(births[name], classes="muted") if name in births else None
+        birth = paragraph(view.birth(one), classes="muted") if on_front else None
         text = details("Genome as text", element("code", clean(backbone.text, 8000))) if backbone.text else None
         grid.append(element("div", figure(svg, "", classes="fits"), birth, *words, text, classes="genome"))
     explanation = (
@@ -72,16 +70,16 @@ def genome_section(view: ReportView) -> Element | None:
 
 
 def composition_figures(view: ReportView) -> list[Element]:
-    by_id = {i.id: i for i in view.individuals}
-    members: dict[int, list[BackboneDrawing]] = {}
-    if view.data.populations:
-        for generation, ids in view.data.populations.items():
-            genomes = [by_id[name].genome for name in ids if name in by_id]
-            members[generation] = [backbone for backbone in genomes if backbone]
-    else:
-        for individual in view.individuals:
-            if individual.genome:
-                members.setdefault(individual.generation, []).append(individual.genome)
+    populations = {row["generation"]: row.get("population", []) for row in view.generations}
+    groups = {
+        generation: [one for one in view.individuals if one.id in set(ids)] for generation, ids in populations.items()
+    }
+    for individual in [] if populations else view.individuals:
+        groups.setdefault(individual.generation, []).append(individual)
+    members: dict[int, list[BackboneDrawing]] = {
+        generation: [backbone for one in group if (backbone := view.drawing(one))]
+        for generation, group in groups.items()
+    }
     members = {generation: backbones for generation, backbones in sorted(members.items()) if backbones}
     if not members:
         return []
@@ -94,7 +92,7 @@ def composition_figures(view: ReportView) -> list[Element]:
         if not names.keys() <= families.keys():
             names = Counter(liv.family for b in group for liv in b.livs)
         counts.append(Composition(generation, {name: n / len(group) for name, n in names.items()}))
-    born = "population" if view.data.populations else "individuals born in each generation"
+    born = "population" if populations else "individuals born in each generation"
     columns = sorted(families, key=lambda name: (families[name], name))
     rows = [[str(c.generation), *(f"{c.counts.get(name, 0.0):.2f}" for name in columns)] for c in counts]
     numbers = table(["generation", *columns], rows, range(len(columns) + 1))
@@ -119,14 +117,16 @@ def _borrowers(arcs: Sequence[Arc]) -> int:
 
 
 def strip_section(view: ReportView) -> Element | None:
-    having = sorted((i for i in view.individuals if i.genome and i.state != "failed"), key=view.order)
-    rows, objectives = [], view.objectives[:3]
+    having = sorted(
+        (one for one in view.individuals if view.state(one) != "failed" and view.drawing(one)), key=view.order
+    )
+    rows, goals = [], view.goals[:3]
     for individual in having[: view.detail.strips]:
-        backbone = individual.genome
-        if backbone and len(backbone.livs) <= view.detail.livs:
+        backbone = view.drawing(individual)
+        if len(backbone.livs) <= view.detail.livs:
             arcs = [*backbone.feature_arcs, *backbone.featurizer_arcs]
-            values = (show(individual.scores.get(o.name), o.unit, padded=True) for o in objectives)
-            mark = "◆ " if individual.state == "front" else ""
+            values = (show(view.scores(individual).get(goal.name), goal.unit, padded=True) for goal in goals)
+            mark = "◆ " if view.state(individual) == "front" else ""
             rows.append(
                 StripRow(mark + short(individual.id), backbone.livs, arcs, " · ".join(values), view.birth(individual))
             )
@@ -140,5 +140,5 @@ def strip_section(view: ReportView) -> Element | None:
     return section(
         "population",
         "Population",
-        figure(population_strips(rows, " · ".join(cut(o.name, 40) for o in objectives)), caption, classes=""),
+        figure(population_strips(rows, " · ".join(cut(goal.name, 40) for goal in goals)), caption, classes=""),
     )

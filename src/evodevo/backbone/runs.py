@@ -102,9 +102,9 @@ class BackboneSlice(Slice):
 
     def report(self, run: Run) -> str:
         from evodevo.backbone.report import BackboneParts
-        from evodevo.runs.report.gather import evolution
+        from evodevo.runs.report.page import search_page
 
-        return evolution(run, BackboneParts())
+        return search_page(run, BackboneParts())
 
 
 BACKBONE = BackboneSlice()

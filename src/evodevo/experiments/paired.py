@@ -67,6 +67,16 @@ def paired_difference(ours: Sequence[Numbers], theirs: Sequence[Numbers]) -> Dif
     return Difference(float(gaps.mean()), float(low), float(high), seeds, samples)
 
 
+def paired_p(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
+    """Two-sided p of a paired t-test; None for one pair, or for differences that are all alike."""
+    from scipy import stats
+
+    gaps = np.asarray(ours) - np.asarray(theirs)
+    if len(gaps) < 2 or np.allclose(gaps, gaps[0], rtol=0, atol=1e-12):
+        return None
+    return float(stats.ttest_rel(ours, theirs).pvalue)
+
+
 def _draws(gaps: Numbers) -> Numbers:
     """(DRAWS,) means of resampled (S, B)."""
     seeds, samples = gaps.shape

@@ -63,9 +63,9 @@ class HModelSlice(NetworkSlice):
         return h_model_drawing(space.structure(individual.genome), title=individual.id, subtitle=individual.text)
 
     def report(self, run: Run) -> str:
-        from evodevo.runs.report.gather import evolution
+        from evodevo.runs.report.page import search_page
 
-        return evolution(run)
+        return search_page(run)
 
 
 H_MODEL = HModelSlice()

@@ -54,9 +54,9 @@ class ModuleZooSlice(NetworkSlice):
         return drawing_of(space.structure(individual.genome), individual, individual.title)
 
     def report(self, run: Run) -> str:
-        from evodevo.runs.report.gather import evolution
+        from evodevo.runs.report.page import search_page
 
-        return evolution(run)
+        return search_page(run)
 
 
 MODULE_ZOO = ModuleZooSlice()

@@ -104,6 +104,14 @@ def section(anchor: str, heading: str, *content: Content) -> Element:
     return element("section", element("h2", heading), *content, id=anchor)
 
 
+def navigation(sections: Iterable[Element]) -> Element:
+    """Links to sections of the page, by their headings."""
+    nav = element("nav")
+    for part in sections:
+        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
+    return nav
+
+
 def details(summary: str, *content: Content) -> Element:
     """Content that is hidden until a reader opens it; works without a script."""
     return element("details", element("summary", summary), *content)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from evodevo.errors import UsageError
 from evodevo.registry import Registry, table
 from evodevo.search.study import StudySettings
 from evodevo.settings import Settings
@@ -19,8 +20,6 @@ Baselines = Literal["none", "quick", "all"]
 
 RECIPES: Registry[Recipe] = table("recipe", "evodevo.recipes")
 
-Compose = Callable[[Size, "Baselines | None", Mapping[str, Any]], "RunSettings"]
-Grow = Callable[[Size, "Baselines | None", Mapping[str, Any], Sequence[str]], "RunSettings"]
 STRATEGIST = "ppo"
 """Strategist where the user of ``grow`` names none."""
 
@@ -57,6 +56,46 @@ class RunSettings(Settings):
 
 
 @dataclass(frozen=True)
+class Changes:
+    """What a user says about a whole recipe, beside changes of its single settings.
+
+    Attributes:
+        recipe: Name of the recipe, for messages.
+        part: Changes of what its networks are made of (``Recipe.part``).
+        baselines: Which opponents stand beside; None leaves it to the recipe.
+        strategists: Who decides in the command ``grow``; None where the user names nobody.
+        data: The user's data, where they name no task for them and the recipe ``reads_data``.
+    """
+
+    recipe: str
+    part: Mapping[str, Any] = field(default_factory=dict)
+    baselines: Baselines | None = None
+    strategists: Sequence[str] | None = None
+    data: str | None = None
+
+    def refuse_baselines(self) -> None:
+        """
+        Raises:
+            UsageError: the user names baselines.
+        """
+        if self.baselines is not None:
+            raise UsageError(f"the recipe {self.recipe!r} names its arms itself; leave --baselines out.")
+
+    def refuse_strategists(self) -> None:
+        """
+        Raises:
+            UsageError: the user names strategists.
+        """
+        if self.strategists is not None:
+            raise UsageError(
+                f"the arms of the recipe {self.recipe!r} name their strategists themselves; leave --strategist out."
+            )
+
+
+Make = Callable[[Size, Driver, Changes], RunSettings]
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A row of the table of recipes.
 
@@ -64,27 +103,29 @@ class Recipe:
         name: ``slice.name``.
         summary: description in one line.
         drivers: the commands that it serves.
-        settings: size -> all settings.
-        compose: (size, baselines, changes of ``part``) -> all settings; None where only the size can be chosen.
-            Baselines None are the recipe's own choice.
-        part: the name under which ``--set`` changes the structure of ``compose``'s networks ("zoo").
+        settings: (size, driver, changes) -> all settings; it raises UsageError for changes that it cannot make.
+        part: the name under which ``--set`` changes what the networks are made of ("zoo"); empty where it cannot.
         short: names that ``--set`` may use for dotted settings, beside those of the task ("patience").
         data_task: the task that reads data of the user's own; None where the recipe's task does.
-        grow: (size, baselines, changes of ``part``, strategists) -> all settings of the command ``grow``; None where
-            they are those of ``settings`` or ``compose``, whose arms name their strategists themselves.
-        ablate: size -> changes of ``compose`` for the command ``ablate``, below those of the user.
-        of_data: the user's data -> ``compose`` for them, where they decide more than a setting of the task: the task
-            itself, budget, arms. Not called where the user names the task, too. None where they decide nothing.
+        reads_data: whether the user's data decide more than a setting of the task: which task it is, budget, arms.
     """
 
     name: str
     summary: str
     drivers: tuple[Driver, ...]
-    settings: Callable[[Size], RunSettings]
-    compose: Compose | None = None
+    settings: Make
     part: str = ""
     short: Mapping[str, str] = field(default_factory=dict)
     data_task: str | None = None
-    grow: Grow | None = None
-    ablate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    of_data: Callable[[str], Compose] | None = None
+    reads_data: bool = False
+
+
+def by_size(settings: Callable[[Size], RunSettings]) -> Make:
+    """The settings of a recipe of which nothing but the size can be said."""
+
+    def made(size: Size, driver: Driver, changes: Changes) -> RunSettings:
+        changes.refuse_strategists()
+        changes.refuse_baselines()
+        return settings(size)
+
+    return made

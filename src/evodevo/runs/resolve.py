@@ -6,10 +6,10 @@ A user may write shortly: names without a room, a task or data of their own, a b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from evodevo.errors import UsageError, unknown_name
-from evodevo.runs.recipe import RECIPES, STRATEGIST, Baselines, Compose, Driver, Recipe, RunSettings, Size
+from evodevo.runs.recipe import RECIPES, Baselines, Changes, Driver, Recipe, RunSettings, Size
 from evodevo.settings import merge, validate
 from evodevo.tasks.base import TASKS
 
@@ -50,44 +50,22 @@ def resolve(
         raise UsageError(f"size {size!r}: it must be {' or '.join(get_args(Size))}.")
     if driver not in recipe.drivers:
         raise UsageError(f"the recipe {name!r} serves {', '.join(recipe.drivers)}, not {driver}.")
-    strategists: Sequence[str] | None = None
-    if driver == "ablate":
-        overrides = merge(dict(recipe.ablate.get(size, {})), overrides)
+    if baselines is not None and baselines not in get_args(Baselines):
+        raise unknown_name("choice of baselines", baselines, get_args(Baselines))
+    strategists, data = None, None
     if driver == "grow":
         strategists, overrides = of_growth(overrides)
-    changes = overrides.get(recipe.part, {})
-    if driver == "grow" and recipe.grow is not None:
-        grow, wanted = recipe.grow, (STRATEGIST,) if strategists is None else strategists
-        made = _made(recipe, size, baselines, changes, lambda a, b, c: grow(a, b, c, wanted))
-    elif strategists is not None:
-        raise UsageError(f"the arms of the recipe {name!r} name their strategists themselves; leave --strategist out.")
-    else:
-        compose = recipe.compose
-        if recipe.of_data is not None:
-            data, overrides = own_data(overrides)
-            compose = compose if data is None else recipe.of_data(data)
-        made = _made(recipe, size, baselines, changes, compose)
+    if recipe.reads_data:
+        data, overrides = own_data(overrides)
+    part = overrides.get(recipe.part, {})
+    if not isinstance(part, Mapping):
+        raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {part!r}.")
+    made = recipe.settings(
+        cast(Size, size), driver, Changes(name, part, cast("Baselines | None", baselines), strategists, data)
+    )
     others = {name: value for name, value in overrides.items() if name != recipe.part}
     values, changes = spell_out(recipe, made.model_dump(mode="json"), others)
     return validate(type(made), merge(values, changes), what=f"settings of {name}")
-
-
-def _made(
-    recipe: Recipe,
-    size: Any,
-    baselines: Any,
-    changes: Any,
-    compose: Compose | None,
-) -> RunSettings:
-    if compose is None:
-        if baselines is not None:
-            raise UsageError(f"the recipe {recipe.name!r} names its arms itself; leave --baselines out.")
-        return recipe.settings(size)
-    if baselines is not None and baselines not in get_args(Baselines):
-        raise unknown_name("choice of baselines", str(baselines), get_args(Baselines))
-    if not isinstance(changes, Mapping):
-        raise UsageError(f"{recipe.part} is a table of settings, for example {recipe.part}.width=128; got {changes!r}.")
-    return compose(size, baselines, changes)
 
 
 def of_growth(given: Values) -> tuple[Sequence[str] | None, Values]:

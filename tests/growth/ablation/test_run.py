@@ -171,9 +171,7 @@ def test_the_csv_has_one_line_per_row_and_the_numbers_of_the_table(run: Run) -> 
 
 @pytest.mark.slow
 def test_the_page_shows_the_rows_by_block_beside_the_papers(run: Run) -> None:
-    from evodevo.runs.report.gather import report
-
-    page = report(run)
+    page = run.slice.report(run)
     for title, words in ablation_blocks(run, compare_arms(run)).items():
         assert title in page
         for row in words.rows:

@@ -16,7 +16,7 @@ from evodevo.growth.strategists.base import STRATEGISTS
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.runs.recipe import Recipe
+from evodevo.runs.recipe import Recipe, by_size
 from evodevo.runs.resolve import resolve
 from evodevo.settings import validate
 
@@ -125,7 +125,7 @@ def test_growth_is_a_setting_of_grow_alone() -> None:
 
 def test_a_recipe_that_names_its_strategists_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     own = made()
-    recipe = Recipe("testing.grown", "of its own", ("grow",), lambda size: own)
+    recipe = Recipe("testing.grown", "of its own", ("grow",), by_size(lambda size: own))
     monkeypatch.setattr("evodevo.runs.resolve.RECIPES", _Table(recipe))
     changed = resolve("testing.grown", driver="grow", overrides={"grow": {"events": {"count": 3}}})
     assert isinstance(changed, ExperimentSettings)

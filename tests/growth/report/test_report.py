@@ -40,8 +40,7 @@ from evodevo.module_zoo.spec import ZooRouterStructure, ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.runs.archive import Archive, Individual, Run
-from evodevo.runs.recipe import RECIPES, Recipe
-from evodevo.runs.report.gather import report
+from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import settings
 
@@ -109,7 +108,9 @@ def made(size: Any) -> ExperimentSettings:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    RECIPES.add("module_zoo.growth_reports", Recipe("module_zoo.growth_reports", "for tests", ("train",), made))
+    RECIPES.add(
+        "module_zoo.growth_reports", Recipe("module_zoo.growth_reports", "for tests", ("train",), by_size(made))
+    )
     folder = tmp_path_factory.mktemp("grown") / "runs"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(driver, "create", scripted)
@@ -354,7 +355,7 @@ def test_the_network_is_drawn_as_it_is_in_the_end(
 
 
 def test_the_page_has_a_section_on_growth_and_no_markup_of_names(run: Run) -> None:
-    text = report(run)
+    text = run.slice.report(run)
     assert 'id="growth"' in text
     assert "How grow &lt;b&gt;&amp; grew" in text
     assert "How H-Model grew" in text

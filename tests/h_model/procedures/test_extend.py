@@ -14,7 +14,7 @@ from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.h_model.model import HModel
 from evodevo.h_model.procedures.extend_procedure import ExtendSettings, forgetting
 from evodevo.networks.saved import load_network
-from evodevo.runs.recipe import RECIPES
+from evodevo.runs.recipe import RECIPES, Changes
 from evodevo.search.problem import Outcome
 from evodevo.settings import validate
 from evodevo.storage.blobs import FolderPool
@@ -121,7 +121,7 @@ def test_what_cannot_be_extended(options: dict[str, Any], maker: Any, training: 
 
 @pytest.mark.parametrize("size", ["quick", "full"])
 def test_the_recipe_says_what_it_means(size: Any) -> None:
-    settings = RECIPES.get("h_model.extend").settings(size)
+    settings = RECIPES.get("h_model.extend").settings(size, "train", Changes("h_model.extend"))
     assert isinstance(settings, ExperimentSettings)
     for arm in settings.experiment.trainings():
         assert arm.procedure == "extend"

@@ -40,7 +40,7 @@ from evodevo.operators.cost import Work
 from evodevo.randomness import generator
 from evodevo.runs.archive import Archive
 from evodevo.runs.evolve import resume
-from evodevo.runs.recipe import RECIPES, Recipe
+from evodevo.runs.recipe import RECIPES, Recipe, by_size
 from evodevo.runs.train import experiment
 from evodevo.testing.small_networks import settings
 from evodevo.testing.zoo_modules import NodeTests, assert_runs
@@ -286,7 +286,7 @@ def made(size: Any) -> ExperimentSettings:
 
 @pytest.mark.slow
 def test_it_is_trained_and_grown_stored_loaded_and_resumed(tmp_path: Path) -> None:
-    RECIPES.add(NAME, Recipe(NAME, "for tests", ("train",), made))
+    RECIPES.add(NAME, Recipe(NAME, "for tests", ("train",), by_size(made)))
     shown = 0
 
     def die(kind: str, facts: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from scipy import stats
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.serial import SerialExecutor
-from evodevo.multitask.comparison.multipath_text import paired_p
+from evodevo.experiments.paired import paired_p
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.runner import run_recipe
 from evodevo.multitask.system import System

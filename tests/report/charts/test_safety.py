@@ -27,7 +27,7 @@ from evodevo.multitask.diagrams.system.frame import Joined, OfferedPath, PartMar
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.bars import Measure, bars_beside, histogram
-from evodevo.report.charts.curves import Series, TrainingCurve, hypervolume_chart, training_curves
+from evodevo.report.charts.curves import Series, TrainingCurve, line_chart, training_curves
 from evodevo.report.charts.front import BaselinePoint, FrontPoint, front_chart
 from evodevo.report.charts.heat_map import HeatRows, heat_map
 from evodevo.report.charts.lineage import LineageNode, lineage_chart
@@ -82,7 +82,7 @@ def every_drawing(text: str) -> dict[str, str]:
         "population": population_strips([StripRow(text, livs, arcs, text, text)], text),
         "front": front_chart(points, axis, other, [BaselinePoint(text, 1.5, 2.5, title=text)]),
         "curves": training_curves([TrainingCurve(text, [(0, 1), (1, 2)], "stable", True, text)], axis, other),
-        "hypervolume": hypervolume_chart([(0, 1.0)], [Series(text, [(0, 2.0)])]),
+        "lines": line_chart([Series(text, [(0, 1.0)]), Series(text, [(0, 2.0)])], Axis(text), Axis(text)),
         "lineage": lineage_chart(nodes, text),
         "composition": composition_chart([Composition(0, {text: 2.0, "SA-1": 1.0})], {text: "attention"}),
         "routing": routing_diagram(flow, text, text),

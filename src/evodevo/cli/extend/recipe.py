@@ -96,9 +96,10 @@ def _file(result: RecipeResult, suffix: str) -> str:
 
 
 def _present(result: RecipeResult) -> None:
-    for table in result.tables:
-        output.line(table.title)
-        output.table(table.columns, table.rows, right=table.columns[table.left :])
+    for title, table in result.tables.items():
+        output.line(title)
+        right = [name for name in table.columns[1:] if name not in table.texts]
+        output.table(table.columns, table.rows, right=right)
         output.line()
     for note in result.notes:
         output.words(note)

@@ -51,7 +51,5 @@ def report(
 
 def write_report(run: Run, path: Path) -> Path:
     """Write the report and return its absolute path."""
-    from evodevo.runs.report.gather import report as build
-
-    write_text(path, build(run))
+    write_text(path, run.slice.report(run))
     return path.absolute()

@@ -27,12 +27,11 @@ from evodevo.experiments.report.tables import (
 )
 from evodevo.report.charts.axes import Axis
 from evodevo.report.charts.curves import Series, line_chart, thin
-from evodevo.report.html import Content, add, cards, cut, details, element, figure, page, paragraph, section
+from evodevo.report.html import Content, cards, cut, details, element, figure, navigation, page, paragraph, section
 from evodevo.report.html import table as html_table
 from evodevo.report.word_tables import MOST_ROWS, TextTable, words_table
 from evodevo.runs.archive import Individual, Run
-from evodevo.runs.report.data import RunFacts
-from evodevo.runs.report.gather import facts
+from evodevo.runs.report.lists import duration, hardware, overhead
 
 MOST_LINES = 24
 _POINTS = 64
@@ -43,7 +42,6 @@ _NOTES = 6
 def report(run: Run) -> str:
     """One self-contained HTML page on an experiment, as one string of HTML."""
     table, comparison = compare_arms(run), run.settings.experiment
-    about = facts(run, f"evodevo {run.kind} {run.recipe} --set study.seed={run.settings.study.seed}")
     parts = [PAGE_PARTS.get(name) for name in PAGE_PARTS]
     page_parts = (
         summary_section(_cards(run, table), remarks(run, table), baseline_words(table)),
@@ -57,18 +55,16 @@ def report(run: Run) -> str:
         _words("inside", "Inside", inside_table(table)),
         *(part.section(run, table) for part in parts if not part.is_first),
         _trainings(run.individuals()),
-        _facts(about),
+        _facts(run),
     )
     sections = [part for part in page_parts if part is not None]
-    nav = element("nav")
-    for part in sections:
-        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
-    given = (about.recipe, about.id, about.state, about.started, about.duration)
+    nav = navigation(sections)
+    given = (run.recipe, run.id, run.state, run.row.created_at, duration(run))
     subtitle = " · ".join(cut(text) for text in given if text)
-    title = element("h1", cut(comparison.title or about.recipe))
+    title = element("h1", cut(comparison.title or run.recipe))
     header = element("header", title, paragraph(subtitle, classes="muted"), nav)
     footer = element("footer", paragraph("One file, no scripts, no outside references. Made by evodevo."))
-    return page(f"Experiment {cut(about.id)}", header, element("main", *sections), footer)
+    return page(f"Experiment {cut(run.id)}", header, element("main", *sections), footer)
 
 
 def remarks(run: Run, table: ComparisonTable) -> list[str]:
@@ -183,16 +179,16 @@ def _trainings(individuals: Sequence[Individual]) -> Element | None:
     return section("trainings", "Trainings", html_table(names, rows, (3, 4)))
 
 
-def _facts(run: RunFacts) -> Element:
+def _facts(run: Run) -> Element:
     rows = [
-        ("command", run.command),
+        ("command", f"evodevo {run.kind} {run.recipe} --set study.seed={run.seed}"),
         ("seed", str(run.seed)),
-        ("hardware", run.hardware),
-        ("started", run.started),
-        ("finished", run.finished),
-        *((f"version of {name}", version) for name, version in run.versions.items()),
-        *run.more.items(),
+        ("hardware", hardware()),
+        ("started", run.row.created_at),
+        ("finished", run.row.finished_at or ""),
+        *((f"version of {name}", str(version)) for name, version in run.row.versions.items()),
+        ("overhead of the search", overhead(run)),
     ]
     words = [[name, cut(value, 300)] for name, value in rows if value]
-    settings = element("pre", json.dumps(run.settings, indent=1, sort_keys=True)[:200_000])
+    settings = element("pre", json.dumps(run.row.settings, indent=1, sort_keys=True)[:200_000])
     return section("facts", "Facts", html_table(("", ""), words), details("All settings", settings))

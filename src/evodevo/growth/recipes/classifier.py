@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
@@ -13,7 +13,8 @@ from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.baselines import opponents
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.runs.recipe import Baselines, Recipe, Size
+from evodevo.runs.recipe import STRATEGIST, Baselines, Changes, Driver, Recipe, Size
+from evodevo.settings import merge, validate
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
 ZOO = "zoo"
@@ -37,7 +38,7 @@ ABLATE: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""An ablation trains everything for equally long, so that nothing stops early."""
+"""Size -> what the command ``ablate`` changes."""
 SHORT: Mapping[str, str] = {
     "batch_size": "evaluation.training.batch_size",
     "learning_rates": "experiment.learning_rates",
@@ -58,14 +59,22 @@ def comparison(structure: ZooStructure, which: Baselines, **more: Any) -> Compar
     return Comparison(arms=(arm, *opponents(structure, which, 0)), **more)
 
 
-def classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> ExperimentSettings:
-    """One module of each of the six families; questions about images of digits unless ``--data`` is given."""
+def classifier(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
+    """One module of each of the six families; questions about images of digits unless ``--data`` is given.
+
+    ``grow`` lets the same zoo grow, with opponents only where they are asked for; ``ablate`` trains everything for
+    equally long, so that nothing stops early.
+    """
     full = size == "full"
-    structure = zoo_structure(changes)
-    return ExperimentSettings(
+    baselines = changes.baselines or ("none" if driver == "grow" else "all" if full else "quick")
+    if driver == "ablate":
+        structure = zoo_structure(merge(dict(ABLATE[size].get(ZOO, {})), dict(changes.part)))
+    else:
+        structure = zoo_structure(changes.part)
+    made = ExperimentSettings(
         experiment=comparison(
             structure,
-            baselines or ("all" if full else "quick"),
+            baselines,
             title="a zoo of modules and its opponents, each with the same budget",
             learning_rates=(2e-3,),
             seeds=3 if full else 1,
@@ -88,24 +97,20 @@ def classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, An
             memory_bytes=8 * 2**30,
         ),
     )
-
-
-def growing_classifier(
-    size: Size, baselines: Baselines | None, changes: Mapping[str, Any], strategists: Sequence[str]
-) -> ExperimentSettings:
-    """The same zoo, which grows; opponents only where they are asked for."""
-    return growing(classifier(size, baselines or "none", changes), strategists)
+    if driver == "grow":
+        return growing(made, (STRATEGIST,) if changes.strategists is None else changes.strategists)
+    if driver == "ablate":
+        values = merge(made.model_dump(mode="json"), {"evaluation": ABLATE[size]["evaluation"]})
+        return validate(ExperimentSettings, values, what="settings of an ablation")
+    return made
 
 
 CLASSIFIER = Recipe(
     "module_zoo.classifier",
     "images, texts, numbers: a zoo of modules against its opponents",
     ("train", "grow", "ablate"),
-    lambda size: classifier(size, None, {}),
     classifier,
     part=ZOO,
     short=SHORT,
     data_task="table",
-    grow=growing_classifier,
-    ablate=ABLATE,
 )

@@ -20,7 +20,7 @@ from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, learning_ra
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.named import named_zoo
-from evodevo.runs.recipe import STRATEGIST, Baselines, Recipe, Size
+from evodevo.runs.recipe import STRATEGIST, Baselines, Changes, Driver, Recipe, Size
 
 WIDTH = 32
 STARTS: Mapping[str, tuple[str, ...]] = {
@@ -51,24 +51,25 @@ def arms(strategists: Sequence[str], starts: Sequence[str]) -> tuple[Variant, ..
     )
 
 
-def growing(
-    size: Size, baselines: Baselines | None, changes: Mapping[str, Any], strategists: Sequence[str] = (STRATEGIST,)
-) -> ExperimentSettings:
+def growing(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     """Quick: the start without attention; full: both, three seeds.
 
     Args:
         size: quick or full.
-        baselines: ``quick`` and ``all`` add the opponents of every H-Model; none if left out.
-        changes: must be empty; no part can be changed.
-        strategists: names of the strategists, one arm each; for a learned one those that learn nothing are added.
+        driver: ``train`` trains the arms of the recipe, under its own strategist.
+        changes: in ``grow``, baselines ``quick`` and ``all`` add the opponents of every H-Model, none if left out; for
+            a learned strategist those that learn nothing are added.
     """
+    if driver != "grow":
+        changes.refuse_baselines()
+    strategists = (STRATEGIST,) if changes.strategists is None else changes.strategists
     full = size == "full"
     starts = tuple(STARTS) if full else tuple(STARTS)[:1]
     made = evaluation(size, "pointer", steps=4_000 if full else 1_000)
     return ExperimentSettings(
         experiment=Comparison(
             title="an H-Model that grows while it trains, beside the one that does not, on k-hop pointers",
-            arms=(*arms(strategists, starts), *(_opponents(starts, baselines) if baselines else ())),
+            arms=(*arms(strategists, starts), *(_opponents(starts, changes.baselines) if changes.baselines else ())),
             learning_rates=learning_rates(size, 2e-3),
             seeds=3 if full else 1,
             reference=FIXED,
@@ -92,6 +93,5 @@ GROWING = Recipe(
     "h_model.growing",
     "an H-Model whose hidden layers come and go while it trains, beside the same one fixed",
     ("train", "grow"),
-    lambda size: growing(size, None, {}),
-    grow=growing,
+    growing,
 )

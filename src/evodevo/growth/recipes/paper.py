@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import PAPER_SELECTION, NetworkEvaluationSettings
 from evodevo.growth.recipes.classifier import SHORT, ZOO, comparison
 from evodevo.module_zoo.named import PAPER_LENGTH, PAPER_PIXELS, TEXT_TOWER, paper, zoo_structure
-from evodevo.runs.recipe import Baselines, Recipe, Size
+from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 from evodevo.training.settings import paper_training
 
 EPOCHS = 25
@@ -17,14 +14,14 @@ SAMPLES = {"quick": 1_000, "full": 10_000}
 """Training samples for which the budget is made; the paper's tasks have from 2,400 to 3.3 million."""
 
 
-def paper_classifier(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> ExperimentSettings:
+def paper_classifier(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     """Nine modules of width 512 behind a DistilBERT and a CLIP-ViT, 25 epochs at most."""
-    structure = zoo_structure(changes, paper())
+    structure = zoo_structure(changes.part, paper())
     training = paper_training(SAMPLES[size])
     return ExperimentSettings(
         experiment=comparison(
             structure,
-            baselines or "none",
+            changes.baselines or "none",
             title="a zoo of modules, trained as section 4.1 of Architect Thyself says",
             learning_rates=(training.optimizer.learning_rate,),
             seeds=3,
@@ -57,7 +54,6 @@ PAPER = Recipe(
     "module_zoo.paper",
     "the same with the settings of the paper: d = 512, nine modules, pretrained towers",
     ("train",),
-    lambda size: paper_classifier(size, None, {}),
     paper_classifier,
     part=ZOO,
     short=SHORT,

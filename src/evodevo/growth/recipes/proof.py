@@ -24,7 +24,7 @@ from evodevo.module_zoo.named import zoo_structure
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.recipes.baselines import STYLES, matched
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.runs.recipe import Baselines, Recipe, Size
+from evodevo.runs.recipe import Baselines, Changes, Driver, Recipe, Size
 from evodevo.settings import merge
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -80,23 +80,22 @@ def arms(structure: ZooStructure, trial: ProofTrial, mixtures: Baselines) -> tup
     )
 
 
-def proof(
-    size: Size, baselines: Baselines | None, changes: Mapping[str, Any], trial: ProofTrial = GENERATED
-) -> ExperimentSettings:
+def proof(size: Size, driver: Driver, changes: Changes) -> ExperimentSettings:
     """The whole experiment on one data set.
 
     Args:
         size: ``quick`` (one seed, a fifth of the budget, three events) or ``full``.
-        baselines: mixtures of experts: ``all`` three if left out.
-        changes: changes of the zoo's structure in all arms.
-        trial: the data set.
+        driver: both have the same arms.
+        changes: changes of the zoo's structure in all arms; the mixtures of experts (``all`` three if left out); the
+            user's data.
     """
-    full = size == "full"
-    structure = zoo_structure(merge(dict(NETWORK), dict(changes)))
+    changes.refuse_strategists()
+    full, trial = size == "full", GENERATED if changes.data is None else trial_of(changes.data)
+    structure = zoo_structure(merge(dict(NETWORK), dict(changes.part)))
     return ExperimentSettings(
         experiment=Comparison(
             title=f"a zoo that grows and one that does not, with equal FLOPs, on {trial.name}",
-            arms=arms(structure, trial, baselines or "all"),
+            arms=arms(structure, trial, changes.baselines or "all"),
             learning_rates=(LEARNING_RATE,),
             seeds=trial.seeds if full else 1,
             reference=FIXED,
@@ -151,9 +150,8 @@ GROWTH_PROOF = Recipe(
     "module_zoo.growth_proof",
     "whether growing pays: zoos that grow, fixed ones, mixtures of experts, each with the same FLOPs",
     ("grow", "train"),
-    lambda size: proof(size, None, {}),
     proof,
     part=ZOO,
     short=SHORT,
-    of_data=lambda data: lambda size, baselines, changes: proof(size, baselines, changes, trial_of(data)),
+    reads_data=True,
 )

@@ -11,7 +11,7 @@ from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, h_model, le
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 ALPHAS = (0.1, 0.3, 1.0, 3.0)
 RATES = (0.7, 1.0, 1.4)
@@ -61,4 +61,4 @@ def alpha(size: Size) -> ExperimentSettings:
     )
 
 
-ALPHA = Recipe("h_model.alpha", "E6: alpha and its rate: accuracy, depth, sparsity", ("train",), alpha)
+ALPHA = Recipe("h_model.alpha", "E6: alpha and its rate: accuracy, depth, sparsity", ("train",), by_size(alpha))

@@ -13,7 +13,7 @@ from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, h_model, le
 from evodevo.h_model.spec import HModelStructure, RegularisationStructure
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 
 def depth(size: Size) -> ExperimentSettings:
@@ -59,5 +59,5 @@ def _as_deep(structure: HModelStructure) -> list[Variant]:
 
 
 DEPTH = Recipe(
-    "h_model.depth", "E7: stability over T, beside deep stacks with and without residuals", ("train",), depth
+    "h_model.depth", "E7: stability over T, beside deep stacks with and without residuals", ("train",), by_size(depth)
 )

@@ -14,7 +14,7 @@ from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes.variants import constant, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 DOMAINS = ("digits", "shapes", "textures", "letters")
 
@@ -82,4 +82,4 @@ def _evaluation(size: Size) -> NetworkEvaluationSettings:
     )
 
 
-EXTEND = Recipe("h_model.extend", "E8: a fourth domain by new layers; what is forgotten", ("train",), extend)
+EXTEND = Recipe("h_model.extend", "E8: a fourth domain by new layers; what is forgotten", ("train",), by_size(extend))

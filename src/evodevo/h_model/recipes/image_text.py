@@ -10,7 +10,7 @@ from evodevo.experiments.settings import ProbeSettings
 from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 
 def image_text(size: Size) -> ExperimentSettings:
@@ -60,4 +60,4 @@ def image_text(size: Size) -> ExperimentSettings:
     )
 
 
-IMAGE_TEXT = Recipe("h_model.image_text", "E4: image and caption, two answers at once", ("train",), image_text)
+IMAGE_TEXT = Recipe("h_model.image_text", "E4: image and caption, two answers at once", ("train",), by_size(image_text))

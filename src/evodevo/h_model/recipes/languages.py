@@ -10,7 +10,7 @@ from evodevo.h_model.recipes import paper_tables
 from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 
 def languages(size: Size) -> ExperimentSettings:
@@ -51,4 +51,6 @@ def languages(size: Size) -> ExperimentSettings:
     )
 
 
-LANGUAGES = Recipe("h_model.languages", "E2: six languages, causal, with a test for leaks", ("train",), languages)
+LANGUAGES = Recipe(
+    "h_model.languages", "E2: six languages, causal, with a test for leaks", ("train",), by_size(languages)
+)

@@ -10,7 +10,7 @@ from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 
 def mixed(size: Size) -> ExperimentSettings:
@@ -51,4 +51,6 @@ def mixed(size: Size) -> ExperimentSettings:
     )
 
 
-MIXED = Recipe("h_model.mixed", "E5: convolution and transformer layers, equal and unequal routers", ("train",), mixed)
+MIXED = Recipe(
+    "h_model.mixed", "E5: convolution and transformer layers, equal and unequal routers", ("train",), by_size(mixed)
+)

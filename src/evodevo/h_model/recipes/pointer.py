@@ -9,7 +9,7 @@ from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, h_model, le
 from evodevo.h_model.spec import HModelStructure, paper
 from evodevo.networks.routing.spec import InferenceStructure
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 PILOT = PaperTable(
     source="our first pilot: 6 nodes, 1-4 hops, d = 64, 1,400 steps of 64, AdamW 1e-3, untuned",
@@ -75,4 +75,6 @@ def pointer(size: Size) -> ExperimentSettings:
     )
 
 
-POINTER = Recipe("h_model.pointer", "k-hop pointers: H-Models against transformers, with controls", ("train",), pointer)
+POINTER = Recipe(
+    "h_model.pointer", "k-hop pointers: H-Models against transformers, with controls", ("train",), by_size(pointer)
+)

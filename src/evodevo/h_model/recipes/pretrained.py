@@ -17,7 +17,7 @@ from evodevo.h_model.spec import HModelStructure, RegularisationStructure
 from evodevo.networks.stacks.ensemble import EnsembleNetwork
 from evodevo.networks.stacks.spec import EnsembleStructure, StackStructure
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 QUICK_DONORS = ({"width": 64, "layers": 4}, {"width": 96, "layers": 3})
 FULL_DONORS = ({"width": 96, "layers": 12}, {"width": 64, "layers": 7})
@@ -144,5 +144,8 @@ def _layer(donor: dict[str, int]) -> TransformerLayer:
 
 
 PRETRAINED = Recipe(
-    "h_model.pretrained", "E3: layers of two pretrained encoders mixed, against each alone", ("train",), pretrained
+    "h_model.pretrained",
+    "E3: layers of two pretrained encoders mixed, against each alone",
+    ("train",),
+    by_size(pretrained),
 )

@@ -16,7 +16,7 @@ from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.recipe import Recipe, Size
+from evodevo.runs.recipe import Recipe, Size, by_size
 
 QUICK_STEPS = 2_000
 SWEPT_RATE = (1e-3,)
@@ -105,4 +105,6 @@ def _more(base: HModelStructure) -> list[Variant]:
     return [plan.model_copy(update={"learning_rates": SWEPT_RATE}) for plan in variants]
 
 
-PROOFS = Recipe("h_model.proofs", "E1: facts and rules, deeper than trained; also as language", ("train",), proofs)
+PROOFS = Recipe(
+    "h_model.proofs", "E1: facts and rules, deeper than trained; also as language", ("train",), by_size(proofs)
+)

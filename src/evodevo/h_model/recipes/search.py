@@ -5,7 +5,7 @@ from __future__ import annotations
 from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.h_model.spec import HModelStructure
-from evodevo.runs.recipe import ExecutionSettings, Recipe, RunSettings, Size
+from evodevo.runs.recipe import ExecutionSettings, Recipe, RunSettings, Size, by_size
 from evodevo.search.study import StudySettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -50,4 +50,4 @@ def small(size: Size) -> HModelSearchSettings:
     )
 
 
-SMALL = Recipe("h_model.small", "H-Models on k-hop pointers: error against executed FLOPs", ("evolve",), small)
+SMALL = Recipe("h_model.small", "H-Models on k-hop pointers: error against executed FLOPs", ("evolve",), by_size(small))

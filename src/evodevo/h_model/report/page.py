@@ -16,7 +16,7 @@ from evodevo.h_model.report.pictures import class_section, pattern_section, samp
 from evodevo.h_model.report.sections import layer_section, probe_section, time_section
 from evodevo.h_model.report.view import RoutingDetail, RoutingView
 from evodevo.report.charts.numbers import MISSING, show
-from evodevo.report.html import add, cards, cut, element, page, paragraph, section
+from evodevo.report.html import cards, cut, element, navigation, page, paragraph, section
 
 LIMIT_BYTES = 5_000_000
 _DETAILS = (
@@ -56,9 +56,7 @@ def routing_page(report: RoutingReport) -> str:
 
 def _html(view: RoutingView) -> str:
     sections = [part for build in _SECTIONS if (part := build(view)) is not None]
-    nav = element("nav")
-    for part in sections:
-        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
+    nav = navigation(sections)
     title = cut(view.report.title)
     subtitle = paragraph(cut(view.report.subtitle, 300), classes="muted") if view.report.subtitle else None
     header = element("header", element("h1", title), subtitle, nav)

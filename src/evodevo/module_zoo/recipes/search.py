@@ -6,7 +6,7 @@ from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.module_zoo.settings import ModuleZooSpaceSettings
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.towers.spec import ExtractorStructure
-from evodevo.runs.recipe import ExecutionSettings, Recipe, RunSettings, Size
+from evodevo.runs.recipe import ExecutionSettings, Recipe, RunSettings, Size, by_size
 from evodevo.search.study import StudySettings
 from evodevo.training.settings import Budget, OptimizerSettings, TrainingSettings
 
@@ -51,4 +51,6 @@ def small(size: Size) -> ModuleZooSearchSettings:
     )
 
 
-SMALL = Recipe("module_zoo.small", "zoos on questions about digits: error, parameters, FLOPs", ("evolve",), small)
+SMALL = Recipe(
+    "module_zoo.small", "zoos on questions about digits: error, parameters, FLOPs", ("evolve",), by_size(small)
+)

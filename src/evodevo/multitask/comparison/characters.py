@@ -1,98 +1,33 @@
 """``multitask.characters``: four ways to learn the same tasks, with equal samples, and what each leaves behind.
 
-Every arm is a copy of one system with a trained root. A task's answer is its published path, chosen by validation; the
-test split is looked at once for each path that a cycle published, when its arm has ended.
+Every arm is a copy of one system with a trained root.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any
 
-from evodevo.experiments.correct_bits import unpack
-from evodevo.experiments.paired import Difference, paired_difference
+from evodevo.experiments.paired import Difference
 from evodevo.multitask.agent import PublishedPath
-from evodevo.multitask.comparison.curves import Looks, looks
-from evodevo.multitask.comparison.forecast import Load, forecast
+from evodevo.multitask.comparison.compared import Compared, Ending, VariantAgent, announce, continued, endings
+from evodevo.multitask.comparison.results import RecipeResult, courses, percent, points, to_csv
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
-from evodevo.multitask.measure import SplitMeasurement
+from evodevo.multitask.recipes.characters import STRETCH_SHARE, TARGET_SHARE
 from evodevo.multitask.recipes.settings import CharactersSettings
-from evodevo.multitask.recipes.variants import ARMS, ArmName, restricted
+from evodevo.multitask.recipes.variants import ARMS, RecipeVariant, restricted
 from evodevo.multitask.schedule import is_root
 from evodevo.multitask.system import System
-from evodevo.storage.systems.base import AgentRow
+from evodevo.report.word_tables import TextTable
 
-
-@dataclass(frozen=True)
-class TaskEnd:
-    """The result of an arm on a task.
-
-    Attributes:
-        known: the published path.
-        test: its measurement on the test split.
-        accounted: number of its accounted parameters; shared ones are split among their users.
-        spent: cost of its agent.
-        looks: measurements of its published paths, cycle by cycle.
-    """
-
-    known: PublishedPath
-    test: SplitMeasurement
-    accounted: float
-    spent: Spent
-    looks: Looks
-
-
-@dataclass(frozen=True)
-class VariantResult:
-    """The result of an arm with one seed.
-
-    Attributes:
-        arm: name of the arm.
-        seed: seed of the copy.
-        tasks: name of the task -> its result.
-        parameters: number of distinct parameters of the system, the root's among them where the arm needs it.
-    """
-
-    arm: ArmName
-    seed: int
-    tasks: Mapping[str, TaskEnd]
-    parameters: int
-
-    @property
-    def accuracy(self) -> float:
-        """Mean over tasks, on the test splits."""
-        return sum(one.test.accuracy for one in self.tasks.values()) / len(self.tasks)
-
-    @property
-    def validation(self) -> float:
-        """Mean over tasks."""
-        return sum(one.known.quality or 0.0 for one in self.tasks.values()) / len(self.tasks)
-
-    @property
-    def per_task(self) -> float:
-        """Parameters per task."""
-        return self.parameters / len(self.tasks)
-
-    @property
-    def spent(self) -> Spent:
-        """Cost of all agents."""
-        return sum((one.spent for one in self.tasks.values()), NOTHING)
-
-
-@dataclass(frozen=True)
-class RootEnd:
-    """The result of the root's pretraining.
-
-    Attributes:
-        seed: seed of the copy.
-        known: its path.
-        spent: cost of its pretraining, which no arm counts as its own.
-    """
-
-    seed: int
-    known: PublishedPath
-    spent: Spent
+OURS, REFERENCE = "singlepath", "fine_tuning"
+COLUMNS = (
+    "arm", "title", "seed", "task", "path", "test_accuracy", "validation_accuracy", "accounted_parameters",
+    "samples_seen", "children", "failed", "seconds",
+)  # fmt: skip
+"""Columns of the CSV. Shares are from 0 to 1; seconds are those of workers."""
 
 
 @dataclass(frozen=True)
@@ -100,120 +35,81 @@ class CharactersEnd:
     """Everything that was measured.
 
     Attributes:
-        roots: one for each copy.
-        arms: all arms of all copies.
-        differences: (arm, reference, task) -> on the same test samples.
-        planned: training samples that each arm was to see, for one copy.
+        settings: Of the recipe.
+        compared: Arms, copies and tasks.
+        roots: Seed -> path of the root.
+        pretraining: Cost of the roots, which no arm counts as its own.
+        parameters: (arm, seed) -> distinct parameters of the system, the root's among them where the arm needs it.
+        planned: Training samples that each arm was to see, for one copy.
     """
 
-    roots: Sequence[RootEnd]
-    arms: Sequence[VariantResult]
-    differences: Mapping[tuple[str, str, str], Difference]
+    settings: CharactersSettings
+    compared: Compared
+    roots: Mapping[int, PublishedPath]
+    pretraining: Spent
+    parameters: Mapping[tuple[str, int], int]
     planned: int
 
-    def of(self, arm: str) -> list[VariantResult]:
-        """An arm's copies."""
-        return [one for one in self.arms if one.arm == arm]
+    def per_task(self, arm: str, *, without_root: bool = False) -> float | None:
+        """Parameters per task, mean over copies; None where the arm was not compared."""
+        counts = [
+            count - (self.roots[seed].parameters if without_root else 0)
+            for (name, seed), count in self.parameters.items()
+            if name == arm
+        ]
+        return fmean(count / len(self.settings.system.tasks) for count in counts) if counts else None
+
+    def share(self, arm: str) -> float | None:
+        """Parameters per task as a share of those of full fine-tuning."""
+        ours, theirs = self.per_task(arm), self.per_task(REFERENCE)
+        return None if ours is None or theirs is None else ours / theirs
+
+    def differences(self) -> dict[tuple[str, str, str], Difference]:
+        """(arm, reference, task) -> right answers of an arm minus those of an arm before it, over all copies."""
+        names = self.settings.compared.arms
+        pairs = [(name, reference) for number, name in enumerate(names) for reference in names[:number]]
+        found = {
+            (*pair, task.name): self.compared.difference(*pair, task.name)
+            for pair in pairs
+            for task in self.settings.system.tasks
+        }
+        return {key: difference for key, difference in found.items() if difference is not None}
 
 
-def drive(course: RecipeRunner, settings: CharactersSettings) -> CharactersEnd:
+def drive(course: RecipeRunner, settings: CharactersSettings) -> RecipeResult:
     """Run, or go on with, all arms of all copies.
 
     Raises:
         InterruptedRecipe: somebody stopped it.
         EvaluationsFailedError: an agent came to nothing.
     """
-    remaining = loads(course, settings)
-    if remaining:
-        expected = forecast(course, remaining)
-        course.tell("plan", **expected.to_json(), words=expected.words)
-    roots, arms = [], []
-    for seed in seeds(settings):
+    tasks, cycles = settings.system.tasks, settings.study.cycles
+    arms = {name: _members(course, settings, ARMS[name]) for name in settings.compared.arms}
+    announce(course, {name: (members, cycles) for name, members in arms.items()})
+    roots: dict[int, PublishedPath] = {}
+    found: list[Ending] = []
+    parameters: dict[tuple[str, int], int] = {}
+    pretraining = NOTHING
+    for seed in course.seeds:
         base = course.rooted(seed)
-        roots.append(_root(course, base, seed))
-        arms += [_arm(course, settings, base, seed, name) for name in settings.compared.arms]
-    return CharactersEnd(roots, arms, differences(arms), planned(course, settings))
+        agent = course.root_agent(base)
+        assert agent is not None
+        roots[seed] = base.view().offers[agent.name]
+        pretraining += course.spent(base, [agent])
+        for name, members in arms.items():
+            system, agents = continued(course, base, name, seed, members, cycles, "arm")
+            found += endings(course, system, name, seed, members, agents)
+            parameters[name, seed] = _parameters(system, root=ARMS[name].needs_root)
+    planned = cycles * settings.study.cycle.children * sum(map(course.child_samples, tasks))
+    return _result(course, CharactersEnd(settings, Compared(found), roots, pretraining, parameters, planned))
 
 
-def seeds(settings: CharactersSettings) -> range:
-    """Seeds of the copies."""
-    return range(settings.study.seed, settings.study.seed + settings.study.copies)
-
-
-def planned(course: RecipeRunner, settings: CharactersSettings) -> int:
-    """Training samples that an arm is to see in one copy: equal for all."""
-    children = settings.study.cycles * settings.study.cycle.children
-    return children * sum(map(course.child_samples, settings.system.tasks))
-
-
-def loads(course: RecipeRunner, settings: CharactersSettings) -> list[Load]:
-    """Trainings that are still to be done."""
-    found, whole = [], settings.study.cycles * settings.study.cycle.children
-    for seed in seeds(settings):
-        base = course.find("root", seed)
-        if base is None or not base.recorded():
-            found.append(root_load(course))
-        for name in settings.compared.arms:
-            system = course.find(name, seed)
-            rows = {} if system is None else {one.task: one for one in system.agents()}
-            for task in settings.system.tasks:
-                done = 0
-                if system is not None and task.name in rows:
-                    done = course.spent(system, [rows[task.name]]).children
-                if done < whole:
-                    looked = course.samples(task)["validation"] * course.training.validations
-                    found.append(Load(whole - done, course.child_samples(task), looked))
-    return found
-
-
-def root_load(course: RecipeRunner) -> Load:
-    """The root's pretraining."""
-    plan, looks = course.settings.system.root, course.settings.evaluation.root_validations
-    of_one = course.child_samples(plan) // course.training.validations
-    return Load(1, looks * of_one, looks * course.samples(plan)["validation"])
-
-
-def differences(arms: Sequence[VariantResult]) -> dict[tuple[str, str, str], Difference]:
-    """Every arm's right answers minus those of every arm before it, task by task, over all copies."""
-    names = list(dict.fromkeys(one.arm for one in arms))
-    found: dict[tuple[str, str, str], Difference] = {}
-    for number, name in enumerate(names):
-        for reference in names[:number]:
-            ours, theirs = ([one for one in arms if one.arm == arm] for arm in (name, reference))
-            for task in ours[0].tasks:
-                pair = [[_right(one.tasks[task].test) for one in side] for side in (ours, theirs)]
-                difference = paired_difference(pair[0], pair[1])
-                if difference is not None:
-                    found[name, reference, task] = difference
-    return found
-
-
-# Inside
-
-
-def _root(course: RecipeRunner, base: System, seed: int) -> RootEnd:
-    agent = course.root_agent(base)
-    assert agent is not None
-    return RootEnd(seed, base.view().offers[agent.name], course.spent(base, [agent]))
-
-
-def _arm(course: RecipeRunner, settings: CharactersSettings, base: System, seed: int, name: ArmName) -> VariantResult:
-    arm = ARMS[name]
-    system = course.fork(base, name, seed)
-    agents: list[AgentRow] = []
-    for task in settings.system.tasks:
-        own = {"builds_on": arm.builds_on, "cycle": restricted(settings.study.cycle, arm)}
-        agents.append(course.agent(system, course.kind, task.name, course.facts(task).model_copy(update=own)))
-    course.tell("arm", arm=name, seed=seed, system=system.row.name)
-    course.run(system, agents, settings.study.cycles)
-    accounts, view = system.accounts(), system.view()
-    ends = {}
-    for agent in agents:
-        known = view.offers[agent.name]
-        test = course.measured(system, known)
-        spent, seen = course.spent(system, [agent]), looks(course, system, agent)
-        ends[agent.task] = TaskEnd(known, test, accounts[agent.name], spent, seen)
-    return VariantResult(name, seed, ends, _parameters(system, root=arm.needs_root))
+def _members(course: RecipeRunner, settings: CharactersSettings, arm: RecipeVariant) -> list[VariantAgent]:
+    own = {"builds_on": arm.builds_on, "cycle": restricted(settings.study.cycle, arm)}
+    return [
+        VariantAgent(task, course.kind, task.name, course.facts(task).model_copy(update=own))
+        for task in settings.system.tasks
+    ]
 
 
 def _parameters(system: System, *, root: bool) -> int:
@@ -223,6 +119,183 @@ def _parameters(system: System, *, root: bool) -> int:
     return sum({part.id: part.parameters for known in paths for part in known.components}.values())
 
 
-def _right(test: SplitMeasurement) -> Any:
-    assert test.right is not None, "measured by this recipe"
-    return unpack(test.right)
+# What was found
+
+
+def _result(course: RecipeRunner, end: CharactersEnd) -> RecipeResult:
+    session, arms = course.session, end.settings.compared.arms
+    validation, test = (
+        [end.compared.curve(name, _title(name), split) for name in arms] for split in ("validation", "test")
+    )
+    differences = end.differences()
+    document = {**_document(course, end, differences), "curves": courses(validation, test)}
+    title = "Points of (d) above the others, on the same test samples, with 95 % intervals of a bootstrap"
+    return RecipeResult(
+        session.recipe,
+        session.size,
+        session.label,
+        "finished",
+        document,
+        {"Test accuracy in percent": _arms_table(end), title: _difference_table(differences)},
+        to_csv(COLUMNS, [_row(one) for one in end.compared.endings]),
+        (*_summary(document["target"]), *document["notes"]),
+        validation,
+        test,
+    )
+
+
+def _title(arm: str) -> str:
+    return f"({ARMS[arm].letter}) {ARMS[arm].title}"
+
+
+def _document(
+    course: RecipeRunner, end: CharactersEnd, differences: Mapping[tuple[str, str, str], Difference]
+) -> dict[str, Any]:
+    session, settings = course.session, end.settings
+    roots = list(end.roots.values())
+    return {
+        "recipe": session.recipe,
+        "size": session.size,
+        "systems": session.label,
+        "state": "finished",
+        "tasks": [one.name for one in settings.system.tasks],
+        "copies": settings.study.copies,
+        "root": {
+            "data": settings.system.root.name,
+            "validation_accuracy": fmean(one.quality or 0.0 for one in roots),
+            "parameters": roots[0].parameters,
+            "samples_seen": end.pretraining.samples,
+            "seconds": end.pretraining.seconds,
+        },
+        "planned_samples": end.planned * settings.study.copies,
+        "arms": [_arm(end, name) for name in settings.compared.arms],
+        "differences": [
+            {"arm": arm, "reference": reference, "task": task, **difference.to_json()}
+            for (arm, reference, task), difference in differences.items()
+        ],
+        "target": _target(end),
+        "notes": _notes(session.size, end),
+    }
+
+
+def _arm(end: CharactersEnd, name: str) -> dict[str, Any]:
+    row, compared, spent = ARMS[name], end.compared, end.compared.spent(name)
+    return {
+        "arm": name,
+        "letter": row.letter,
+        "title": row.title,
+        "restriction": row.words,
+        **_accuracy(compared, name, None),
+        "parameters": fmean(count for (arm, _), count in end.parameters.items() if arm == name),
+        "root_counted": row.needs_root,
+        "parameters_per_task": end.per_task(name),
+        "share": end.share(name),
+        "samples_seen": spent.samples,
+        "children": spent.children,
+        "failed": spent.failed,
+        "seconds": spent.seconds,
+        "tasks": {task.name: _accuracy(compared, name, task.name) for task in end.settings.system.tasks},
+    }
+
+
+def _accuracy(compared: Compared, name: str, task: str | None) -> dict[str, float | None]:
+    """Of an arm over copies."""
+    values = compared.accuracies(name, task)
+    return {
+        "accuracy": fmean(values),
+        "deviation": stdev(values) if len(values) > 1 else None,
+        "validation_accuracy": fmean(compared.validations(name, task)),
+    }
+
+
+def _target(end: CharactersEnd) -> dict[str, Any] | None:
+    share, ours = end.share(OURS), end.per_task(OURS)
+    without_root = end.per_task(REFERENCE, without_root=True)
+    if share is None or ours is None or without_root is None:
+        return None
+    above = fmean(end.compared.accuracies(OURS)) - fmean(end.compared.accuracies(REFERENCE))
+    return {
+        "difference": above,
+        "share": share,
+        "share_without_the_root_of_fine_tuning": ours / without_root,
+        "allowed_share": TARGET_SHARE,
+        "reached": above > 0 and share <= TARGET_SHARE,
+        "stretch": above > 0 and share <= STRETCH_SHARE,
+    }
+
+
+def _summary(target: dict[str, Any] | None) -> tuple[str, ...]:
+    if target is None:
+        return ()
+    reached = "reached" if target["reached"] else "not reached"
+    words = (
+        f"target {reached}: (d) is {points(target['difference'])} points from"
+        f" (b), with {percent(target['share'])} % of its parameters per task (at most {percent(TARGET_SHARE)} %);"
+        f" {percent(target['share_without_the_root_of_fine_tuning'])} % where the root is not counted for (b)."
+    )
+    return (words,)
+
+
+def _notes(size: str, end: CharactersEnd) -> list[str]:
+    settings, root = end.settings, end.pretraining.samples
+    notes = [
+        f"The root was first trained on {settings.system.root.name}; its {root:,} samples are no arm's own.",
+        "Parameters of (b), (c) and (d) include the root's; (a) does not use it.",
+        *(f"({ARMS[name].letter}) {ARMS[name].words}." for name in settings.compared.arms),
+        "All arms tune learning rate, momentum and augmentation in the same way, and publish by validation accuracy.",
+        "The test split is looked at once for each path that a cycle published, when its arm has ended.",
+    ]
+    asked = end.planned * settings.study.copies
+    for name in settings.compared.arms:
+        spent = end.compared.spent(name)
+        if spent.samples != asked:
+            notes.append(
+                f"({ARMS[name].letter}) saw {spent.samples:,} of {asked:,} samples: children that diverged ended"
+                f" early ({spent.failed} failed)."
+            )
+    if size == "quick":
+        notes.append("The size quick shows that all works; its budget is too small to decide anything.")
+    if settings.study.copies == 1:
+        notes.append("One copy: intervals speak of test samples alone, not of chance in the search.")
+    return notes
+
+
+def _arms_table(end: CharactersEnd) -> TextTable:
+    tasks = [one.name for one in end.settings.system.tasks]
+    rows = []
+    for name in end.settings.compared.arms:
+        spent = end.compared.spent(name)
+        rows.append(
+            (
+                _title(name),
+                *(percent(fmean(end.compared.accuracies(name, task))) for task in (*tasks, None)),
+                f"{end.per_task(name):,.0f}",
+                percent(end.share(name)),
+                f"{spent.samples:,}",
+                f"{spent.seconds / 60:.1f}",
+            )
+        )
+    return TextTable(("arm", *tasks, "mean", "parameters/task", "% of (b)", "samples", "minutes"), rows)
+
+
+def _difference_table(differences: Mapping[tuple[str, str, str], Difference]) -> TextTable:
+    rows = [
+        (
+            f"({ARMS[arm].letter}) - ({ARMS[reference].letter})",
+            task,
+            points(difference.mean),
+            f"{points(difference.low)} to {points(difference.high)}",
+            f"{difference.samples:,}",
+        )
+        for (arm, reference, task), difference in differences.items()
+        if arm == OURS
+    ]
+    return TextTable(("pair", "task", "points", "interval", "samples"), rows, texts=("task",))
+
+
+def _row(one: Ending) -> dict[str, str | int | float | None]:
+    values: Sequence[str | int | float | None] = (
+        one.variant, ARMS[one.variant].title, one.seed, one.task, one.known.path.id, one.test.accuracy,
+        one.known.quality, one.accounted, one.spent.samples, one.spent.children, one.spent.failed, one.spent.seconds,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))

@@ -1,60 +1,42 @@
 """``multitask.multipath``: ways to go on with copies of the same systems, for the same further budget.
 
 Each copy (seed) is one system whose singlepath agents have ended; every variant continues a copy of that, with the same
-draws as far as variants draw alike, so that they are compared in pairs.
+draws as far as variants draw alike, so that they are compared in pairs. The table is like µ4Net's Table 2.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from evodevo.experiments.correct_bits import unpack
-from evodevo.experiments.paired import Difference, Numbers, paired_difference
-from evodevo.multitask.agent import PublishedPath
-from evodevo.multitask.comparison.characters import root_load
-from evodevo.multitask.comparison.curves import UNSEEN, Looks, looks
-from evodevo.multitask.comparison.forecast import Load, forecast
+from evodevo.experiments.paired import paired_p
+from evodevo.multitask.comparison.compared import Compared, Ending, VariantAgent, announce, continued, endings
+from evodevo.multitask.comparison.results import RecipeResult, courses, percent, points, to_csv
 from evodevo.multitask.comparison.systems import NOTHING, RecipeRunner, Spent
 from evodevo.multitask.genome import agent_name
-from evodevo.multitask.measure import SplitMeasurement
 from evodevo.multitask.recipes.settings import MultipathRecipeSettings, MultipathVariant, TaskPlan
 from evodevo.multitask.run.settings import MULTI
 from evodevo.multitask.search.child import ChildSettings
 from evodevo.multitask.search.mutation import MutationSettings
 from evodevo.multitask.search.supports import MultipathSettings, SupportSettings
-from evodevo.multitask.settings import AgentSettings
 from evodevo.multitask.system import System
-from evodevo.storage.systems.base import AgentRow
+from evodevo.report.word_tables import TextTable
 
 BASE = "base"
 """The row of the systems that all variants continue."""
 ALONE = 0.99
 """A copy collapsed where the main path's mean weight is above this, or where all its answers are the main path's."""
-
-
-@dataclass(frozen=True)
-class End:
-    """The result of a variant on a target in one copy.
-
-    Attributes:
-        known: the published path.
-        test: its measurement on the test split.
-        main_weight: weight of the main path in a multipath model with a router, 0 to 1, mean over test samples.
-        collapsed: whether it answers as its main path does, or gives it nearly all weight; None for other paths.
-        spent: cost of the continuation.
-        looks: measurements of its published paths in the continuation, cycle by cycle; none for the common base.
-    """
-
-    known: PublishedPath
-    test: SplitMeasurement
-    main_weight: float | None
-    collapsed: bool | None
-    spent: Spent
-    looks: Looks = UNSEEN
+CONTROL = "singlepath"
+COLUMNS = (
+    "variant", "target", "seed", "path", "test_accuracy", "validation_accuracy", "main_weight", "collapsed",
+    "samples_seen", "seconds",
+)  # fmt: skip
+MEAN = "mean"
+"""Name of the row with the mean over the targets."""
 
 
 @dataclass(frozen=True)
@@ -62,167 +44,254 @@ class MultipathEnd:
     """Everything that was measured.
 
     Attributes:
-        ends: variant -> target -> one for each copy, in the order of seeds; ``BASE`` is what all continue.
-        planned: training samples of one variant, one target, one copy.
-        base: spent on the systems that all continue.
+        settings: Of the recipe.
+        compared: Variants, copies and targets; ``BASE`` is what all continue.
+        planned: Target -> further training samples of each variant in one copy.
+        base: Cost of the systems that all continue.
     """
 
-    ends: Mapping[str, Mapping[str, Sequence[End]]]
+    settings: MultipathRecipeSettings
+    compared: Compared
     planned: Mapping[str, int]
     base: Spent
 
-    def accuracies(self, variant: str, target: str | None) -> list[float]:
-        """On test, one for each copy; of None the mean over targets."""
-        rows = self.ends[variant]
-        if target is not None:
-            return [one.test.accuracy for one in rows[target]]
-        return [float(np.mean(copy)) for copy in zip(*([e.test.accuracy for e in rows[t]] for t in rows), strict=True)]
-
-    def difference(self, variant: str, reference: str, target: str) -> Difference | None:
-        """Difference in the share of right answers, by a bootstrap over copies and test samples."""
-        return paired_difference(*([right(one) for one in self.ends[name][target]] for name in (variant, reference)))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the rows."""
+        return (BASE, *(one.name for one in self.settings.compared.variants))
 
 
-def right(end: End) -> Numbers:
-    """(B,) which test samples were answered rightly."""
-    assert end.test.right is not None, "measured by this recipe"
-    return unpack(end.test.right)
-
-
-def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> MultipathEnd:
+def drive(course: RecipeRunner, settings: MultipathRecipeSettings) -> RecipeResult:
     """Run, or go on with, all variants on all copies.
 
     Raises:
         InterruptedRecipe: somebody stopped it.
         EvaluationsFailedError: an agent came to nothing.
     """
-    remaining = loads(course, settings)
-    if remaining:
-        expected = forecast(course, remaining)
-        course.tell("plan", **expected.to_json(), words=expected.words)
-    names = [BASE, *(one.name for one in settings.compared.variants)]
-    ends: dict[str, dict[str, list[End]]] = {
-        name: {target: [] for target in settings.compared.targets} for name in names
-    }
-    whole = NOTHING
-    for seed in range(settings.study.seed, settings.study.seed + settings.study.copies):
-        base = _base(course, settings, seed)
-        whole += course.spent(base, base.agents())
-        for target in settings.compared.targets:
+    study, wanted = settings.study, settings.compared
+    targets = [one for one in settings.system.tasks if one.name in wanted.targets]
+    shared = [VariantAgent(task, course.kind, task.name, course.facts(task)) for task in settings.system.tasks]
+    variants = {variant: [_member(course, settings, variant, task) for task in targets] for variant in wanted.variants}
+    cycles = {variant: members[0].since + study.extra for variant, members in variants.items()}
+    groups = {variant.name: (members, cycles[variant]) for variant, members in variants.items()}
+    announce(course, {BASE: (shared, study.cycles), **groups})
+    found: list[Ending] = []
+    spent = NOTHING
+    for seed in course.seeds:
+        base, agents = continued(course, course.rooted(seed), BASE, seed, shared, study.cycles, "variant")
+        spent += course.spent(base, base.agents())
+        for target in wanted.targets:
             known = base.best(target, agent=agent_name(course.kind, target))
-            ends[BASE][target].append(End(known, course.measured(base, known), None, None, NOTHING))
-        for variant in settings.compared.variants:
-            for target, end in _variant(course, settings, base, seed, variant).items():
-                ends[variant.name][target].append(end)
-    return MultipathEnd(ends, planned(course, settings), whole)
+            found.append(Ending(BASE, seed, target, known, course.measured(base, known), NOTHING, {}))
+        for variant, members in variants.items():
+            system, agents = continued(course, base, variant.name, seed, members, cycles[variant], "variant")
+            ended = endings(course, system, variant.name, seed, members, agents)
+            found += [_judged(course, base, variant, one) for one in ended]
+    children = study.extra * study.cycle.children
+    planned = {one.name: children * course.child_samples(one) for one in targets}
+    return _result(course, MultipathEnd(settings, Compared(found), planned, spent))
 
 
-def planned(course: RecipeRunner, settings: MultipathRecipeSettings) -> dict[str, int]:
-    """Target -> further training samples of every variant in one copy: equal for all."""
-    children = settings.study.extra * settings.study.cycle.children
-    return {one.name: children * course.child_samples(one) for one in _targets(settings)}
-
-
-def loads(course: RecipeRunner, settings: MultipathRecipeSettings) -> list[Load]:
-    """Trainings that are still to be done."""
-    found, study = [], settings.study
-    for seed in range(study.seed, study.seed + study.copies):
-        root = course.find("root", seed)
-        if root is None or not root.recorded():
-            found.append(root_load(course))
-        base = course.find(BASE, seed)
-        for task in settings.system.tasks:
-            found.append(_load(course, base, course.kind, task, task.name, 0, study.cycles * study.cycle.children))
-        for variant in settings.compared.variants:
-            system = course.find(variant.name, seed)
-            for task in _targets(settings):
-                kind, name, since = _agent_of(course, settings, variant, task.name)
-                found.append(_load(course, system, kind, task, name, since, study.extra * study.cycle.children))
-    return [one for one in found if one.children]
-
-
-# Inside
-
-
-def _load(
-    course: RecipeRunner, system: System | None, kind: str, task: TaskPlan, name: str, since: int, children: int
-) -> Load:
-    row = None if system is None else next((o for o in system.agents() if o.name == agent_name(kind, name)), None)
-    done = 0 if system is None or row is None else course.spent(system, [row], since=since).children
-    looked = course.samples(task)["validation"] * course.training.validations
-    return Load(children - done, course.child_samples(task), looked)
-
-
-def _targets(settings: MultipathRecipeSettings) -> list[TaskPlan]:
-    return [one for one in settings.system.tasks if one.name in settings.compared.targets]
-
-
-def _base(course: RecipeRunner, settings: MultipathRecipeSettings, seed: int) -> System:
-    system = course.fork(course.rooted(seed), BASE, seed)
-    agents = [course.agent(system, course.kind, one.name, course.facts(one)) for one in settings.system.tasks]
-    course.tell("variant", variant=BASE, seed=seed, system=system.row.name)
-    course.run(system, agents, settings.study.cycles)
-    return system
-
-
-def _agent_of(
-    course: RecipeRunner, settings: MultipathRecipeSettings, variant: MultipathVariant, target: str
-) -> tuple[str, str, int]:
-    """Class and task of the agent that continues, and from which of its cycles on."""
-    if variant.agent == "singlepath":
-        return course.kind, target, settings.study.cycles
-    return (course.kind, f"{target}.head", 0) if variant.agent == "head" else (f"{MULTI}{course.kind}", target, 0)
-
-
-def _variant(
-    course: RecipeRunner, settings: MultipathRecipeSettings, base: System, seed: int, variant: MultipathVariant
-) -> dict[str, End]:
-    system = course.fork(base, variant.name, seed)
-    agents: list[AgentRow] = []
-    since = 0
-    for task in _targets(settings):
-        kind, name, since = _agent_of(course, settings, variant, task.name)
-        agents.append(course.agent(system, kind, name, _settings(course, settings, variant, task)))
-    course.tell("variant", variant=variant.name, seed=seed, system=system.row.name)
-    course.run(system, agents, since + settings.study.extra)
-    found = {}
-    for agent, task in zip(agents, _targets(settings), strict=True):
-        known = system.best(agent.task, agent=agent.name)
-        test = course.measured(system, known)
-        weight = _main_weight(variant, test)
-        same = _answers_as_main(course, base, known, test) if known.path.paths else None
-        collapsed = None if same is None else same or (weight is not None and weight > ALONE)
-        spent, seen = course.spent(system, [agent], since=since), looks(course, system, agent, since=since)
-        found[task.name] = End(known, test, weight, collapsed, spent, seen)
-    return found
-
-
-def _settings(
+def _member(
     course: RecipeRunner, settings: MultipathRecipeSettings, variant: MultipathVariant, task: TaskPlan
-) -> AgentSettings:
+) -> VariantAgent:
     facts = course.facts(task)
     if variant.agent == "singlepath":
-        return facts
+        return VariantAgent(task, course.kind, task.name, facts, settings.study.cycles)
     if variant.agent == "head":
         # The main path belongs to another agent here, so that all of it is frozen, and its head begins anew.
         mutation = MutationSettings(forced=(), forbidden=("clone:*", "hp:num_layers", "hp:ds_image_size"))
         cycle = settings.study.cycle.model_copy(update={"child": ChildSettings(mutation=mutation)})
-        return facts.model_copy(update={"cycle": cycle, "builds_on": (agent_name(course.kind, task.name),)})
+        own = {"cycle": cycle, "builds_on": (agent_name(course.kind, task.name),)}
+        return VariantAgent(task, course.kind, f"{task.name}.head", facts.model_copy(update=own))
     first = None if variant.first is None else agent_name(course.kind, variant.first)
     options: dict[str, Any] = {
         "structure": variant.structure.model_dump(mode="json"),
         "child": MultipathSettings(supports=SupportSettings(first=first)).model_dump(mode="json"),
     }
-    return facts.model_copy(update={"options": options})
+    return VariantAgent(task, f"{MULTI}{course.kind}", task.name, facts.model_copy(update={"options": options}))
 
 
-def _main_weight(variant: MultipathVariant, test: SplitMeasurement) -> float | None:
-    if variant.agent != "multipath" or not variant.structure.has_router or test.weights is None:
-        return None
-    return test.weights[0]
-
-
-def _answers_as_main(course: RecipeRunner, base: System, known: PublishedPath, test: SplitMeasurement) -> bool:
-    main = known.path.paths[0]  # as old as the copy: nobody but the variant's own agent has run since
+def _judged(course: RecipeRunner, base: System, variant: MultipathVariant, ending: Ending) -> Ending:
+    """With what only a multipath model has."""
+    if not ending.known.path.paths:
+        return ending
+    routed = variant.agent == "multipath" and variant.structure.has_router and ending.test.weights is not None
+    weight = ending.test.weights[0] if routed and ending.test.weights is not None else None
+    main = ending.known.path.paths[0]  # as old as the copy: nobody but the variant's own agent has run since
     alone = course.measured(base, base.library.by_number(main.agent, main.number))
-    return alone.answers == test.answers
+    collapsed = alone.answers == ending.test.answers or (weight is not None and weight > ALONE)
+    return replace(ending, main_weight=weight, collapsed=collapsed)
+
+
+# What was found
+
+
+def _result(course: RecipeRunner, end: MultipathEnd) -> RecipeResult:
+    session, targets = course.session, end.settings.compared.targets
+    validation, test = (
+        [end.compared.curve(name, name, split) for name in end.names[1:]] for split in ("validation", "test")
+    )
+    document = {**_document(course, end), "curves": courses(validation, test)}
+    begin = _numbers(end, BASE, None)
+    places = {target or "the mean of all targets": target for target in [*targets, None]}
+    title = f"Points of {document['reference']} above its controls; intervals are a bootstrap over copies and samples"
+    rows = [_row(one) for name in end.names for target in targets for one in end.compared.of(name, target)]
+    return RecipeResult(
+        session.recipe,
+        session.size,
+        session.label,
+        "finished",
+        document,
+        {
+            **{f"Accuracy in percent on {where}": _table(end, target) for where, target in places.items()},
+            title: _control_table(document["controls"]),
+        },
+        to_csv(COLUMNS, rows),
+        (*_summary(document), *document["notes"]),
+        validation,
+        test,
+        {"before": (begin["validation_accuracy"], begin["accuracy"])},
+    )
+
+
+def _document(course: RecipeRunner, end: MultipathEnd) -> dict[str, Any]:
+    session, settings, targets = course.session, end.settings, end.settings.compared.targets
+    return {
+        "recipe": session.recipe,
+        "size": session.size,
+        "systems": session.label,
+        "state": "finished",
+        "targets": list(targets),
+        "copies": settings.study.copies,
+        "reference": settings.compared.reference,
+        "base_samples_seen": end.base.samples,
+        "planned_samples": dict(end.planned),
+        "variants": [
+            {
+                "variant": name,
+                "targets": {
+                    **{target: _numbers(end, name, target) for target in targets},
+                    MEAN: _numbers(end, name, None),
+                },
+            }
+            for name in end.names
+        ],
+        "controls": [
+            control for name in (CONTROL, "head", BASE) if name in end.names for control in _controls(end, name)
+        ],
+        "notes": _notes(end),
+    }
+
+
+def _numbers(end: MultipathEnd, name: str, target: str | None) -> dict[str, Any]:
+    values, members = end.compared.accuracies(name, target), end.compared.of(name, target)
+    reference = end.settings.compared.reference
+    weights = [one.main_weight for one in members if one.main_weight is not None]
+    collapsed = [one.collapsed for one in members if one.collapsed is not None]
+    spent = end.compared.spent(name, target)
+    return {
+        "accuracy": float(np.mean(values)),
+        "standard_error": float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None,
+        "max": max(values),
+        "validation_accuracy": float(np.mean([one.validation for one in members])),
+        "p": None if name == reference else paired_p(values, end.compared.accuracies(reference, target)),
+        "collapsed": sum(collapsed) if collapsed else None,
+        "of": len(collapsed),
+        "main_weight": float(np.mean(weights)) if weights else None,
+        "samples_seen": spent.samples,
+        "failed": spent.failed,
+        "seconds": spent.seconds,
+        "copies": values,
+    }
+
+
+def _summary(document: dict[str, Any]) -> tuple[str, ...]:
+    """The question of the proof: the reference beside the singlepath agent with the same further budget."""
+    rows = [one for one in document["controls"] if one["control"] == CONTROL and "mean" in one]
+    if not rows:
+        return ()
+    told = ", ".join(f"{points(one['mean'])} points on {one['target']} (p = {_p(one['p'])})" for one in rows)
+    return (f"{document['reference']} beside {CONTROL} with the same further budget: {told}.",)
+
+
+def _controls(end: MultipathEnd, name: str) -> list[dict[str, Any]]:
+    """The reference beside a control: paired test over copies, and a bootstrap over copies and test samples."""
+    reference, compared = end.settings.compared.reference, end.compared
+    rows: list[dict[str, Any]] = []
+    for target in (*end.settings.compared.targets, None):
+        ours, theirs = compared.accuracies(reference, target), compared.accuracies(name, target)
+        row: dict[str, Any] = {"control": name, "target": target or MEAN, "p": paired_p(ours, theirs)}
+        if target is None:
+            row["mean"] = float((np.asarray(ours) - np.asarray(theirs)).mean())
+        elif (difference := compared.difference(reference, name, target)) is not None:
+            row |= difference.to_json()
+        rows.append(row)
+    return rows
+
+
+def _notes(end: MultipathEnd) -> list[str]:
+    reference, copies = end.settings.compared.reference, end.settings.study.copies
+    notes = [
+        f"{copies} copies, each with its own seed; every variant continues a copy of the same system.",
+        f"p: paired two-sided t-test over copies against {reference}; no value where all differences are alike.",
+        "collapsed: copies that answer as their main path does, or whose main path's mean weight is above 0.99.",
+        f"{BASE} is what all variants continue; the order of the rows is what was found, nothing asserts it.",
+    ]
+    for name in end.names[1:]:
+        for target in end.settings.compared.targets:
+            seen, asked = end.compared.spent(name, target).samples, copies * end.planned[target]
+            if seen != asked:
+                notes.append(
+                    f"{name} saw {seen:,} of {asked:,} samples of {target}: children that diverged ended early."
+                )
+    if copies < 5:
+        notes.append("Fewer than 5 copies decide nothing.")
+    return notes
+
+
+def _table(end: MultipathEnd, target: str | None) -> TextTable:
+    rows = []
+    for name in end.names:
+        one = _numbers(end, name, target)
+        rows.append(
+            (
+                name,
+                percent(one["accuracy"]),
+                "-" if one["standard_error"] is None else f"{100 * one['standard_error']:.2f}",
+                percent(one["max"]),
+                percent(one["validation_accuracy"]),
+                _p(one["p"]),
+                "-" if one["collapsed"] is None else f"{one['collapsed']} of {one['of']}",
+                "-" if one["main_weight"] is None else f"{one['main_weight']:.3f}",
+            )
+        )
+    return TextTable(("variant", "test", "s.e.", "max", "validation", "p", "collapsed", "main weight"), rows)
+
+
+def _control_table(controls: Sequence[Mapping[str, Any]]) -> TextTable:
+    rows = [
+        (
+            one["control"],
+            one["target"],
+            points(one["mean"]),
+            f"{points(one['low'])} to {points(one['high'])}" if "low" in one else "-",
+            _p(one["p"]),
+        )
+        for one in controls
+        if "mean" in one
+    ]
+    return TextTable(("control", "target", "points", "interval", "p"), rows, texts=("target",))
+
+
+def _row(one: Ending) -> dict[str, str | int | float | None]:
+    collapsed = None if one.collapsed is None else int(one.collapsed)
+    values: Sequence[str | int | float | None] = (
+        one.variant, one.task, one.seed, one.known.path.id, one.test.accuracy, one.known.quality, one.main_weight,
+        collapsed, one.spent.samples, one.spent.seconds,
+    )  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"

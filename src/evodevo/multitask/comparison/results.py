@@ -1,4 +1,4 @@
-"""The result of a recipe of multitask systems: one document, tables, a CSV."""
+"""The result of a recipe of multitask systems: one document, tables, a page, a CSV."""
 
 from __future__ import annotations
 
@@ -7,29 +7,13 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from xml.etree.ElementTree import Element
 
-from evodevo.multitask.comparison.curves import Curve
-from evodevo.multitask.report.recipe_page import recipe_page
-from evodevo.report.word_tables import TextTable
+from evodevo.multitask.diagrams.system.cycles import CycleCurve, means, system_cycles
+from evodevo.report.html import cut, element, figure, page, section, table
+from evodevo.report.word_tables import TextTable, words_table
 
 Cell = str | int | float | None
-
-
-@dataclass(frozen=True)
-class WordTable:
-    """A table of texts.
-
-    Attributes:
-        title: title of the table.
-        columns: names of the columns; those after the first ``left`` are numbers.
-        rows: text.
-        left: columns that are aligned on the left.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    left: int = 1
 
 
 @dataclass(frozen=True)
@@ -37,15 +21,15 @@ class RecipeResult:
     """The result of a recipe.
 
     Attributes:
-        recipe, size: name and size of the recipe.
-        label: beginning of the names of its systems.
-        state: an ``interrupted`` recipe is resumed by the same call.
-        document: all results, JSON; for an interrupted one its name alone.
-        tables: tables of the results; none for an interrupted one.
-        csv: one line per arm, copy and task.
-        notes: sentences on the comparison and on limits of the numbers.
-        curves: accuracy over cycles, in the order of the rows.
-        references: name -> accuracy on validation and on test, from which all curves begin.
+        recipe, size: Which.
+        label: How the names of its systems begin.
+        state: ``interrupted`` goes on with the same call.
+        document: All results, JSON; of an interrupted one what names it.
+        tables: Title -> table for people; none of an interrupted one.
+        csv: One line per variant, copy and task.
+        notes: Sentences: what is compared, what the numbers do not say.
+        validation, test: Accuracy over cycles, one curve per variant.
+        references: Name -> accuracy on validation and on test, from which all curves begin.
     """
 
     recipe: str
@@ -53,26 +37,55 @@ class RecipeResult:
     label: str
     state: Literal["finished", "interrupted"]
     document: Mapping[str, Any] = field(default_factory=dict)
-    tables: tuple[WordTable, ...] = ()
+    tables: Mapping[str, TextTable] = field(default_factory=dict)
     csv: str = ""
     notes: tuple[str, ...] = ()
-    curves: tuple[Curve, ...] = ()
+    validation: Sequence[CycleCurve] = ()
+    test: Sequence[CycleCurve] = ()
     references: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def page(self) -> str:
-        """All of it as one self-contained HTML file."""
-        validation, test = ([one.arm(split) for one in self.curves] for split in ("validation", "test"))
-        return recipe_page(
-            f"{self.recipe} {self.size}",
-            f"systems {self.label}.*",
-            {one.title: TextTable(one.columns, one.rows, texts=one.columns[1 : one.left]) for one in self.tables},
-            validation,
-            test,
-            self.notes,
-            references=[(name, pair[0]) for name, pair in self.references.items()],
-            test_references=[(name, pair[1]) for name, pair in self.references.items()],
-        )
+        """One self-contained HTML file: accuracy over cycles (Fig. 3), tables, and what the numbers do not say."""
+        title = cut(f"{self.recipe} {self.size}", 160)
+        about = element("p", cut(f"systems {self.label}.*", 400), classes="muted")
+        parts: list[Element] = []
+        if any(means(one.courses) for one in self.validation):
+            svg = system_cycles(
+                self.validation,
+                self.test,
+                over="copies",
+                references=[(name, pair[0]) for name, pair in self.references.items()],
+                test_references=[(name, pair[1]) for name, pair in self.references.items()],
+            )
+            splits = (("validation", self.validation), ("test", self.test))
+            rows = [_ends(split, one) for split, curves in splits for one in curves]
+            numbers = table(("", "", "cycles", "first %", "last %", "error"), rows, (2, 3, 4, 5))
+            caption = "Accuracy of what was published after each cycle; test data chose nothing."
+            parts.append(section("cycles", "Cycles", figure(svg, caption, numbers, classes="fits")))
+        parts += [
+            section(f"table-{place}", cut(name, 200), words_table(one))
+            for place, (name, one) in enumerate(self.tables.items())
+        ]
+        parts.append(section("notes", "Notes", element("ul", *(element("li", cut(one, 600)) for one in self.notes))))
+        return page(title, element("header", element("h1", title), about), element("main", *parts))
+
+
+def _ends(split: str, curve: CycleCurve) -> list[str]:
+    cycles, name = means(curve.courses), cut(curve.name, 120)
+    if not cycles:
+        return [split, name, "0", "", "", ""]
+    first, last = cycles[0], cycles[-1]
+    error = "" if last.error is None else f"{100 * last.error:.2f}"
+    return [split, name, str(len(cycles)), percent(first.mean), percent(last.mean), error]
+
+
+def courses(validation: Sequence[CycleCurve], test: Sequence[CycleCurve]) -> dict[str, dict[str, Any]]:
+    """Name of a curve -> split -> copy -> cycle -> accuracy, as JSON."""
+    return {
+        one.name: {"validation": list(one.courses), "test": list(other.courses)}
+        for one, other in zip(validation, test, strict=True)
+    }
 
 
 def to_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> str:

@@ -9,10 +9,7 @@ from typing import Any
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.execution.base import Executor
-from evodevo.multitask.comparison import characters as multitask_characters
-from evodevo.multitask.comparison import characters_text as multitask_characters_words
-from evodevo.multitask.comparison import multipath as multitask_multipath
-from evodevo.multitask.comparison import multipath_text as multitask_multipath_words
+from evodevo.multitask.comparison import characters, multipath
 from evodevo.multitask.comparison.results import RecipeResult
 from evodevo.multitask.comparison.systems import InterruptedRecipe, RecipeRunner, RecipeSession
 from evodevo.multitask.recipes.settings import CharactersSettings, MultipathRecipeSettings, MultitaskRecipeSettings
@@ -81,7 +78,9 @@ def run_recipe(
             course = RecipeRunner(opened, settings, session, of_workers, cache, listener)
             if on_start is not None:
                 on_start(session)
-            return _drive(course, settings, session)
+            if isinstance(settings, CharactersSettings):
+                return characters.drive(course, settings)
+            return multipath.drive(course, settings)
     except InterruptedRecipe:
         told = {"recipe": name, "size": size, "systems": session.label, "state": "interrupted"}
         return RecipeResult(name, size, session.label, "interrupted", told)
@@ -96,11 +95,3 @@ def label(name: str, size: str, settings: MultitaskRecipeSettings) -> str:
     decisive["study"]["cycle"] = as_recorded_before(decisive["study"]["cycle"], OF_CYCLE)
     decisive["evaluation"]["training"] = as_recorded_before(decisive["evaluation"]["training"], OF_TRAINING)
     return f"{name}.{size}.{canonical.digest(decisive)[:8]}"
-
-
-def _drive(
-    course: RecipeRunner, settings: CharactersSettings | MultipathRecipeSettings, session: RecipeSession
-) -> RecipeResult:
-    if isinstance(settings, CharactersSettings):
-        return multitask_characters_words.result(session, settings, multitask_characters.drive(course, settings))
-    return multitask_multipath_words.result(session, settings, multitask_multipath.drive(course, settings))

@@ -118,6 +118,12 @@ class RecipeRunner:
         return self._executor()
 
     @property
+    def seeds(self) -> range:
+        """Seeds of the copies."""
+        study = self.settings.study
+        return range(study.seed, study.seed + study.copies)
+
+    @property
     def training(self) -> PathTrainingSettings:
         """Training settings of every child but a root."""
         return self.settings.evaluation.training

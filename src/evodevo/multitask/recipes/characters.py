@@ -5,15 +5,12 @@ Source: docs/spec/munet.md#experiments. µNet: 2.39 points above full fine-tunin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evodevo.multitask.recipes.settings import AgentPlan, CharactersSettings, EvaluationPlan, StudyPlan, SystemPlan
 from evodevo.multitask.recipes.tasks import tasks_of
 from evodevo.multitask.search.score import ScoreSettings
 from evodevo.multitask.settings import CycleSettings
 from evodevo.multitask.training.values import PathTrainingSettings
-from evodevo.runs.recipe import Baselines, Recipe, Size
+from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 
 TARGET_SHARE, STRETCH_SHARE = 0.53, 0.5
 """Parameters per task, as a share of those of full fine-tuning, that the target allows."""
@@ -42,13 +39,16 @@ def agents_of(size: Size, data: str | None) -> AgentPlan:
     )
 
 
-def characters(size: Size, data: str | None = None) -> CharactersSettings:
+def characters(size: Size, driver: Driver, changes: Changes) -> CharactersSettings:
     """The settings.
 
     Args:
         size: ``quick`` shows that all works (minutes on 2 cores); ``full`` carries the targets (at most 6 hours).
-        data: folder of the tasks; None = questions about scikit-learn's digits.
+        driver: ``extend``.
+        changes: a folder of data for the tasks; without one they are questions about scikit-learn's digits.
     """
+    changes.refuse_baselines()
+    data = changes.data
     root, tasks = tasks_of(data)
     full = size == "full"
     return CharactersSettings(
@@ -69,19 +69,10 @@ def characters(size: Size, data: str | None = None) -> CharactersSettings:
     )
 
 
-def of_data(data: str) -> Any:
-    """The settings for a folder of data."""
-
-    def compose(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> CharactersSettings:
-        return characters(size, data)
-
-    return compose
-
-
 CHARACTERS = Recipe(
     "multitask.characters",
     "tasks of characters and objects: from random, fine-tuned, frozen root, and the agents that share",
     ("extend",),
     characters,
-    of_data=of_data,
+    reads_data=True,
 )

@@ -5,9 +5,6 @@ Source: docs/spec/munet.md#experiments. All variants of Table 2 continue copies 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from evodevo.multitask.paths.multipath_spec import ABLATIONS, MultipathStructure
 from evodevo.multitask.recipes.characters import agents_of
 from evodevo.multitask.recipes.settings import (
@@ -21,7 +18,7 @@ from evodevo.multitask.recipes.settings import (
 from evodevo.multitask.recipes.tasks import tasks_of
 from evodevo.multitask.settings import CycleSettings
 from evodevo.multitask.training.values import PathTrainingSettings
-from evodevo.runs.recipe import Baselines, Recipe, Size
+from evodevo.runs.recipe import Changes, Driver, Recipe, Size
 
 MAIN_WEIGHTS = (0.5, 0.65, 0.95)
 """The sweep of w*; 0.8 is the full agent's."""
@@ -42,13 +39,16 @@ def variants(forced: str) -> tuple[MultipathVariant, ...]:
     )
 
 
-def multipath(size: Size, data: str | None = None) -> MultipathRecipeSettings:
+def multipath(size: Size, driver: Driver, changes: Changes) -> MultipathRecipeSettings:
     """The settings.
 
     Args:
         size: ``quick`` (minutes on 2 cores) or ``full``, which prints its hours first.
-        data: folder of the tasks; None = questions about scikit-learn's digits.
+        driver: ``extend``.
+        changes: a folder of data for the tasks; without one they are questions about scikit-learn's digits.
     """
+    changes.refuse_baselines()
+    data = changes.data
     root, tasks = tasks_of(data)
     full = size == "full"
     return MultipathRecipeSettings(
@@ -75,19 +75,10 @@ def multipath(size: Size, data: str | None = None) -> MultipathRecipeSettings:
     )
 
 
-def of_data(data: str) -> Any:
-    """The settings for a folder of data."""
-
-    def compose(size: Size, baselines: Baselines | None, changes: Mapping[str, Any]) -> MultipathRecipeSettings:
-        return multipath(size, data)
-
-    return compose
-
-
 MULTIPATH = Recipe(
     "multitask.multipath",
     "multipath agents beside singlepath agents on copies of the same systems, with every ablation of the paper",
     ("extend",),
     multipath,
-    of_data=of_data,
+    reads_data=True,
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, model_validator
 
 from evodevo.multitask.paths.multipath_spec import MultipathStructure
-from evodevo.multitask.recipes.variants import ARMS, ArmName
+from evodevo.multitask.recipes.variants import ArmName
 from evodevo.multitask.settings import CycleSettings, WorkSettings
 from evodevo.multitask.training.values import PathTrainingSettings
 from evodevo.runs.recipe import ExecutionSettings, RunSettings
@@ -109,10 +109,10 @@ class CharactersPlan(Settings):
     """The arms that ``multitask.characters`` compares.
 
     Attributes:
-        arms: rows of ``ARMS``.
+        arms: rows of ``ARMS``; all of them, in their order, if left out.
     """
 
-    arms: tuple[ArmName, ...] = Field(default=tuple(ARMS), min_length=1)
+    arms: tuple[ArmName, ...] = Field(default=get_args(ArmName), min_length=1)
 
 
 class CharactersSettings(MultitaskRecipeSettings):

@@ -48,7 +48,7 @@ def _child(forced: tuple[str, ...], forbidden: tuple[str, ...], head: tuple[str,
 
 
 _SHAPE = ("hp:num_layers", "hp:ds_image_size")
-ARMS: Mapping[ArmName, RecipeVariant] = {
+ARMS: Mapping[str, RecipeVariant] = {
     "scratch": RecipeVariant(
         "a",
         "each task alone, from random",

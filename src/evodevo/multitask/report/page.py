@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from evodevo.multitask.diagrams.system.graph import system_graph
 from evodevo.multitask.report.data import SystemReport
 from evodevo.multitask.report.sections import SECTIONS, SystemDetail
-from evodevo.report.html import add, cut, element, page, paragraph
+from evodevo.report.html import cut, element, navigation, page, paragraph
 from evodevo.report.palette import STYLE
 
 LIMIT_BYTES = 5_000_000
@@ -53,9 +53,7 @@ def system_page(data: SystemReport) -> str:
 
 def _html(data: SystemReport, detail: SystemDetail) -> str:
     sections: list[Element] = [part for build in SECTIONS if (part := build(data, detail)) is not None]
-    nav = element("nav")
-    for part in sections:
-        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
+    nav = navigation(sections)
     title = f"System {cut(data.name)}"
     header = element("header", element("h1", title), paragraph(cut(data.subtitle, 300), classes="muted"), nav)
     footer = element("footer", paragraph("One file, no outside references. Made by evodevo."))

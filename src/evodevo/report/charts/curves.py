@@ -187,14 +187,6 @@ def line_chart(
     return drawing.svg()
 
 
-def hypervolume_chart(
-    values: Sequence[Point], others: Sequence[Series] = (), width: float = 760, height: float = 280
-) -> str:
-    """Hypervolume per generation; ``others`` are for example random search at equal evaluations."""
-    own = Series("this run", values)
-    return line_chart([own, *others], Axis("generation"), Axis("hypervolume", minimise=False), width, height)
-
-
 def spread_apart(places: Sequence[float], least: float, top: float, bottom: float) -> list[float]:
     """``places`` moved as little as a simple rule needs, so that neighbours are ``least`` apart and inside."""
     order = sorted(range(len(places)), key=lambda index: (places[index], index))

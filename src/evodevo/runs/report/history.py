@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from evodevo.report.charts.curves import TrainingCurve, hypervolume_chart, stability_words, training_curves
+from evodevo.report.charts.axes import Axis
+from evodevo.report.charts.curves import Series, TrainingCurve, line_chart, stability_words, training_curves
 from evodevo.report.charts.lineage import LineageNode, lineage_chart
 from evodevo.report.charts.numbers import show
 from evodevo.report.html import cut, element, figure, section, table
@@ -14,34 +15,47 @@ from evodevo.runs.report.view import ReportView, short
 
 def progress_section(view: ReportView, figures: Sequence[Element]) -> Element | None:
     content: list[Element] = []
-    if view.data.hypervolume:
-        rows = [[f"{x:g}", show(y, digits=6)] for x, y in list(view.data.hypervolume)[: view.detail.rows]]
+    if view.generations:
+        volumes = [(float(row["generation"]), row["hypervolume"]) for row in view.generations]
+        rows = [[f"{x:g}", show(y, digits=6)] for x, y in volumes[: view.detail.rows]]
+        reference = view.generations[-1]["reference"]
         point = ", ".join(
-            f"{cut(o.name)} {show(view.data.reference_point[o.name], o.unit)}"
-            for o in view.objectives
-            if o.name in view.data.reference_point
+            f"{cut(goal.name)} {show(value, goal.unit)}"
+            for goal, value in zip(view.goals, reference or (), strict=False)
         )
         caption = "Hypervolume of the front after each generation" + (f", measured from {point}." if point else ".")
-        svg = hypervolume_chart(view.data.hypervolume, list(view.data.hypervolume_others)[:5])
+        volume = Axis("hypervolume", minimise=False)
+        svg = line_chart([Series("this run", volumes)], Axis("generation"), volume, height=280)
         content.append(figure(svg, caption, table(["generation", "hypervolume"], rows, (0, 1))))
     content += figures
     return section("progress", "Progress", *content) if content else None
 
 
 def curve_section(view: ReportView) -> Element | None:
-    having = [i for i in view.individuals if i.curve]
+    having = [one for one in view.individuals if view.curve(one)]
     if not having:
         return None
+    courses = {one.id: view.stability(one) for one in having}
     # What is special is kept when not all can be shown.
     rank = {"failed": 0, "front": 1, "dominated": 2}
-    chosen = sorted(having, key=lambda i: (i.curve_state == "stable", rank[i.state]))[: view.detail.curves]
-    every = [TrainingCurve(i.id, (), i.curve_state) for i in having]
-    curves = [TrainingCurve(i.id, i.curve, i.curve_state, i.state == "front", view.birth(i)) for i in chosen]
-    svg = training_curves(curves, view.data.curve_x, view.data.curve_y, limit=view.detail.curve_points)
-    caption = f"{cut(view.data.curve_y.name)} of every candidate: {stability_words(every)} (compare Fig. 4.2)"
+    chosen = sorted(having, key=lambda one: (courses[one.id] == "stable", rank[view.state(one)]))[: view.detail.curves]
+    every = [TrainingCurve(one.id, (), courses[one.id]) for one in having]
+    curves = [
+        TrainingCurve(one.id, view.curve(one), courses[one.id], view.state(one) == "front", view.birth(one))
+        for one in chosen
+    ]
+    loss = Axis("training loss", "nats per token")
+    svg = training_curves(curves, Axis("tokens", "tokens"), loss, limit=view.detail.curve_points)
+    caption = f"{loss.name} of every candidate: {stability_words(every)} (compare Fig. 4.2)"
     rows = [
-        [element("code", short(i.id)), i.curve_state, show(i.curve[0][1]), show(i.curve[-1][1]), str(len(i.curve))]
-        for i in chosen[: min(view.detail.rows, 300)]
+        [
+            element("code", short(one.id)),
+            courses[one.id],
+            show(view.curve(one)[0][1]),
+            show(view.curve(one)[-1][1]),
+            str(len(view.curve(one))),
+        ]
+        for one in chosen[: min(view.detail.rows, 300)]
     ]
     numbers = table(["individual", "course", "first", "last", "points"], rows, (2, 3, 4))
     return section("training", "Training", figure(svg, caption + view.listed(len(curves), len(having)) + ".", numbers))
@@ -50,19 +64,19 @@ def curve_section(view: ReportView) -> Element | None:
 def lineage_section(view: ReportView) -> Element | None:
     if not view.individuals:
         return None
-    target = next(iter(view.data.picks.values()), view.front[0].id if view.front else "")
+    target = next(iter(view.picks.values()), "")
     shown = view.individuals[-view.detail.lineage :]
     nodes = [
         LineageNode(
-            i.id,
-            i.generation,
-            i.parents,
-            i.operation,
-            i.state,
-            short(i.id)[:4] if len(shown) <= 400 else "",
-            view.caption(i.scores),
+            one.id,
+            one.generation,
+            one.parents,
+            one.operation,
+            view.state(one),
+            short(one.id)[:4] if len(shown) <= 400 else "",
+            view.caption(one),
         )
-        for i in shown
+        for one in shown
     ]
     svg = lineage_chart(nodes, target)
     words = f"The ancestors of {short(target)} are drawn strong. " if target else ""

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections import Counter
+from datetime import datetime
 from xml.etree.ElementTree import Element
 
 from evodevo.report.charts.numbers import show
 from evodevo.report.html import Content, cut, details, element, paragraph, section, table
 from evodevo.report.svg import clean, one_line
+from evodevo.runs.archive import Run
 from evodevo.runs.report.view import LISTED, ReportView, short
 
 
 def failure_section(view: ReportView) -> Element | None:
     if not view.failed:
         return None
-    reasons = Counter(cut(i.reason) or "unknown" for i in view.failed)
+    reasons = Counter(cut(view.reason(one)) or "unknown" for one in view.failed)
     counts = table(["reason", "individuals"], [[name, str(n)] for name, n in reasons.most_common(LISTED)], (1,))
     rows: list[list[Content]] = []
     for individual in view.failed[: view.detail.rows]:
-        detail = clean(individual.detail, view.detail.text)
+        evaluation = individual.evaluation
+        detail = "" if evaluation is None else clean(evaluation.detail, view.detail.text)
         folded = (
             details(one_line(detail.strip().splitlines()[-1], 120), element("pre", detail)) if detail.strip() else None
         )
         rows.append(
             [
                 element("code", short(individual.id)),
-                cut(individual.reason) or "unknown",
+                cut(view.reason(individual)) or "unknown",
                 str(individual.generation),
-                show(individual.seconds, "seconds", 3),
+                show(None if evaluation is None else evaluation.seconds, "seconds", 3),
                 folded,
             ]
         )
@@ -45,15 +50,16 @@ def individual_section(view: ReportView) -> Element | None:
         return None
     rows: list[list[Content]] = []
     for individual in view.individuals[: view.detail.rows]:
-        text = individual.text if len(rows) < view.detail.strips else ""
+        text = view.parts.text(individual) if len(rows) < view.detail.strips else ""
         genome = details("as text", element("code", clean(text, 1000))) if text else None
-        state = f"{individual.state}: {cut(individual.reason, 40)}" if individual.reason else individual.state
+        reason = view.reason(individual)
+        state = f"{view.state(individual)}: {cut(reason, 40)}" if reason else view.state(individual)
         rows.append(
             [
                 element("code", short(individual.id)),
                 str(individual.generation),
                 state,
-                *(view.score(o, individual.scores, individual.spreads) for o in view.objectives),
+                *(view.score(individual, goal) for goal in view.goals),
                 cut(individual.operation, 60),
                 element("code", " ".join(short(parent) for parent in individual.parents[:4])),
                 genome,
@@ -63,36 +69,59 @@ def individual_section(view: ReportView) -> Element | None:
         "id",
         "generation",
         "state",
-        *(view.heading(o) for o in view.objectives),
+        *(view.heading(goal) for goal in view.goals),
         "operation",
         "parents",
         "genome",
     ]
-    numeric = [1, *range(3, 3 + len(view.objectives))]
+    numeric = [1, *range(3, 3 + len(view.goals))]
     caption = f"All individuals{view.listed(len(rows), len(view.individuals))}, in order of birth"
     folded = details(f"{len(view.individuals):,} individuals", table(headings, rows, numeric, caption))
     return section("individuals", "Individuals", folded)
 
 
 def fact_section(view: ReportView) -> Element:
-    run = view.data.run
+    run = view.run
+    versions = ", ".join(f"{name} {version}" for name, version in list(run.row.versions.items())[:LISTED])
     facts = {
         "run": run.id,
         "recipe": run.recipe,
         "state": run.state,
         "seed": run.seed,
-        "started": run.started,
-        "finished": run.finished,
-        "duration": run.duration,
-        "hardware": run.hardware,
-        **dict(list(run.more.items())[:LISTED]),
-        "versions": ", ".join(f"{name} {version}" for name, version in list(run.versions.items())[:LISTED]),
+        "started": run.row.created_at,
+        "finished": run.row.finished_at or "",
+        "duration": duration(run),
+        "hardware": hardware(),
+        "overhead of the search": overhead(run),
+        "versions": versions,
     }
     rows = [[cut(name), cut(value, 1000)] for name, value in facts.items() if str(value)]
-    content: list[Element] = [table(["fact", "value"], rows)]
-    if run.command:
-        content += [element("h3", "Command"), element("pre", clean(run.command, view.detail.text))]
-    if run.settings:
-        settings = json.dumps(run.settings, indent=2, sort_keys=True, default=str, ensure_ascii=False)
+    command = clean(f"evodevo evolve {run.recipe} --seed {run.seed}", view.detail.text)
+    content: list[Element] = [table(["fact", "value"], rows), element("h3", "Command"), element("pre", command)]
+    if run.row.settings:
+        settings = json.dumps(run.row.settings, indent=2, sort_keys=True, default=str, ensure_ascii=False)
         content.append(details("Settings", element("pre", clean(settings, 20_000))))
     return section("facts", "How it was run", *content)
+
+
+def duration(run: Run) -> str:
+    """Wall time of a finished run; empty of others."""
+    if run.row.finished_at is None:
+        return ""
+    span = datetime.fromisoformat(run.row.finished_at) - datetime.fromisoformat(run.row.created_at)
+    return f"{span.total_seconds() / 60:.1f} minutes"
+
+
+def hardware() -> str:
+    """The machine that makes the page."""
+    return f"{platform.machine()}, {os.cpu_count()} cores"
+
+
+def overhead(run: Run) -> str:
+    """Time of the search itself, without waiting for evaluations; empty where it was not recorded."""
+    times = [event.payload for event in run.events() if event.type == "study.time"]
+    if not times:
+        return ""
+    wall = sum(row["wall_seconds"] for row in times)
+    busy = wall - sum(row["waited_seconds"] for row in times)
+    return f"{busy:.1f} s of {wall:.1f} s ({busy / max(wall, 1e-9):.1%})"

@@ -1,4 +1,4 @@
-"""The report of one evolution: plain data in, one HTML file out, at most ``LIMIT_BYTES`` long.
+"""The page on one search: one HTML file, at most ``LIMIT_BYTES`` long.
 
 When it would be longer, curves lose points and long lists their ends, and a note on the page states it.
 """
@@ -8,14 +8,14 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from evodevo.report.charts.numbers import says_its_unit, show
-from evodevo.report.html import add, cards, cut, element, page, paragraph, section
+from evodevo.report.html import cards, cut, element, navigation, page, paragraph, section
 from evodevo.report.svg import finite
-from evodevo.runs.report.data import EvolutionReport
+from evodevo.runs.archive import Run
+from evodevo.runs.pick import compare
 from evodevo.runs.report.front import dominance_words, front_section, reference_section
 from evodevo.runs.report.history import curve_section, lineage_section, progress_section
-from evodevo.runs.report.lists import fact_section, failure_section, individual_section
-from evodevo.runs.report.parts import GenomeParts
-from evodevo.runs.report.view import LISTED, Detail, ReportView
+from evodevo.runs.report.lists import duration, fact_section, failure_section, individual_section
+from evodevo.runs.report.view import LISTED, Detail, GenomeParts, ReportView
 
 LIMIT_BYTES = 5_000_000
 _DETAILS = (
@@ -26,17 +26,24 @@ _DETAILS = (
 )
 
 
-def evolution_report(data: EvolutionReport, parts: GenomeParts) -> str:
-    """The page as one string of HTML, at most ``LIMIT_BYTES`` long in UTF-8."""
-    text = ""
-    for level, detail in enumerate(_DETAILS):
-        text = _html(ReportView(data, detail, reduced=level > 0), parts)
+def search_page(run: Run, parts: GenomeParts | None = None) -> str:
+    """One self-contained HTML page on a search, at most ``LIMIT_BYTES`` long in UTF-8.
+
+    Args:
+        run: The search.
+        parts: Sections of its slice; None for none.
+    """
+    view, text = ReportView(run, parts or GenomeParts(), _DETAILS[0]), ""
+    for view.detail in _DETAILS:
+        view.reduced = view.detail is not _DETAILS[0]
+        text = _html(view)
         if len(text.encode()) <= LIMIT_BYTES:
             break
     return text
 
 
-def _html(view: ReportView, parts: GenomeParts) -> str:
+def _html(view: ReportView) -> str:
+    run, parts = view.run, view.parts
     built = (
         _summary(view),
         front_section(view),
@@ -51,11 +58,9 @@ def _html(view: ReportView, parts: GenomeParts) -> str:
         fact_section(view),
     )
     sections = [part for part in built if part is not None]
-    nav = element("nav")
-    for part in sections:
-        add(nav, element("a", part[0].text, href=f"#{part.get('id')}"), " ")
-    run = view.data.run
-    subtitle = " · ".join(cut(text) for text in (run.recipe, run.state, run.started, run.duration) if text)
+    nav = navigation(sections)
+    given = (run.recipe, run.state, run.row.created_at, duration(run))
+    subtitle = " · ".join(cut(text) for text in given if text)
     header = element(
         "header",
         element("h1", f"Evolution {cut(run.id)}"),
@@ -69,17 +74,17 @@ def _html(view: ReportView, parts: GenomeParts) -> str:
 def _summary(view: ReportView) -> Element:
     scored = len(view.individuals) - len(view.failed)
     items = [(str(scored), "scored"), (str(len(view.failed)), "failed"), (str(len(view.front)), "on the front")]
-    for objective in view.objectives[:4]:
-        known = [v for i in view.individuals if (v := finite(i.scores.get(objective.name))) is not None]
+    for goal in view.goals[:4]:
+        known = [v for one in view.individuals if (v := finite(view.scores(one).get(goal.name))) is not None]
         if known:
-            best = min(known) if objective.minimise else max(known)
-            unit = f" ({cut(objective.unit, 40)})" if objective.unit and not says_its_unit(objective.unit) else ""
-            items.append((show(best, objective.unit), f"best {cut(objective.name, 40)}{unit}"))
-    volumes = [value for _, given in view.data.hypervolume if (value := finite(given)) is not None]
+            best = min(known, key=goal.to_minimise)
+            unit = f" ({cut(goal.unit, 40)})" if goal.unit and not says_its_unit(goal.unit) else ""
+            items.append((show(best, goal.unit), f"best {cut(goal.name, 40)}{unit}"))
+    volumes = [value for row in view.generations if (value := finite(row["hypervolume"])) is not None]
     if len(volumes) > 1:
         items.append((f"{show(volumes[0], digits=3)} → {show(volumes[-1], digits=3)}", "hypervolume"))
     content: list[Element] = [cards(items)]
-    content += [paragraph(note[: view.detail.text]) for note in list(view.data.notes)[:LISTED]]
+    content += [paragraph(note[: view.detail.text]) for note in notes(view.run)[:LISTED]]
     content += [paragraph(words) for words in dominance_words(view)]
     if not view.individuals:
         content.append(paragraph("No individual was evaluated in this run."))
@@ -95,3 +100,27 @@ def _summary(view: ReportView) -> Element:
             )
         )
     return section("summary", "In one look", *content)
+
+
+def notes(run: Run) -> list[str]:
+    """What a reader must know: who dominates the baselines, and how sure that is."""
+    sentences = []
+    for one in run.front():
+        beaten = [comparison for comparison in compare(one, run) if comparison.dominates]
+        if not beaten:
+            continue
+        fresh = all(verdict.ours.fresh for comparison in beaten for verdict in comparison.verdicts)
+        how = "on fresh seeds" if fresh else "on the search's own seed"
+        sure = "beyond the spread over seeds" if all(c.clear for c in beaten) else "within the spread in some goal"
+        names = " and ".join(comparison.baseline for comparison in beaten)
+        sentences.append(f"{one.id} (born by {one.operation}) dominates {names} {how}, {sure}.")
+    if run.front() and not sentences:
+        sentences.append("No individual of the front dominates a baseline.")
+    summaries = [one.summary(run.goals[0].name) for one in run.front()]
+    seeds = [summary.seeds for summary in summaries if summary is not None and summary.fresh]
+    if seeds:
+        sentences.append(
+            f"Front and baselines are shown with their means over {seeds[0]} fresh seeds, which played no part in the "
+            "search; all others with the search's own seed, which flatters whoever won."
+        )
+    return sentences

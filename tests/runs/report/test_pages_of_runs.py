@@ -12,11 +12,12 @@ import pytest
 
 from evodevo.backbone.draw import drawn, mixes_in_each_half
 from evodevo.backbone.problem import BackboneProblem
-from evodevo.backbone.report import BackboneParts
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.operators.spec import SHARED_ROLES, Dimensions
 from evodevo.runs.archive import Run
-from evodevo.runs.report.gather import bigram, notes, report, report_data, stability
+from evodevo.runs.report.front import bigram
+from evodevo.runs.report.page import notes
+from evodevo.runs.report.view import stability
 from evodevo.settings import validate
 
 Arcs = Counter[tuple[int, int]]
@@ -99,7 +100,7 @@ def _attribute(tag: str, name: str) -> str:
 def test_each_arc_of_each_drawn_genome_is_one_arc_of_the_page(recorded: Any) -> None:
     rows = {str(number): {0: {"quality": 1.0 + number, "cache": 100.0 - number}} for number in range(6)}
     run = recorded(rows, drawn={"plain": {0: {"quality": 9.0, "cache": 999.0}}}, **CONNECTED)
-    found = drawings(report(run))
+    found = drawings(run.slice.report(run))
     shown = [*run.front(), *run.baselines()]
     assert len(run.front()) == 6
     assert set(found) == {one.text for one in shown}
@@ -135,7 +136,7 @@ def test_extra_residuals_are_drawn(recorded: Any) -> None:
 
 
 def test_a_real_run_is_drawn_with_its_arcs(run: Run) -> None:
-    found = drawings(report(run))
+    found = drawings(run.slice.report(run))
     assert set(found) == {one.text for one in [*run.front(), *run.baselines()]}
     for one in [*run.front(), *run.baselines()]:
         assert found[one.text] == arcs_by_hand(run.space, one.genome)
@@ -145,19 +146,19 @@ def test_a_real_run_is_drawn_with_its_arcs(run: Run) -> None:
 
 
 def test_the_report_says_who_beats_the_bigram_model(run: Run, small: Any) -> None:
-    found = bigram(run, BackboneParts())
-    assert found is not None
     problem = BackboneProblem(run.space, run.settings.evaluation, cache_folder=small.text.parent / "cache" / "evodevo")
-    assert found.value == problem.describe()["count_models"]["byte_bigram"]
-    by_name = {one.name: one for one in [*run.baselines(), *run.front()]}
-    assert [result.name for result in found.results] == list(by_name)
-    for result in found.results:
-        one = by_name[result.name]
-        assert result.value == one.fact["bits_per_byte"]
-        assert bool(result.note) == (not mixes_in_each_half(one.plan))
-    page = report(run)
-    assert "bigram" in page
-    assert f"{found.value:.3f}"[:4] in page
+    reference = bigram(run)
+    assert reference == problem.describe()["count_models"]["byte_bigram"]
+    page = run.slice.report(run)
+    rows = page[page.index('id="reference"') :].split("</section>")[0].split("<tr>")[2:]
+    shown = [*run.baselines(), *run.front()]
+    assert len(rows) == len(shown)
+    for row, one in zip(rows, shown, strict=True):
+        value = one.fact["bits_per_byte"]
+        assert one.name in row
+        assert f"{reference - value:+.3f}" in row
+        assert ("does not beat it" in row) == (value >= reference)
+        assert ("no token mixer in one half" in row) == (not mixes_in_each_half(one.plan))
 
 
 def test_a_mixer_in_each_half_is_asked_for() -> None:
@@ -214,17 +215,20 @@ def test_what_a_stable_training_is(losses: list[float], reason: str, state: str)
 
 
 def test_everything_of_a_run_is_in_its_report(run: Run) -> None:
-    data = report_data(run, BackboneParts())
-    assert [one.id for one in data.individuals] == [one.id for one in run.individuals()]
-    assert {one.id for one in data.individuals if one.state == "front"} == {one.id for one in run.front()}
-    assert [one.name for one in data.baselines] == ["transformer++", "striped-mamba"]
-    assert all(one.seeds == 2 and "quality" in one.spreads for one in data.baselines)
-    assert len(data.hypervolume) == len(data.populations) == 2
-    assert all(one.curve for one in data.individuals)
-    assert "overhead of the search" in data.run.more
+    page = run.slice.report(run)
+    for one in run.individuals():
+        assert one.id[:8] in page
+    fronts = page[page.index("Front and baselines") :].split("</table>")[0]
+    for one in [*run.front(), *run.baselines()]:
+        assert one.name[:8] in fronts
+    assert fronts.count("baseline, 2 seeds") == len(run.baselines()) == 2
+    assert page.count('class="curve') == len(run.individuals())
+    assert "(population; compare the paper" in page
+    assert "overhead of the search" in page
 
 
 def test_a_run_with_nothing_but_failures_has_a_report(recorded: Any) -> None:
-    page = report(recorded({"a": {0: "crash"}, "b": {0: "timeout"}, "c": {}}))
+    run = recorded({"a": {0: "crash"}, "b": {0: "timeout"}, "c": {}})
+    page = run.slice.report(run)
     assert "crash" in page
     assert "timeout" in page

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import math
 import re
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from evodevo.backbone.diagrams.genome import Arc, LivMark
 from evodevo.backbone.draw import BackboneDrawing
-from evodevo.backbone.report import BackboneParts
-from evodevo.report.charts.axes import Axis
-from evodevo.report.charts.curves import Series
-from evodevo.runs.report.data import (
-    EvolutionReport,
-    Reference,
-    ReferenceResult,
-    ReportedBaseline,
-    ReportedIndividual,
-    ReportedObjective,
-    RunFacts,
-)
-from evodevo.runs.report.page import LIMIT_BYTES, evolution_report
+from evodevo.runs.report.page import LIMIT_BYTES, search_page
+from evodevo.search.problem import Goal
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "base", "col", "embed", "source", "area", "wbr"}
 ALLOWED = {
@@ -77,14 +66,20 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.texts).split())
 
 
-def evolution_page(data: EvolutionReport) -> str:
-    """The page, with the parts of backbones."""
-    return evolution_report(data, BackboneParts())
+@pytest.fixture(scope="module")
+def sample(samples: ModuleType) -> Any:
+    return samples.sample_run()
 
 
 @pytest.fixture(scope="module")
-def html(sample_report: EvolutionReport) -> str:
-    return evolution_page(sample_report)
+def build(samples: ModuleType) -> Any:
+    """The page on a run, with the parts of backbones."""
+    return lambda run: search_page(run, samples.SampleParts())
+
+
+@pytest.fixture(scope="module")
+def html(build: Any, sample: Any) -> str:
+    return str(build(sample))
 
 
 def test_the_file_needs_nothing_from_outside(html: str) -> None:
@@ -116,26 +111,25 @@ def test_ids_are_unique(html: str) -> None:
     assert max(ids.values()) == 1
 
 
-def test_arcs_on_the_page_are_the_arcs_of_the_front(sample_report: EvolutionReport, html: str) -> None:
-    drawn = [i.genome for i in sample_report.individuals if i.state == "front" and i.genome]
-    drawn += [b.genome for b in sample_report.baselines if b.genome]
+def test_arcs_on_the_page_are_the_arcs_of_the_front(sample: Any, html: str) -> None:
+    drawn = [one.genome for one in [*sample.front(), *sample.baselines()] if one.genome]
     classes = Page(html).classes
     assert classes["feature-arc"] == sum(len(b.feature_arcs) for b in drawn) > 0
     assert classes["featurizer-arc"] == sum(len(b.featurizer_arcs) for b in drawn) > 0
 
 
-def test_everything_of_the_run_is_on_the_page(sample_report: EvolutionReport, html: str) -> None:
+def test_everything_of_the_run_is_on_the_page(sample: Any, html: str) -> None:
     page = Page(html)
-    for individual in sample_report.individuals:
+    for individual in sample.individuals():
         assert individual.id[:8] in page.text
-    for baseline in sample_report.baselines:
+    for baseline in sample.baselines():
         assert baseline.name in page.text
     for word in (
         "54 of 60 runs stable (90 %)",
         "hypervolume",
         "backbone.small",
-        "evodevo evolve",
-        "no GPU",
+        "evodevo evolve backbone.small --seed 7",
+        "50.0 minutes",
         "torch 2.11.0",
     ):
         assert word in page.text
@@ -143,26 +137,27 @@ def test_everything_of_the_run_is_on_the_page(sample_report: EvolutionReport, ht
     assert "151.0 MB" in page.text
     assert "1.790 (1.770 to 1.820)" in page.text
     assert page.classes["curve"] == 60
-    assert page.classes["edge"] == sum(len(i.parents) for i in sample_report.individuals)
+    assert page.classes["edge"] == sum(len(one.parents) for one in sample.individuals())
 
 
-def test_the_reference_says_who_beats_it(sample_report: EvolutionReport, html: str) -> None:
-    assert sample_report.reference is not None
-    values = [result.value for result in sample_report.reference.results]
+def test_the_reference_says_who_beats_it(sample: Any, html: str) -> None:
+    values = [one.means["quality"] for one in [*sample.baselines(), *sample.front()]]
     page = Page(html)
-    beaten = sum(value is not None and value < 1.92 for value in values)
+    beaten = sum(value < 1.92 for value in values)
     assert f"{beaten} of {len(values)} models beat it" in page.text
     assert page.text.count("does not beat it") == len(values) - beaten
     assert "no token mixer in its second half" in page.text
 
 
-def test_dominance_over_a_baseline_is_judged_in_all_objectives() -> None:
-    objectives = (ReportedObjective("loss"), ReportedObjective("accuracy", minimise=False))
+def test_dominance_over_a_baseline_is_judged_in_all_goals(samples: ModuleType, build: Any) -> None:
+    goals = (Goal("loss"), Goal("accuracy", direction="maximise"))
 
     def words(loss: float | None, accuracy: float) -> str:
-        best = ReportedIndividual("abcdefgh", 0, "front", {"loss": loss, "accuracy": accuracy})
-        base = ReportedBaseline("base", {"loss": 1.0, "accuracy": 0.5})
-        return Page(evolution_page(EvolutionReport(RunFacts("r"), objectives, [best], [base]))).text
+        best = samples.SampleIndividual("abcdefgh", 0, {"loss": loss, "accuracy": accuracy})
+        base = samples.SampleIndividual("b", 0, {"loss": 1.0, "accuracy": 0.5}, name="base")
+        if loss is None:
+            best = samples.SampleIndividual("abcdefgh", 0, {"accuracy": accuracy})
+        return Page(build(samples.SampleRun(goals, [best], ["abcdefgh"], [base]))).text
 
     assert "1 of 1 on the front dominates base in loss and accuracy: abcdefgh" in words(0.9, 0.5)
     assert "None on the front dominates base" in words(1.0, 0.5)
@@ -170,27 +165,26 @@ def test_dominance_over_a_baseline_is_judged_in_all_objectives() -> None:
     assert "None on the front dominates base" in words(None, 0.9)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, None, 10**400, 5e-324, 1e308])
-def test_any_number_survives_everywhere(sample_report: EvolutionReport, bad: Any) -> None:
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 5e-324, 1e308])
+def test_any_number_survives_everywhere(sample: Any, build: Any, bad: Any) -> None:
     changed = [
         replace(
-            i,
-            scores=dict.fromkeys(i.scores, bad) if n % 3 else i.scores,
-            spreads={"quality": (bad if bad is not None else math.nan, 2.0)} if n % 2 else {},
+            one,
+            means=dict.fromkeys(one.means, bad) if number % 3 else one.means,
+            spreads={"quality": (bad, 2.0)} if number % 2 else {},
             seconds=bad,
-            curve=[(float(x), bad) for x in range(3)],
+            points=[(float(x), bad) for x in range(3)],
         )
-        for n, i in enumerate(sample_report.individuals)
+        for number, one in enumerate(sample.members)
     ]
-    data = replace(
-        sample_report,
-        individuals=changed,
-        hypervolume=[(0, bad), (1, 0.5), (2, bad)],
-        baselines=[replace(sample_report.baselines[0], scores={"quality": bad})],
-        reference=Reference("bigram", bad, results=[ReferenceResult("x", bad)]),
-        hypervolume_others=[Series("o", [(0, bad)])],
+    run = replace(
+        sample,
+        members=changed,
+        volumes=[(0, bad), (1, 0.5), (2, bad)],
+        drawn=[replace(sample.drawn[0], means={"quality": bad})],
+        bigram=bad,
     )
-    page = Page(evolution_page(data))
+    page = Page(build(run))
     assert not [
         value
         for _, name, value in page.attributes
@@ -198,63 +192,53 @@ def test_any_number_survives_everywhere(sample_report: EvolutionReport, bad: Any
     ]
 
 
-def test_an_empty_run_has_a_page() -> None:
-    page = Page(evolution_page(EvolutionReport(RunFacts("r0"), [])))
-    assert "No individual was evaluated" in page.text
-    page = Page(
-        evolution_page(
-            EvolutionReport(RunFacts("r0"), [ReportedObjective("quality"), ReportedObjective("cache", "bytes")])
-        )
-    )
+def test_an_empty_run_has_a_page(samples: ModuleType, build: Any) -> None:
+    assert "No individual was evaluated" in Page(build(samples.SampleRun())).text
+    page = Page(build(samples.SampleRun((Goal("quality"), Goal("cache", "bytes")))))
     assert "No individual has been scored yet" in page.text
 
 
-def test_one_individual_has_a_page(sample_report: EvolutionReport) -> None:
-    one = next(i for i in sample_report.individuals if i.state == "front")
-    page = Page(evolution_page(replace(sample_report, individuals=[one], picks={"knee": one.id})))
+def test_one_individual_has_a_page(sample: Any, build: Any) -> None:
+    page = Page(build(replace(sample, members=sample.front()[:1])))
     assert "1 on the front" in page.text
 
 
-def test_one_objective_is_drawn_over_the_generations(sample_report: EvolutionReport) -> None:
-    page = Page(evolution_page(replace(sample_report, objectives=sample_report.objectives[:1])))
+def test_one_goal_is_drawn_over_the_generations(sample: Any, build: Any) -> None:
+    page = Page(build(replace(sample, goals=sample.goals[:1])))
     assert "by generation of birth" in page.text
     assert page.classes["front-line"] == 0
 
 
-def test_all_failed_says_so(sample_report: EvolutionReport) -> None:
+def test_all_failed_says_so(sample: Any, build: Any) -> None:
     failed = [
-        replace(i, state="failed", scores={}, spreads={}, reason="memory", detail="", curve=(), curve_state="failed")
-        for i in sample_report.individuals
+        replace(one, failed=True, means={}, spreads={}, reason="memory", detail="", points=()) for one in sample.members
     ]
-    page = Page(evolution_page(replace(sample_report, individuals=failed, hypervolume=(), picks={})))
+    page = Page(build(replace(sample, members=failed, best=(), volumes=())))
     assert "No evaluation succeeded" in page.text
     assert "60 of 60 evaluations failed" in page.text
 
 
-def test_failures_without_a_reason_are_counted() -> None:
-    data = EvolutionReport(
-        RunFacts("r"),
-        [ReportedObjective("q")],
-        [ReportedIndividual("a", 0, "failed"), ReportedIndividual("b", 0, "failed")],
-    )
-    assert "unknown 2" in Page(evolution_page(data)).text
+def test_individuals_without_an_outcome_are_counted(samples: ModuleType, build: Any) -> None:
+    run = samples.SampleRun([Goal("q")], [samples.SampleIndividual(name, failed=True) for name in "ab"])
+    assert "not finished 2" in Page(build(run)).text
 
 
 @pytest.mark.slow
-def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(sample_report: EvolutionReport) -> None:
+def test_a_large_run_stays_under_the_limit_and_says_what_was_left_out(sample: Any, build: Any) -> None:
     many = []
     for copy in range(40):
-        for i in sample_report.individuals:
+        for one in sample.members:
             curve = [(float(x), 2.0 + math.sin(x + copy)) for x in range(1500)]
-            many.append(replace(i, id=f"{copy:04d}{i.id}", detail="x" * 4000, curve=curve))
-    html = evolution_page(replace(sample_report, individuals=many))
+            many.append(replace(one, id=f"{copy:04d}{one.id}", detail="x" * 4000, points=curve))
+    best = [one.id for one in many if one.id[4:] in sample.best]
+    html = build(replace(sample, members=many, best=best))
     assert len(html.encode()) <= LIMIT_BYTES
     text = Page(html).text
     assert "Reduced to keep this file under 5 MB" in text
     assert re.search(r"first [\d,]+ of 2,400", text)
 
 
-# Safety: every text field of every dataclass
+# Safety: every text of a run
 
 
 def payloads() -> list[str]:
@@ -289,47 +273,52 @@ def payloads() -> list[str]:
     return made
 
 
-def poisoned(text: str) -> EvolutionReport:
+def poisoned(samples: ModuleType, text: str) -> Any:
+    """A run in which everything that is a text holds this one."""
     livs = [LivMark(text, "attention", False, text, text), LivMark(text, text, True, text, text)]
     arcs = [Arc(0, 1, text, text)]
     backbone = BackboneDrawing(livs, arcs, arcs, arcs, text, [text])
-    common: dict[str, Any] = {"operation": text, "genome": backbone, "text": text, "curve": [(0, 2.0), (1, 1.0)]}
-    individuals = [
-        ReportedIndividual(text, 0, "front", {text: 1.0, "second": 2.0}, {text: (0.9, 1.1)}, **common),
-        ReportedIndividual(text + "b", 1, "dominated", {text: 2.0, "second": 3.0}, parents=(text, text), **common),
-        ReportedIndividual(text + "c", 1, "failed", {}, reason=text, detail=text, curve_state="failed", **common),
+    common: dict[str, Any] = {
+        "operation": text,
+        "genome": backbone,
+        "text": text,
+        "remark": text,
+        "name": text,
+        "points": [(0, 2.0), (1, 1.0)],
+    }
+    individual = samples.SampleIndividual
+    members = [
+        individual(text, 0, {text: 1.0, "quality": 2.0}, {text: (0.9, 1.1)}, **common),
+        individual(text + "b", 1, {text: 2.0, "quality": 3.0}, parents=(text, text), **common),
+        individual(text + "c", 1, {}, failed=True, reason=text, detail=text, **common),
     ]
-    return EvolutionReport(
-        RunFacts(text, text, text, text, text, text, text, text, text, {text: text}, {text: [text]}, {text: text}),
-        [ReportedObjective(text, text), ReportedObjective("second", text)],
-        individuals,
-        [ReportedBaseline(text, {text: 1.0, "second": 2.5}, {text: (0.5, 1.5)}, 2, backbone)],
-        Reference(text, 1.5, text, [ReferenceResult(text, 1.0, text)], text),
-        [(0, 1.0), (1, 2.0)],
-        [Series(text, [(0, 1.0)])],
-        {text: 3.0},
-        {1: [text]},
-        {text: text},
-        Axis(text, text),
-        Axis(text, text),
+    return samples.SampleRun(
+        [Goal(text, text), Goal("quality", text)],
+        members,
         [text],
+        [individual("b", 0, {text: 1.0, "quality": 2.5}, {text: (0.5, 1.5)}, **common)],
+        id=text,
+        recipe=text,
+        state=text,
+        seed=text,
+        started=text,
+        finished=None,
+        versions={text: text},
+        settings={text: [text]},
+        volumes=[(0, 1.0), (1, 2.0)],
+        reference=(3.0, 3.0),
+        population=[text],
+        bigram=1.5,
     )
 
 
-def test_there_are_thirty_payloads_and_they_fill_every_text_field() -> None:
+def test_there_are_thirty_payloads() -> None:
     assert len(payloads()) == len(set(payloads())) == 30
-    text = "P4YL04D"
-    data = poisoned(text)
-    for part in (data.run, data.objectives[0], data.individuals[2], data.baselines[0], data.reference):
-        for field in dataclasses.fields(part):  # type: ignore[arg-type]
-            value = getattr(part, field.name)
-            if isinstance(value, str) and field.name not in ("state", "curve_state"):
-                assert text in value, (type(part), field.name)
 
 
 @pytest.mark.parametrize("payload", payloads())
-def test_no_text_becomes_markup(payload: str) -> None:
-    page, plain = Page(evolution_page(poisoned(payload))), Page(evolution_page(poisoned("plain")))
+def test_no_text_becomes_markup(payload: str, samples: ModuleType, build: Any) -> None:
+    page, plain = Page(build(poisoned(samples, payload))), Page(build(poisoned(samples, "plain")))
     assert set(page.tags) <= ALLOWED
     for tag in ("script", "style", "section", "table", "tr", "td", "a", "details", "figure", "svg", "pre", "meta"):
         assert page.tags[tag] == plain.tags[tag], tag
@@ -340,11 +329,11 @@ def test_no_text_becomes_markup(payload: str) -> None:
     assert {name for _, name, _ in page.attributes} <= {name for _, name, _ in plain.attributes}
 
 
-def test_terminal_controls_and_direction_overrides_are_visible() -> None:
-    html = evolution_page(poisoned("\x1b[31m\x9b\u202eabc\x07"))
+def test_terminal_controls_and_direction_overrides_are_visible(samples: ModuleType, build: Any) -> None:
+    html = build(poisoned(samples, "\x1b[31m\x9b\u202eabc\x07"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", html)
     assert "\\x1b[31m\\x9b\\u202eabc\\x07" in html
 
 
-def test_equal_data_give_equal_bytes(sample_report: EvolutionReport, html: str) -> None:
-    assert evolution_page(sample_report) == html
+def test_equal_runs_give_equal_bytes(sample: Any, build: Any, html: str) -> None:
+    assert build(sample) == html
