@@ -55,6 +55,7 @@ TABLE_FILES = frozenset(
         "execution/base.py",
         "experiments/procedures.py",
         "export/base.py",
+        "growth/growable.py",
         "growth/strategists/base.py",
         "module_zoo/modules/nodes/base.py",
         "multitask/agent.py",

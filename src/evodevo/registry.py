@@ -46,6 +46,7 @@ TABLE_MODULES = (
     "evodevo.experiments.report.parts",
     "evodevo.module_zoo.modules.families",
     "evodevo.module_zoo.modules.nodes.base",
+    "evodevo.growth.growable",
     "evodevo.growth.strategists.base",
     "evodevo.multitask.agent",
     "evodevo.multitask.paths.kinds",

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from evodevo.growth.diagrams.curve import EditMark, growth_curve
 from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
 from evodevo.growth.diagrams.timeline import growth_timeline
-from evodevo.growth.h_model.pool import OPAQUE
+from evodevo.growth.growable import OPAQUE
 from evodevo.growth.report.data import GrowthHistory, Happening, Life, Measure, Sight
 from evodevo.growth.report.text import birth_words, death_words, edit_words, reward_words
 from evodevo.module_zoo.draw import family, family_of_archetype, module_drawing
