@@ -40,6 +40,7 @@ TABLE_MODULES = (
     "evodevo.search.space",
     "evodevo.networks.spec",
     "evodevo.export.base",
+    "evodevo.h_model.aggregations.base",
     "evodevo.runs.archive",
     "evodevo.runs.recipe",
     "evodevo.experiments.procedures",
