@@ -11,12 +11,10 @@ from evodevo.h_model.aggregations.base import BUILT_IN
 from evodevo.h_model.genome import MODES, NAME, SHORT_NAMES, THOUSAND, GeneMode
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.classes import OPERATORS
-from evodevo.operators.layers.base import LAYERS, Layer, LayerSpec
+from evodevo.operators.layers.base import CLASSIC, LAYERS, Layer, LayerSpec
 from evodevo.operators.layers.cost import layer_parameters
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.settings import Settings
-
-CLASSIC = ("transformer", "mlp", "convolution", "lstm")
 
 
 class HModelSpaceSettings(Settings):
