@@ -57,6 +57,7 @@ TABLE_FILES = frozenset(
         "export/base.py",
         "growth/growable.py",
         "growth/strategists/base.py",
+        "module_zoo/modules/families.py",
         "module_zoo/modules/nodes/base.py",
         "h_model/aggregations/base.py",
         "multitask/agent.py",
