@@ -24,6 +24,7 @@ from evodevo.experiments.procedures import PROCEDURES
 from evodevo.export.base import EXPORTERS
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
+from evodevo.h_model.aggregations.base import AggregationSpec
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.nodes.base import NODES
 from evodevo.module_zoo.modules.zoo import ARCHETYPES
@@ -568,7 +569,9 @@ def fields(model: Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting by its dotted name, and its value."""
     for key in type(model).model_fields:
         value = getattr(model, key)
-        if isinstance(value, Settings):
+        if isinstance(value, AggregationSpec):
+            yield prefix + key, value.kind
+        elif isinstance(value, Settings):
             yield from fields(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value

@@ -23,6 +23,7 @@ from evodevo.multitask.exact_answers import exact_answers
 from evodevo.multitask.paths.built import BuiltPath, Reader
 from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.weights import count_parameters, save_state
+from evodevo.multitask.training.objective import ACCURACY
 from evodevo.multitask.training.training import PathResult, train_path
 from evodevo.multitask.training.values import data_values, optimizer_values
 from evodevo.search.problem import DAMAGED, DISK_FULL
@@ -133,11 +134,13 @@ def _train(request: PathRequest, report: Report) -> dict[str, Any]:
 
 def _explained(request: PathRequest, result: PathResult) -> str:
     """Why the child is kept or not, for people."""
+    objective = request.training.objective
+    measure = "accuracies" if objective == ACCURACY else f"qualities by {objective}"
     looks = ", ".join(f"{value:.4f}" for value in result.evals) or "none"
     bar = "no bar" if request.bar is None else f"a bar of {request.bar:.4f}"
     ended = f"; diverged after {result.steps} steps" if result.state == "diverged" else ""
     fate = "kept none" if result.kept is None else f"kept look {result.kept + 1}"
-    return f"accuracies {looks} against {bar}: {fate}{ended}"
+    return f"{measure} {looks} against {bar}: {fate}{ended}"
 
 
 def _make_root(request: PathRequest) -> dict[str, Any]:

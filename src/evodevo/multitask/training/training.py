@@ -17,8 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evodevo.multitask.training.objective import ACCURACY, share_of
 from evodevo.multitask.training.optimizer import Momentum, clip
 from evodevo.multitask.training.values import OptimizerValues, PathTrainingSettings, learning_rate
+from evodevo.objectives.answered import Answered
 from evodevo.tasks.multitask.batches import BatchPlan
 from evodevo.training.precision import Precision
 
@@ -120,7 +122,8 @@ def train_path(
                 state = "diverged"
                 break
             losses.append(math.fsum(interval) / len(interval))
-        found = accuracy(model, (data.validation(number) for number in range(plan.validation_batches)), precision)
+        validated = (data.validation(number) for number in range(plan.validation_batches))
+        found = quality(settings.objective, model, validated, precision)
         if bar is None or found > bar:
             kept, bar, weights = look, found, {role: _copied(part) for role, part in components.items()}
         evals.append(found)
@@ -128,6 +131,28 @@ def train_path(
     for role, weight in weights.items():
         components[role].load_state_dict(dict(weight))
     return PathResult(state, tuple(evals), kept, weights, tuple(losses), made, made * plan.batch)
+
+
+@torch.no_grad()
+def quality(objective: str, model: nn.Module, batches: Any, precision: Precision) -> float:
+    """The quality by which children are selected, 0 to 1.
+
+    Args:
+        objective: Objective of the agent; see ``multitask.training.objective``.
+        model: Model that maps inputs to logits (B, C).
+        batches: Inputs and classes (B,) of batches of one size.
+        precision: Device and number format.
+    """
+    if objective == ACCURACY:
+        return accuracy(model, batches, precision)
+    model.eval()
+    answers: list[tuple[Tensor, Tensor]] = []
+    for inputs, classes in batches:
+        with precision.autocast():
+            logits: Tensor = model(inputs)
+        answers.append((logits.double().cpu(), classes.cpu()))
+    logits, classes = (torch.cat(parts) for parts in zip(*answers, strict=True))
+    return share_of(objective, Answered("class", logits.numpy(), classes.numpy()))
 
 
 @torch.no_grad()

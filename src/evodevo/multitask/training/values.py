@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from evodevo.errors import UsageError
+from evodevo.multitask.training.objective import ACCURACY, check_objective
 from evodevo.settings import Settings, validate
 from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches
 
@@ -34,8 +35,18 @@ class PathTrainingSettings(Settings):
     representations: bool = Field(
         default=True, description="keep on disk what frozen paths make of samples that nothing changes by chance"
     )
+    objective: str = Field(
+        default=ACCURACY,
+        description="objective on the validation split by which children are selected: a share, 0 to 1",
+    )
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N")
     precision: Literal["float32", "bfloat16"] = Field(default="float32", description="of products")
+
+    @field_validator("objective")
+    @classmethod
+    def _is_a_share(cls, name: str) -> str:
+        check_objective(name)
+        return name
 
     def plan(self, train: int, validation: int, batch: int | None = None) -> BatchPlan:
         """The course of a child.
