@@ -19,7 +19,7 @@ from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.search import HModelSearchSettings
 from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.multitask.system import System
-from evodevo.objectives.answered import Answered, Scored
+from evodevo.objectives.answered import Answered, AnswerScore
 from evodevo.objectives.base import OBJECTIVES, on_answers
 from evodevo.runs.evolve import begin
 from evodevo.runs.recipe import ExecutionSettings
@@ -31,10 +31,12 @@ from evodevo.testing.small_networks import settings as small_settings
 SEEN: list[Answered] = []
 
 
-def worst_class(answered: Answered) -> Scored:
+def worst_class(answered: Answered) -> AnswerScore:
     """The accuracy of the class that is answered worst."""
     SEEN.append(answered)
-    return Scored(min(float(answered.right[answered.targets == one].mean()) for one in np.unique(answered.targets)))
+    return AnswerScore(
+        min(float(answered.right[answered.targets == one].mean()) for one in np.unique(answered.targets))
+    )
 
 
 # What a package would write.

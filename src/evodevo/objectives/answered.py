@@ -60,7 +60,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Scored:
+class AnswerScore:
     """The score of one output.
 
     Attributes:

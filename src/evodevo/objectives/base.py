@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from evodevo.errors import UsageError
-from evodevo.objectives.answered import Answered, Scored
+from evodevo.objectives.answered import Answered, AnswerScore
 from evodevo.registry import Registry, table
 
 Direction = Literal["minimise", "maximise"]
@@ -96,7 +96,7 @@ class Objective:
     timed: bool = False
     judges: Judged = "language_model"
     metric: str = ""
-    score: Callable[[Answered], Scored] | None = None
+    score: Callable[[Answered], AnswerScore] | None = None
 
     def to_minimise(self, value: float) -> float:
         """The value as a number to minimise; applied twice, the value itself."""
@@ -104,7 +104,7 @@ class Objective:
 
 
 def on_answers(
-    *, name: str, unit: str, direction: Direction, summary: str, score: Callable[[Answered], Scored]
+    *, name: str, unit: str, direction: Direction, summary: str, score: Callable[[Answered], AnswerScore]
 ) -> Objective:
     """An objective on the answers to validation samples: the mean of its score over outputs of classes and labels.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.objectives.answered import HALF, Answered, Scored
+from evodevo.objectives.answered import HALF, Answered, AnswerScore
 from evodevo.objectives.base import on_answers
 
 BINS = 15
@@ -76,5 +76,5 @@ CALIBRATION_ERROR = on_answers(
     unit="share",
     direction="minimise",
     summary="expected calibration error on validation samples (15 bins): how far confidence is from accuracy",
-    score=lambda answered: Scored(curve_of(answered).error),
+    score=lambda answered: AnswerScore(curve_of(answered).error),
 )

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from evodevo.objectives.answered import HALF, Answered, Scored
+from evodevo.objectives.answered import HALF, Answered, AnswerScore
 from evodevo.objectives.base import on_answers
 
 
-def _log_loss(answered: Answered) -> Scored:
+def _log_loss(answered: Answered) -> AnswerScore:
     if answered.kind == "class":
         rows = np.arange(len(answered.targets))
-        return Scored(float(-answered.log_probabilities[rows, answered.targets.astype(np.int64)].mean()))
+        return AnswerScore(float(-answered.log_probabilities[rows, answered.targets.astype(np.int64)].mean()))
     logits = answered.logits
     # log(1 + e^x) - x y, in the form that neither overflows nor loses what is small.
     losses = np.maximum(logits, 0) - logits * (answered.targets > HALF) + np.log1p(np.exp(-np.abs(logits)))
-    return Scored(float(losses[answered.known].mean()))
+    return AnswerScore(float(losses[answered.known].mean()))
 
 
 LOG_LOSS = on_answers(

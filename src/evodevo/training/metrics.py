@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evodevo.objectives.answered import HALF, Answered, Scored
+from evodevo.objectives.answered import HALF, Answered, AnswerScore
 from evodevo.objectives.base import answer_objectives
 from evodevo.objectives.calibration_error import Reliability, curve_of
 from evodevo.tasks.base import NO_TARGET
@@ -195,7 +195,7 @@ class _Metrics:
         self.reasons: dict[str, str] = {}
         self.tuned: tuple[float, ...] = ()
 
-    def add(self, name: str, scored: Scored) -> None:
+    def add(self, name: str, scored: AnswerScore) -> None:
         """A metric that is scored by an objective."""
         self.values[name] = scored.value
         if scored.reason or math.isnan(scored.value):
