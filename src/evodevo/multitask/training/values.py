@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from evodevo.errors import UsageError
 from evodevo.multitask.training.objective import ACCURACY, check_objective
@@ -47,6 +47,14 @@ class PathTrainingSettings(Settings):
     def _is_a_share(cls, name: str) -> str:
         check_objective(name)
         return name
+
+    @model_serializer(mode="wrap")
+    def _recorded(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the objective of the papers: records of agents, and names that follow from them, stay the same."""
+        values: dict[str, Any] = handler(self)
+        if values.get("objective") == ACCURACY:
+            del values["objective"]
+        return values
 
     def plan(self, train: int, validation: int, batch: int | None = None) -> BatchPlan:
         """The course of a child.
