@@ -30,5 +30,5 @@ def zoo(modules: str | Sequence[str] | Sequence[ZooModule], width: int, seed: in
             raise UsageError("modules are names of archetypes or modules as they are, not both.")
         if given:
             return tuple(given)
-    found = named_zoo(names, width)
-    return tuple(one.model_copy(update={"seed": integer_seed(seed, "module", one.id)}) for one in found)
+    named = named_zoo(names, width)
+    return tuple(module.model_copy(update={"seed": integer_seed(seed, "module", module.id)}) for module in named)

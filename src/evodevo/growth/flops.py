@@ -52,5 +52,5 @@ class Prices:
 
     def meta_gradient(self, steps: int, inner: int, outer: int) -> float:
         """FLOPs of K unrolled steps on ``inner`` samples, a loss on ``outer`` ones, and the backward pass (98)."""
-        one = self.forward * (FIRST + SECOND * self.share)
-        return steps * inner * one + outer * self.forward * (1 + 2 * self.share)
+        single = self.forward * (FIRST + SECOND * self.share)
+        return steps * inner * single + outer * self.forward * (1 + 2 * self.share)

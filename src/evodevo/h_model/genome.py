@@ -38,7 +38,7 @@ class HModelGenome:
 
     Attributes:
         iterations: T.
-        alpha, alpha_rate: in thousandths.
+        alpha, alpha_rate: temperature and its factor per iteration, in thousandths.
         aggregation: row of ``AGGREGATIONS``, with default settings.
         window: largest distance of connected layers; 0 is no limit.
         mode, amount: inference: k of ``source_topk``, m of ``target_topm``, thousandths of ``threshold``; 0 of

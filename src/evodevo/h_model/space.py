@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.errors import GenomeError, UsageError, quoted_list
-from evodevo.h_model.aggregations.base import AGGREGATIONS
+from evodevo.h_model.aggregations.base import usual
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.genome import (
     MAX_HIDDEN,
@@ -72,7 +72,7 @@ class HModelSpace(Space[HModelGenome]):
             "window": choices("windows", self.settings.windows),
         }
         for name in self.settings.aggregations:
-            AGGREGATIONS.get(name)  # refuses an unknown one
+            usual(name)  # refuses an unknown one
         if min(self._choices["window"]) < 0 or max(self._choices["window"]) > 1024:
             raise UsageError(f"windows are {self.settings.windows}; they must be 0 to 1024.")
         self.modes = choices("modes", self.settings.modes)
@@ -286,7 +286,7 @@ class HModelSpace(Space[HModelGenome]):
             "iterations": genome.iterations,
             "alpha": genome.alpha / THOUSAND,
             "alpha_rate": genome.alpha_rate / THOUSAND,
-            "aggregation": AGGREGATIONS.get(genome.aggregation)(),
+            "aggregation": usual(genome.aggregation),
             "window": genome.window or None,
             "inference": InferenceStructure(**inference),
         }

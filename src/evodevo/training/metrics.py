@@ -135,38 +135,38 @@ def _judge_class(answered: Answered, thresholds: Sequence[float]) -> _Metrics:
     classes = logits.shape[1]
     probabilities, chosen = answered.probabilities, logits.argmax(1)
     each = wanted[:, None] == np.arange(classes)
-    found = _Metrics()
-    found.values["accuracy"] = float((chosen == wanted).mean())
+    metrics = _Metrics()
+    metrics.values["accuracy"] = float((chosen == wanted).mean())
     if classes == 2:
         # The difference of the logits orders samples as the probability does, but never runs into 1.
-        found.auc([auc(logits[:, 1] - logits[:, 0], each[:, 1])], "the split has one class")
-        found.counts(_counts(chosen == 1, each[:, 1]), "")
-        found.macro(_class_counts(chosen, wanted, classes))
-        found.tuned = (best_threshold(probabilities[:, 1], each[:, 1]),)
+        metrics.auc([auc(logits[:, 1] - logits[:, 0], each[:, 1])], "the split has one class")
+        metrics.counts(_counts(chosen == 1, each[:, 1]), "")
+        metrics.macro(_class_counts(chosen, wanted, classes))
+        metrics.tuned = (best_threshold(probabilities[:, 1], each[:, 1]),)
         if thresholds:
             positive = probabilities[:, 1] > thresholds[0]
-            found.values["accuracy_tuned"] = float((positive == each[:, 1]).mean())
-            found.counts(_counts(positive, each[:, 1]), "_tuned")
+            metrics.values["accuracy_tuned"] = float((positive == each[:, 1]).mean())
+            metrics.counts(_counts(positive, each[:, 1]), "_tuned")
     else:
         areas = [auc(probabilities[:, place], each[:, place]) for place in range(classes)]
-        found.auc(areas, "the split has one class", skipped=True)
-        found.macro(_class_counts(chosen, wanted, classes))
-    return found
+        metrics.auc(areas, "the split has one class", skipped=True)
+        metrics.macro(_class_counts(chosen, wanted, classes))
+    return metrics
 
 
 def _judge_labels(answered: Answered, thresholds: Sequence[float]) -> _Metrics:
     logits, known, probabilities = answered.logits, answered.known, answered.probabilities
     there, labels = answered.targets > HALF, range(logits.shape[1])
     areas = [auc(logits[known[:, label], label], there[known[:, label], label]) for label in labels]
-    found = _Metrics()
-    found.auc(areas, "no label has both answers in the split", skipped=True)
-    found.labels(probabilities > HALF, there, known, "")
+    metrics = _Metrics()
+    metrics.auc(areas, "no label has both answers in the split", skipped=True)
+    metrics.labels(probabilities > HALF, there, known, "")
     if thresholds:
-        found.labels(probabilities > np.asarray(thresholds), there, known, "_tuned")
-    found.tuned = tuple(
+        metrics.labels(probabilities > np.asarray(thresholds), there, known, "_tuned")
+    metrics.tuned = tuple(
         best_threshold(probabilities[known[:, label], label], there[known[:, label], label]) for label in labels
     )
-    return found
+    return metrics
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class _Metrics:
         self.values[f"label_accuracy{suffix}"] = float(right[known].mean())
         counts = _counts(chosen & known, there & known)
         self.macro(counts, suffix)
-        whole = _Counts(*(np.atleast_1d(one.sum()) for one in (counts.true, counts.false, counts.missed)))
+        whole = _Counts(*(np.atleast_1d(group.sum()) for group in (counts.true, counts.false, counts.missed)))
         self._add(f"f1_micro{suffix}", float(whole.ratios()["f1"][0]), _NOTHING["f1"])
 
     def _add(self, name: str, value: float, reason: str) -> None:
@@ -254,7 +254,7 @@ _NOTHING = {
 def _counts(chosen: Marks, wanted: Marks) -> _Counts:
     """(A,) or (A, C) each; the first axis is counted."""
     both = [chosen & wanted, chosen & ~wanted, ~chosen & wanted]
-    return _Counts(*(np.atleast_1d(one.sum(0)).astype(np.float64) for one in both))
+    return _Counts(*(np.atleast_1d(array.sum(0)).astype(np.float64) for array in both))
 
 
 def _class_counts(chosen: NDArray[np.int64], wanted: NDArray[np.int64], classes: int) -> _Counts:

@@ -81,8 +81,8 @@ class GrowableHModel(Growable):
         count = len(self.modules)
         mode = self.model.inference
         mode = mode.model_copy(update={"m": min(mode.m, count), "k": min(mode.k, count + 1)})
-        places = tuple(place for place, one in enumerate(self.modules) if one.id in self.disabled)
-        hidden = tuple(layer_of(one) for one in self.modules)
+        places = tuple(place for place, module in enumerate(self.modules) if module.id in self.disabled)
+        hidden = tuple(layer_of(module) for module in self.modules)
         return self.model.model_copy(update={"hidden": hidden, "disabled": places, "inference": mode})
 
     def cost(self, task: TaskSizes) -> Cost:
@@ -112,9 +112,9 @@ class GrowableHModel(Growable):
     def opaque(self) -> dict[str, str]:
         """Reason by id why a layer cannot be a parent."""
         return {
-            one.id: f"{one.id} is a layer of kind {layer_of(one).kind!r} and no module: nothing is born of it"
-            for one in self.modules
-            if one.genotype.archetype == OPAQUE
+            module.id: f"{module.id} is a layer of kind {layer_of(module).kind!r} and no module: nothing is born of it"
+            for module in self.modules
+            if module.genotype.archetype == OPAQUE
         }
 
     def misfit(self, genotype: ModuleGenotype) -> str | None:

@@ -120,10 +120,10 @@ class GrowingHModel(GrowingNetwork):
                 "connections of an H-Model do not add up to one: a child cannot share its parent's weight. Set "
                 "birth.inheritance to function_preserving, soft or copy_noise."
             )
-        if module.id in (one.id for one in self._pool.modules):
+        if module.id in (old.id for old in self._pool.modules):
             raise UsageError(f"there is a module {module.id!r} already; ids are for ever, take another.")
         weights = dict(build_module(module.genotype, module.seed).state_dict() if state is None else state)
-        like = next((self._pool.place(one) for one in module.parents if one in self.live), None)
+        like = next((self._pool.place(parent) for parent in module.parents if parent in self.live), None)
         seed = integer_seed(module.seed, "router")
         change = self.model.add_node(GenotypeLayer(module=module), enabled=True, seed=seed)
         try:
@@ -189,11 +189,11 @@ class GrowingHModel(GrowingNetwork):
 
     def _tell(self) -> None:
         """Pass the factors on by index, for layers that exist and have trainable parameters."""
-        places = {one.id: place for place, one in enumerate(self._pool.modules)}
-        self.model.births = {places[one]: factor for one, factor in self._births.items() if one in places}
+        places = {module.id: place for place, module in enumerate(self._pool.modules)}
+        self.model.births = {places[name]: factor for name, factor in self._births.items() if name in places}
         learning = {
             name
             for name, place in places.items()
             if any(parameter.requires_grad for parameter in self.model.core.layers[place].parameters())
         }
-        self.model.newborn_rates = {places[one]: rate for one, rate in self._rates.items() if one in learning}
+        self.model.newborn_rates = {places[name]: rate for name, rate in self._rates.items() if name in learning}

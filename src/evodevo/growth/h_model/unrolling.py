@@ -31,7 +31,9 @@ def unroll(model: HModel, places: Mapping[str, int], inner: Batch, outer: Batch)
         outer: Batch of the ``architecture`` split.
     """
     parameters = {
-        name: one.detach() for name, one in model.named_parameters() if one.requires_grad and name.startswith(LEARNING)
+        name: parameter.detach()
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and name.startswith(LEARNING)
     }
     return Unroll(parameters, _loss(model, places, inner), _loss(model, places, outer))
 
@@ -45,9 +47,9 @@ def _loss(model: HModel, places: Mapping[str, int], batch: Batch) -> Loss:
         try:
             # Fused kernels of attention have no second derivative; groups keep stacked copies of parameters.
             with sdpa_kernel(SDPBackend.MATH), under(model, runner=LoopRunner()):
-                named = {f"model.{name}": one for name, one in parameters.items()}
-                found: Tensor = functional_call(gated, named, (batch, gates))
-                return found
+                named = {f"model.{name}": parameter for name, parameter in parameters.items()}
+                loss: Tensor = functional_call(gated, named, (batch, gates))
+                return loss
         finally:
             model.train(was_training)
 
@@ -66,8 +68,8 @@ class _GatedHModel(nn.Module):
         model = self.model
         some = next(model.parameters())
         opened = [torch.ones((), device=some.device, dtype=some.dtype)] * model.core.hidden_count
-        for one, place in self.places.items():
-            opened[place] = gates[one].to(some)
+        for name, place in self.places.items():
+            opened[place] = gates[name].to(some)
         with under(model, gates=torch.stack(opened)):
             loss: Tensor = model.answers_loss(model(batch), batch)
             return loss

@@ -88,15 +88,24 @@ class AggregationSpec(Settings):
         """The module, with parameters from the global random stream."""
 
 
-def _row(value: Any) -> Any:
+def usual(kind: str) -> AggregationSpec:
+    """The aggregation of a kind with its default settings.
+
+    Raises:
+        UsageError: An unknown kind.
+    """
+    return AGGREGATIONS.get(kind).model_validate({"kind": kind})
+
+
+def _read(value: Any) -> Any:
     return {"kind": value} if isinstance(value, str) else value
 
 
 def _written(aggregation: AggregationSpec) -> Any:
     """The name alone where it says everything, so that stored structures stay what they are."""
-    values = aggregation.model_dump(mode="json")
-    return aggregation.kind if aggregation == type(aggregation)() else values
+    given = aggregation.model_dump(exclude_defaults=True).keys() - {"kind"}
+    return aggregation.model_dump(mode="json") if given else aggregation.kind
 
 
-AggregationKind = Annotated[AggregationSpec, RowOf(AGGREGATIONS), BeforeValidator(_row), PlainSerializer(_written)]
+AggregationKind = Annotated[AggregationSpec, RowOf(AGGREGATIONS), BeforeValidator(_read), PlainSerializer(_written)]
 """Any row, as a type of fields."""

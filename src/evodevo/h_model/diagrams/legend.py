@@ -52,7 +52,9 @@ def legend_entries(flow: RoutingGraph, sheet: Sheet, names: tuple[str, str] | No
     kinds: dict[str, list[str]] = {}
     for kind in dict.fromkeys(flow.kinds):
         kinds.setdefault(family_of_kind(kind), []).append(one_line(kind, 30).replace("_", "-"))
-    entries += [LegendEntry(", ".join(found), family_role(family), family=family) for family, found in kinds.items()]
+    entries += [
+        LegendEntry(", ".join(names_of), family_role(family), family=family) for family, names_of in kinds.items()
+    ]
     if (flow.called[: sheet.columns - 2] < CALLED).any():
         family = family_of_kind(flow.kinds[0])
         entries.append(LegendEntry("not called", "muted", family=family, faint=True))
