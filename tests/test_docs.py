@@ -22,9 +22,10 @@ from evodevo.cli.application import app, run
 from evodevo.errors import ExitCode
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.export.base import EXPORTERS
+from evodevo.growth.growable import GROWABLES
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
-from evodevo.h_model.aggregations.base import AggregationSpec
+from evodevo.h_model.aggregations.base import AGGREGATIONS, AggregationSpec
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.nodes.base import NODES
 from evodevo.module_zoo.modules.zoo import ARCHETYPES
@@ -511,10 +512,12 @@ def test_every_option_named_exists(page: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "page", "heading"),
     [
+        (AGGREGATIONS, "docs/h-model.md", "Aggregations"),
         (ALGORITHMS, "docs/evolve.md", "Algorithms"),
         (ARCHETYPES, "docs/module-zoo.md", "Families"),
         (AGENTS, "docs/extend.md", "Classes of agents"),
         (EXPORTERS, "docs/export.md", "Formats"),
+        (GROWABLES, "docs/growth.md", "What can grow"),
         (KINDS, "docs/extend.md", "Kinds of paths"),
         (OBJECTIVES, "docs/evolve.md", "Objectives"),
         (LAYERS, "docs/h-model.md", "Layers"),
@@ -549,6 +552,7 @@ def test_every_recipe_is_documented_where_its_command_is(driver: str, page: str,
 
 def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
     documented = {
+        "aggregations",
         "algorithms",
         "archetypes",
         "exporters",
@@ -559,7 +563,7 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
         "recipes",
         "spaces",
     }
-    documented |= {"agents", "path_kinds", "strategists", "tasks", "zoo_nodes"}
+    documented |= {"agents", "growables", "path_kinds", "strategists", "tasks", "zoo_nodes"}
     # Chosen by settings, not by users' files.
     internal = {"evaluators", "executors", "networks", "page_parts", "slices"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal

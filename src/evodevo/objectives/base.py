@@ -109,8 +109,8 @@ def on_answers(
     """An objective on the answers to validation samples: the mean of its score over outputs of classes and labels.
 
     One such row serves every driver. Each measurement of a network holds the score as a metric under the objective's
-    name, so that trainings are compared by it and searches select by it; a multitask agent selects its children by it
-    (``training.objective``) where it is a share.
+    name, so that trainings are compared by it and searches select by it; a multitask agent whose training settings
+    name it as the objective selects its children by it where it is a share.
     """
     return Objective(
         name=name,
