@@ -22,8 +22,10 @@ from evodevo.cli.application import app, run
 from evodevo.errors import ExitCode
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.export.base import EXPORTERS
+from evodevo.growth.growable import GROWABLES
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
+from evodevo.h_model.aggregations.base import AGGREGATIONS, AggregationSpec
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.nodes.base import NODES
 from evodevo.module_zoo.modules.zoo import ARCHETYPES
@@ -510,10 +512,12 @@ def test_every_option_named_exists(page: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "page", "heading"),
     [
+        (AGGREGATIONS, "docs/h-model.md", "Aggregations"),
         (ALGORITHMS, "docs/evolve.md", "Algorithms"),
         (ARCHETYPES, "docs/module-zoo.md", "Families"),
         (AGENTS, "docs/extend.md", "Classes of agents"),
         (EXPORTERS, "docs/export.md", "Formats"),
+        (GROWABLES, "docs/growth.md", "What can grow"),
         (KINDS, "docs/extend.md", "Kinds of paths"),
         (OBJECTIVES, "docs/evolve.md", "Objectives"),
         (LAYERS, "docs/h-model.md", "Layers"),
@@ -548,6 +552,7 @@ def test_every_recipe_is_documented_where_its_command_is(driver: str, page: str,
 
 def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
     documented = {
+        "aggregations",
         "algorithms",
         "archetypes",
         "exporters",
@@ -558,7 +563,7 @@ def test_every_table_of_ours_has_a_page_or_needs_none() -> None:
         "recipes",
         "spaces",
     }
-    documented |= {"agents", "path_kinds", "strategists", "tasks", "zoo_nodes"}
+    documented |= {"agents", "growables", "path_kinds", "strategists", "tasks", "zoo_nodes"}
     # Chosen by settings, not by users' files.
     internal = {"evaluators", "executors", "networks", "page_parts", "slices"}
     assert {group.removeprefix("evodevo.") for group in TABLES} <= documented | internal
@@ -568,7 +573,9 @@ def fields(model: Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting by its dotted name, and its value."""
     for key in type(model).model_fields:
         value = getattr(model, key)
-        if isinstance(value, Settings):
+        if isinstance(value, AggregationSpec):
+            yield prefix + key, value.kind
+        elif isinstance(value, Settings):
             yield from fields(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value

@@ -44,9 +44,9 @@ TORCH_FREE = frozenset({*GROUND, "storage", "execution", "tasks", "search", "rep
 """Rooms in which no file loads torch."""
 TORCH_FREE_NAMES = frozenset({"genome", "space", "cost", "spec", "settings", "draw", "slice", "rows"})
 TORCH_FREE_ENDINGS = ("_layer", "_spec", "_settings")
-TORCH_FREE_FOLDERS = frozenset({"recipes", "diagrams", "layers"})
+TORCH_FREE_FOLDERS = frozenset({"recipes", "diagrams", "layers", "aggregations"})
 """Names of files and of folders that load no torch in any room."""
-TORCH_ENDINGS = ("build", "_model")
+TORCH_ENDINGS = ("build", "module", "_model")
 """Of files in such a folder that hold modules all the same."""
 # Strings that name code are for tables only.
 TABLE_FILES = frozenset(
@@ -55,8 +55,11 @@ TABLE_FILES = frozenset(
         "execution/base.py",
         "experiments/procedures.py",
         "export/base.py",
+        "growth/growable.py",
         "growth/strategists/base.py",
+        "module_zoo/modules/families.py",
         "module_zoo/modules/nodes/base.py",
+        "h_model/aggregations/base.py",
         "multitask/agent.py",
         "multitask/paths/kinds.py",
         "networks/spec.py",

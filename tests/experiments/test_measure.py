@@ -19,10 +19,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from evodevo.experiments.flop_counter import counting, look_at_step
 from evodevo.experiments.measure import measure, places
 from evodevo.networks.base import Network, Representation
+from evodevo.objectives.probabilities import softmax
 from evodevo.tasks.base import OutputSpec, SampleTask
 from evodevo.tasks.inputs import InputSpec
 from evodevo.training.precision import decide
-from evodevo.training.probabilities import softmax
 
 COUNT, CLASSES, LABELS, LENGTH = 37, 3, 5, 4
 RNG = np.random.default_rng(0)

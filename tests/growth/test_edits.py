@@ -16,6 +16,8 @@ from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.edits import Editor, repeat, replay_log
 from evodevo.growth.spec import BirthSettings, GrowthSettings
 from evodevo.growth.zoo.bank import ModuleBank
+from evodevo.growth.zoo.growable import GrowableZoo
+from evodevo.growth.zoo.growing import GrowingZoo
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.spec import ZooModule
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo, with_lineage
@@ -60,7 +62,15 @@ def zoo_of(**router: Any) -> ModuleZoo:
 
 def editor_of(zoo: ModuleZoo, *, seed: int = 3, bank: ModuleBank | None = None, **birth: Any) -> Editor:
     settings = GrowthSettings(birth=BirthSettings(**birth))
-    return Editor(zoo, settings, seed, MemoryPool(), lambda *_: None, lambda _: "", bank or ModuleBank(10))
+    return Editor(
+        GrowingZoo(zoo, GrowableZoo),
+        settings,
+        seed,
+        MemoryPool(),
+        lambda *_: None,
+        lambda _: "",
+        bank or ModuleBank(10),
+    )
 
 
 def apply(editor: Editor, action: Action, *, event: int = 1, order: int = 0, **given: Any) -> tuple[Edit, ...]:

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from evodevo.experiments.flop_counter import counting
-from evodevo.growth.flops import Prices, prices
-from evodevo.growth.grown import Grown, grown_of, network_of, probe, teach, unroll
-from evodevo.growth.resources import TaskSizes
+from evodevo.growth.flops import Prices
+from evodevo.growth.growable import GROWABLES, GrowingNetwork, TaskSizes
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.strategists.unrolling import outer_gradient
 from evodevo.h_model.network import HModelNetwork
@@ -60,9 +59,10 @@ def batch(number: int = 0) -> dict[str, Tensor]:
     return {"image": images, "answer/target": torch.randint(0, 3, (SAMPLES,), generator=drawn)}
 
 
-def grown(network: NetworkSpec, settings: FitnessSettings) -> tuple[Grown, Prices]:
-    found = grown_of(build_network(network, INPUTS, OUTPUTS, 0), lambda origins: None)
-    return found, prices(found.structure, TaskSizes(INPUTS, OUTPUTS), settings)
+def grown(network: NetworkSpec, settings: FitnessSettings) -> tuple[GrowingNetwork, Prices]:
+    pool = GROWABLES.get(network.kind).of(network.structure)
+    growing = pool.grown(build_network(network, INPUTS, OUTPUTS, 0), lambda origins: None)
+    return growing, growing.structure.prices(TaskSizes(INPUTS, OUTPUTS), settings)
 
 
 NETWORKS = pytest.mark.parametrize(
@@ -82,8 +82,8 @@ NETWORKS = pytest.mark.parametrize(
 def test_of_a_probe(network: NetworkSpec, ablation: Any) -> None:
     settings = FitnessSettings(ablation=ablation)
     one, price = grown(network, settings)
-    with counting(network_of(one)) as counter:
-        probe(one, [batch()], settings)
+    with counting(one.network) as counter:
+        one.probe([batch()], settings)
     assert 0.95 <= SAMPLES * price.probe / counter.flops <= 1.2
 
 
@@ -92,8 +92,8 @@ def test_of_a_probe(network: NetworkSpec, ablation: Any) -> None:
 @pytest.mark.parametrize("steps", [2, 12])
 def test_of_distillation(network: NetworkSpec, steps: int) -> None:
     one, price = grown(network, FitnessSettings())
-    with counting(network_of(one)) as counter:
-        done = teach(one, one.live[0], batch, steps, tolerance=0.0, batch_size=SAMPLES, seed=0, precision=decide())
+    with counting(one.network) as counter:
+        done = one.distil(one.live[0], batch, steps, tolerance=0.0, batch_size=SAMPLES, seed=0, precision=decide())
     assert done.steps == steps
     assert 0.95 <= SAMPLES * price.lessons(steps, done.steps) / counter.flops <= (1.6 if dense(network) else MOST)
 
@@ -105,6 +105,6 @@ def test_of_a_meta_gradient(network: NetworkSpec, steps: int) -> None:
     one, price = grown(network, FitnessSettings())
     learnt = torch.zeros(len(one.live), requires_grad=True)
     gates = dict(zip(one.live, torch.sigmoid(learnt), strict=True))
-    with counting(network_of(one)) as counter:
-        outer_gradient(unroll(one, batch(), batch(1)), gates, [learnt], steps=steps, rate=0.05)
+    with counting(one.network) as counter:
+        outer_gradient(one.unroll(batch(), batch(1)), gates, [learnt], steps=steps, rate=0.05)
     assert 0.95 <= price.meta_gradient(steps, SAMPLES, SAMPLES) / counter.flops <= (1.7 if dense(network) else MOST)

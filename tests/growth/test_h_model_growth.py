@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.growth.h_model.grown import GrownHModel
-from evodevo.growth.h_model.pool import pool_of
-from evodevo.growth.h_model.probing import probe
-from evodevo.growth.h_model.teaching import distil_layer
-from evodevo.growth.h_model.unrolling import unroll
+from evodevo.growth.growable import TaskSizes
+from evodevo.growth.h_model.growable import GrowableHModel
+from evodevo.growth.h_model.growing import GrowingHModel
 from evodevo.growth.spec import FitnessSettings
 from evodevo.h_model.model import HModel
 from evodevo.h_model.spec import HModelStructure
@@ -61,7 +59,7 @@ def hidden(*families: str) -> tuple[GenotypeLayer, ...]:
 
 def grown(
     layers: tuple[Layer, ...] | None = None, inputs: Any = (TEXT, IMAGE), outputs: Any = (CLASS, LABELS), **more: Any
-) -> GrownHModel:
+) -> GrowingHModel:
     """Double precision, in evaluation mode, with routers that have learnt something."""
     chosen = layers or (*hidden("mlp", "transformer"), TransformerLayer(heads=2))
     values = {
@@ -78,19 +76,23 @@ def grown(
         for name, parameter in model.named_parameters():
             if "routers" in name:
                 parameter.data += 0.2 * torch.randn_like(parameter)
-    return GrownHModel(model.double().eval())
+    return growing(model.double().eval())
 
 
 def batch(inputs: Any = (TEXT, IMAGE), outputs: Any = (CLASS, LABELS)) -> dict[str, Tensor]:
     return small_batch(inputs, outputs, padded=True)
 
 
-def answers(one: GrownHModel, given: dict[str, Tensor]) -> Tensor:
+def growing(model: HModel) -> GrowingHModel:
+    return GrowingHModel(model, GrowableHModel.of(model.structure), lambda origins: None)
+
+
+def answers(one: GrowingHModel, given: dict[str, Tensor]) -> Tensor:
     with torch.no_grad():
         return torch.cat([said.flatten(1) for said in one.model(given).values()], 1)
 
 
-def born(one: GrownHModel, factor: float, family: str = "mlp", **more: Any) -> None:
+def born(one: GrowingHModel, factor: float, family: str = "mlp", **more: Any) -> None:
     one.births["child"] = factor
     one.insert(module(family, "child", birth_event=1, **more))
 
@@ -104,7 +106,7 @@ def test_a_birth_changes_no_answer_and_then_trains(changes: dict[str, Any], pare
     torch.testing.assert_close(answers(one, given), before, rtol=0, atol=1e-12)
     one.births = {"child": 0.3}
     one.model.train().loss(given).backward()  # type: ignore[no-untyped-call]
-    child = one.model.core.layers[one.place("child")]
+    child = one.model.core.layers[one.structure.place("child")]
     sizes = [0.0 if p.grad is None else float(p.grad.norm()) for p in child.parameters()]
     if changes.get("router", {}).get("gate") != "sparsemax_in" or parents:
         assert max(sizes) > 0, "nothing reaches the child"
@@ -128,9 +130,9 @@ def test_a_child_is_called_as_loudly_as_its_parent() -> None:
     one, given = grown(), batch()
     born(one, 1.0, parents=("mlp-0",))
     weights = {name: value.clone() for name, value in one.weights("mlp-0").items()}
-    one.model.core.layers[one.place("child")].load_state_dict(weights)
+    one.model.core.layers[one.structure.place("child")].load_state_dict(weights)
     trace = one.model.trace(given)
-    parent, child = one.place("mlp-0"), one.place("child")
+    parent, child = one.structure.place("mlp-0"), one.structure.place("child")
     torch.testing.assert_close(torch.tensor(trace.inflow[..., child]), torch.tensor(trace.inflow[..., parent]))
     torch.testing.assert_close(torch.tensor(trace.norms[..., child]), torch.tensor(trace.norms[..., parent]))
 
@@ -141,24 +143,24 @@ DENSE = [one for one in VARIANTS if not {"disabled", "inference", "halting"} & o
 @pytest.mark.parametrize("changes", DENSE, ids=str)
 def test_leaving_out_is_what_removing_would_be(changes: dict[str, Any]) -> None:
     one, given = grown(**changes), batch()
-    seen = probe(one, [given], FitnessSettings())
+    seen = one.probe([given], FitnessSettings())
     for name in one.live:
-        other = GrownHModel(copy.deepcopy(one.model))
+        other = growing(copy.deepcopy(one.model))
         other.remove(name)
-        without = probe(other, [given], FitnessSettings())
+        without = other.probe([given], FitnessSettings())
         assert without.dense_loss - seen.dense_loss == pytest.approx(seen.impact[name], abs=1e-9)
     assert sum(seen.usage.values()) == pytest.approx(1)
 
 
 def test_a_probe_says_what_it_says_of_zoos() -> None:
     one, given = grown(), batch()
-    state = {name: value.clone() for name, value in one.state_dict().items()}
+    state = {name: value.clone() for name, value in one.model.state_dict().items()}
     torch.manual_seed(0)
     draw = torch.get_rng_state()
     parts = [{key: value[:2] for key, value in given.items()}, {key: value[2:] for key, value in given.items()}]
-    whole, pieces = probe(one, [given], FitnessSettings()), probe(one, parts, FitnessSettings())
+    whole, pieces = one.probe([given], FitnessSettings()), one.probe(parts, FitnessSettings())
     assert torch.equal(torch.get_rng_state(), draw)
-    assert all(torch.equal(value, state[name]) for name, value in one.state_dict().items())
+    assert all(torch.equal(value, state[name]) for name, value in one.model.state_dict().items())
     assert whole.ids == one.live == ("mlp-0", "transformer-1", "transformer-2")
     assert whole.loss == whole.dense_loss
     for name in whole.ids:
@@ -167,7 +169,7 @@ def test_a_probe_says_what_it_says_of_zoos() -> None:
         assert (pieces.alone[name] == whole.alone[name]).all()
     assert whole.genotype_distance.of("mlp-0", "transformer-1") > 0
     assert 0 < whole.output_distance.of("mlp-0", "transformer-1") <= 1
-    zero = probe(one, [given], FitnessSettings(ablation="zero"))
+    zero = one.probe([given], FitnessSettings(ablation="zero"))
     assert any(abs(zero.impact[name] - whole.impact[name]) > 1e-9 for name in whole.ids)
 
 
@@ -175,8 +177,8 @@ def test_a_copy_has_no_distance_and_equal_usage() -> None:
     one, given = grown(hidden("mlp", "transformer")), batch()
     born(one, 1.0, parents=("mlp-0",))
     weights = {name: value.clone() for name, value in one.weights("mlp-0").items()}
-    one.model.core.layers[one.place("child")].load_state_dict(weights)
-    seen = probe(one, [given], FitnessSettings())
+    one.model.core.layers[one.structure.place("child")].load_state_dict(weights)
+    seen = one.probe([given], FitnessSettings())
     assert seen.output_distance.of("mlp-0", "child") == pytest.approx(0, abs=1e-6)
     assert seen.usage["child"] == pytest.approx(seen.usage["mlp-0"], abs=1e-6)
 
@@ -233,7 +235,7 @@ def test_ids_stay_when_places_move() -> None:
     assert all(torch.equal(value, opaque[name]) for name, value in one.weights("transformer-2").items())
     assert one.structure.structure.hidden == one.model.structure.hidden
     assert set(one.structure.opaque) == {"transformer-2"}
-    assert pool_of(one.model.structure).modules[2].birth_event == 1
+    assert GrowableHModel.of(one.model.structure).modules[2].birth_event == 1
 
 
 def test_rates_and_factors_follow_the_layer() -> None:
@@ -255,8 +257,7 @@ def test_the_others_learn_before_a_layer_goes() -> None:
     lessons = [batch() for _ in range(2)]
     theirs = {name: value.clone() for name, value in one.weights("mlp-0").items()}
     ends = {name: value.clone() for name, value in one.model.outputs.state_dict().items()}
-    done = distil_layer(
-        one,
+    done = one.distil(
         "mlp-0",
         lambda number: lessons[number % 2],  # type: ignore[arg-type,return-value]
         60,
@@ -275,7 +276,7 @@ def test_the_others_learn_before_a_layer_goes() -> None:
 
 def test_gates_have_a_gradient_through_an_inner_step() -> None:
     one, given = grown(hidden("mlp", "transformer")), batch()
-    whole = unroll(one, given, given)
+    whole = one.unroll(given, given)
     gates = {name: torch.ones((), dtype=torch.float64, requires_grad=True) for name in one.live}
     parameters = {name: value.clone().requires_grad_() for name, value in whole.parameters.items()}
     inner = whole.inner_loss(parameters, gates)
@@ -339,9 +340,9 @@ def test_what_cannot_be_inserted_leaves_the_model_as_it_was() -> None:
 def test_a_pool_of_all_families_costs_what_the_model_has() -> None:
     layers: tuple[Layer, ...] = (*(GenotypeLayer(module=one) for one in start_zoo(WIDTH)), MLPLayer())
     one = grown(layers)
-    cost = one.structure.cost(one.model.input_specs, one.model.output_specs)
+    cost = one.structure.cost(TaskSizes(one.model.input_specs, one.model.output_specs))
     assert cost.parameters + cost.embedding_parameters == sum(p.numel() for p in one.model.parameters())
     child = one.structure.model_copy(update={"modules": (*one.structure.modules, module("lstm", "child"))})
-    larger = child.cost(one.model.input_specs, one.model.output_specs)
+    larger = child.cost(TaskSizes(one.model.input_specs, one.model.output_specs))
     born(one, 1.0, "lstm")
     assert larger.parameters + larger.embedding_parameters == sum(p.numel() for p in one.model.parameters())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from evodevo.growth.latency import LatencyTable, Rate, calibrate, latency, module_seconds
+from evodevo.growth.latency import LatencyTable, Rate, latency, module_seconds
+from evodevo.growth.zoo.calibration import calibrate
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.cost import genotype_work
 from evodevo.module_zoo.modules.spec import ZooModule

@@ -10,16 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evodevo.growth.fitness import FitnessHistory, ModuleHistory
+from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import EventState, Ruling, refusal, rule
-from evodevo.growth.resources import Resources, TaskSizes
+from evodevo.growth.resources import Resources
 from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.modules.zoo import PAPER, archetype, start_zoo
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import validate
 from evodevo.testing.networks import CLASS, TEXT
 
 WIDTH = 16
-STRUCTURE = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH))
+STRUCTURE = GrowableZoo.of(ZooStructure(width=WIDTH, modules=start_zoo(WIDTH)))
 IDS = tuple(module.id for module in STRUCTURE.modules)
 TASK = TaskSizes((TEXT,), (CLASS,), batch=8)
 HISTORY = FitnessHistory(
@@ -137,8 +139,8 @@ def test_who_is_replaced_makes_room_under_a_cap() -> None:
     assert refusal(STRUCTURE, heavy.genotype, TASK, caps, replaces=heavy.id) is None
 
 
-def _alone(name: str) -> ZooStructure:
-    return STRUCTURE.model_copy(update={"modules": tuple(one for one in STRUCTURE.modules if one.id == name)})
+def _alone(name: str) -> GrowableZoo:
+    return STRUCTURE.with_modules(tuple(module for module in STRUCTURE.modules if module.id == name))
 
 
 def test_a_family_that_the_width_does_not_allow_is_refused_with_its_reason() -> None:

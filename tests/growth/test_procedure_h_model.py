@@ -16,8 +16,8 @@ from evodevo.experiments.trials import Trial
 from evodevo.growth import driver
 from evodevo.growth.edit_spec import Edit
 from evodevo.growth.edits import replay_log
-from evodevo.growth.h_model.grown import GrownHModel
-from evodevo.growth.h_model.pool import pool_of
+from evodevo.growth.h_model.growable import GrowableHModel
+from evodevo.growth.h_model.growing import GrowingHModel
 from evodevo.growth.procedure_settings import check_grow
 from evodevo.growth.spec import BirthSettings, Operation
 from evodevo.growth.strategists.base import Strategist, create
@@ -116,13 +116,13 @@ def log(pool: Path, outcome: Outcome) -> dict[str, Any]:
 
 def test_it_grows_and_its_log_rebuilds_newborns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     began: dict[str, dict[str, bytes]] = {}
-    really = GrownHModel.insert
+    really = GrowingHModel.insert
 
-    def listening(self: GrownHModel, module: ZooModule, **given: Any) -> None:
+    def listening(self: GrowingHModel, module: ZooModule, **given: Any) -> None:
         really(self, module, **given)
         began[module.id] = {name: one.numpy().tobytes() for name, one in self.weights(module.id).items()}
 
-    monkeypatch.setattr(GrownHModel, "insert", listening)
+    monkeypatch.setattr(GrowingHModel, "insert", listening)
     whole = evaluate(problem({"training": TRAINING}, tmp_path), arm())
     growth, told = whole.extra["growth"], log(tmp_path, whole)
     edits = [validate(Edit, one, what="an edit") for one in told["edits"]]
@@ -140,7 +140,9 @@ def test_it_grows_and_its_log_rebuilds_newborns(tmp_path: Path, monkeypatch: pyt
     )
     grown = model_of(tmp_path, whole)
     assert [one.id for one in replayed.modules] == growth["modules"]
-    assert [one.genotype for one in replayed.modules] == [one.genotype for one in pool_of(grown.structure).modules]
+    assert [one.genotype for one in replayed.modules] == [
+        one.genotype for one in GrowableHModel.of(grown.structure).modules
+    ]
     assert began == {
         one: {name: tensor.numpy().tobytes() for name, tensor in weights.items()}
         for one, weights in replayed.newborns.items()
@@ -169,7 +171,7 @@ def test_edits_leave_the_moments_of_all_others_alone(tmp_path: Path, monkeypatch
 
     def owned(model: HModel, state: Any) -> dict[str, list[torch.Tensor]]:
         """Id of a layer -> its moments, in the order of its parameters."""
-        ids = [one.id for one in pool_of(model.structure).modules]
+        ids = [one.id for one in GrowableHModel.of(model.structure).modules]
         return {
             name: [
                 state[f"core.layers.{place}.{own}"]["exp_avg"].clone()
@@ -244,5 +246,5 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(given: HModelStruc
 
 def test_other_networks_do_not_grow() -> None:
     one = arm().model_copy(update={"network": StackNetwork(structure=parameter_matched(structure()))})
-    with pytest.raises(UsageError, match="grows zoos and H-Models"):
+    with pytest.raises(UsageError, match="grows H-Models and zoos"):
         check_grow(settings({"training": {"budget": {"steps": 20}}}), one)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from evodevo.errors import UsageError
+from evodevo.growth.growable import TaskSizes
 from evodevo.growth.latency import LatencyTable, Rate
-from evodevo.growth.resources import Resources, TaskSizes, check_start
+from evodevo.growth.resources import Resources, check_start
 from evodevo.growth.spec import CapSettings
+from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
@@ -15,13 +17,13 @@ from evodevo.networks.build import build_network
 from evodevo.testing.networks import CLASS, IMAGE, TEXT
 
 WIDTH = 16
-STRUCTURE = ZooStructure(width=WIDTH, modules=start_zoo(WIDTH))
+STRUCTURE = GrowableZoo.of(ZooStructure(width=WIDTH, modules=start_zoo(WIDTH)))
 TABLE = LatencyTable(batch=4, length=5, around=0.5, rates={"norm": Rate(call=0.01, flop=1e-9)})
 TASK = TaskSizes((IMAGE, TEXT), (CLASS,), batch=32)
 
 
 def test_parameters_are_those_of_the_network() -> None:
-    network = build_network(ModuleZooNetwork(structure=STRUCTURE), (IMAGE, TEXT), (CLASS,), 0)
+    network = build_network(ModuleZooNetwork(structure=STRUCTURE.structure), (IMAGE, TEXT), (CLASS,), 0)
     used = Resources.of(STRUCTURE, TASK)
     assert used.parameters == sum(one.numel() for one in network.parameters())
     assert used.latency is None

@@ -10,6 +10,7 @@ from evodevo.growth.pairwise import Pairs
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.spec import FitnessSettings
 from evodevo.growth.views import ages_of, standing_of, state_of
+from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.vector import genotype_vector
 from evodevo.module_zoo.modules.zoo import start_zoo
@@ -17,7 +18,7 @@ from evodevo.module_zoo.spec import ZooStructure
 
 WIDTH = 16
 MODULES = tuple(one.model_copy(update={"birth_event": number}) for number, one in enumerate(start_zoo(WIDTH)[:4]))
-STRUCTURE = ZooStructure(width=WIDTH, modules=MODULES)
+STRUCTURE = GrowableZoo.of(ZooStructure(width=WIDTH, modules=MODULES))
 IDS = tuple(one.id for one in MODULES)
 
 

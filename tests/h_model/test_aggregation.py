@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from evodevo.h_model.aggregation import AttentionAggregation, Normaliser, normalised_sum
+from evodevo.h_model.aggregations.attention_model import SourceAttention
+from evodevo.h_model.aggregations.base import AggregationSizes, Normaliser
+from evodevo.h_model.aggregations.sum_model import normalised_sum
 from evodevo.networks.routing.gates import doubly_stochastic
 
 NORMALISERS: tuple[Normaliser, ...] = ("sum", "count", "softmax", "sinkhorn", "rms")
@@ -80,7 +82,7 @@ def test_attention_without_query_and_source_is_the_weighted_mean_times_the_inflo
     per_position: bool, masked: bool
 ) -> None:
     messages, weights, masks = drawn(5, per_position=per_position, masked=masked)
-    attention = AttentionAggregation(6, 2, 3, 4, per_position=per_position).double()
+    attention = SourceAttention(AggregationSizes(6, 2, 3, 4, per_position)).double()
     torch.nn.init.zeros_(attention.hidden_source)
     heard = attention(messages, weights, masks, of_input=False)
     mean = naive(messages, weights, masks, "softmax")
@@ -93,7 +95,7 @@ def test_attention_tells_sources_apart_and_hears_nobody_at_weight_zero() -> None
     messages, weights, _ = drawn(9, per_position=False, masked=False)
     weights[..., 2] = 0
     weights[..., 1, :] = 0
-    attention = AttentionAggregation(6, 2, 3, 4, per_position=False).double()
+    attention = SourceAttention(AggregationSizes(6, 2, 3, 4, False)).double()
     torch.nn.init.normal_(attention.query)
     heard = attention(messages, weights, None, of_input=False)
     assert (heard[:, 2] == 0).all()
@@ -110,7 +112,7 @@ def test_attention_tells_sources_apart_and_hears_nobody_at_weight_zero() -> None
 def test_gradients_are_finite_where_weights_are_zero(per_position: bool) -> None:
     messages, weights, masks = drawn(2, per_position=per_position, masked=True)
     weights = (weights * 0).requires_grad_()
-    attention = AttentionAggregation(6, 2, 3, 4, per_position=per_position).double()
+    attention = SourceAttention(AggregationSizes(6, 2, 3, 4, per_position)).double()
     for normaliser in NORMALISERS:
         normalised_sum(messages, weights, masks, normaliser).square().sum().backward()
     attention(messages, weights, masks, of_input=False).square().sum().backward()

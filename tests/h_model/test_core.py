@@ -47,7 +47,7 @@ def force(core: HCore, connections: dict[int, list[int]], first: list[int]) -> N
 def test_a_chain_is_a_feed_forward_stack(extra: int, aggregation: str) -> None:
     core = core_of(iterations=3 + extra, iteration_embedding="none", aggregation=aggregation, lively=0.0)
     force(core, {0: [1], 1: [2], 2: [3]}, [0])
-    if core.aggregation is not None:
+    if aggregation == "attention":
         torch.nn.init.zeros_(core.aggregation.input_source)
         torch.nn.init.zeros_(core.aggregation.hidden_source)
     values = said()

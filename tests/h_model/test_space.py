@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from evodevo.errors import GenomeError, UsageError
+from evodevo.h_model.aggregations.attention import AttentionAggregation
 from evodevo.h_model.genome import HModelGenome
 from evodevo.h_model.space import SCALARS, HModelSpace
 from evodevo.h_model.space_settings import HModelSpaceSettings
@@ -264,7 +265,7 @@ def test_the_structure_is_the_template_with_the_genes() -> None:
     assert isinstance(made.hidden[1], LIVLayer)
     assert made.hidden[1].operator == "Rec-1"
     assert (made.iterations, made.alpha, made.alpha_rate, made.window) == (2, 0.3, 1.4, 1)
-    assert made.aggregation == "attention"
+    assert made.aggregation == AttentionAggregation()
     assert made.inference == InferenceStructure(mode="source_topk", k=2, outputs_count=True)
     assert space.structure(space.parse("T2 c0.2 | tr tr")).inference.threshold == 0.2
     assert space.structure(space.parse("T2 | tr tr")).window is None

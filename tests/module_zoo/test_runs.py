@@ -21,12 +21,12 @@ from evodevo.module_zoo.baselines.spec import BaselineStructure, FusionStyle, Mi
 from evodevo.module_zoo.draw import (
     baseline_words,
     ensemble_words,
-    family,
     module_drawing,
     routing_drawings,
     zoo_drawing,
     zoo_words,
 )
+from evodevo.module_zoo.modules.families import family_of
 from evodevo.module_zoo.modules.nodes.gate import GateNode
 from evodevo.module_zoo.modules.nodes.joins import SumNode
 from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
@@ -209,7 +209,7 @@ def test_graphs_are_drawn_with_their_nodes() -> None:
     )
     hybrid = ModuleGenotype(archetype="hybrid", width=WIDTH, graph=graph)
     assert "from cnn-1/p" in module_drawing(hybrid, title="h")
-    assert family(hybrid) == "memoryless"
+    assert family_of(hybrid) == "memoryless"
 
 
 def test_routing_is_drawn_per_fact_and_calls_only_where_some_are_saved() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -28,9 +28,10 @@ from evodevo.module_zoo.modules.build import build_module
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.mutation import mutated_nodes
+from evodevo.module_zoo.modules.nodes.base import BUILT_IN as NODE_TYPES
 from evodevo.module_zoo.modules.nodes.layer import LayerNode
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ModuleGraph
-from evodevo.module_zoo.modules.vector import VECTOR_SIZE, genotype_vector
+from evodevo.module_zoo.modules.vector import ACTIVATIONS, VECTOR_SIZE, genotype_vector
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.multitask.paths.text.spec import TextStructure
 from evodevo.networks.stacks.spec import StackStructure
@@ -40,6 +41,8 @@ from evodevo.operators.block import Block
 from evodevo.operators.cost import Work
 from evodevo.operators.layers.base import LAYERS, LayerSizes, LayerSpec
 from evodevo.operators.layers.cost import layer_parameters
+from evodevo.operators.layers.lstm import LSTMLayer
+from evodevo.operators.layers.mlp import MLPLayer
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.randomness import generator
 from evodevo.runs.evolve import begin, resume
@@ -85,6 +88,8 @@ class SquashLayer(LayerSpec):
     kind: Literal["squash"] = "squash"
     reach: float = Field(default=1.0, gt=0)
 
+    kind_family: ClassVar[str] = "memoryless"
+
     def own_parameters(self, width: int, causal: bool) -> int:
         return 2 * width
 
@@ -93,9 +98,6 @@ class SquashLayer(LayerSpec):
 
     def build(self, width: int, *, causal: bool, residual: bool) -> Operator:
         return Block(Squash(width, self.reach), width, residual=residual)
-
-    def family(self, width: int) -> str:
-        return "memoryless"
 
     def sizes(self, width: int) -> str:
         return f"reach {self.reach:g}"
@@ -276,6 +278,13 @@ def test_it_is_a_node_of_a_module() -> None:
     built = build_module(genotype, seed=1)
     assert genotype_parameters(genotype) == sum(parameter.numel() for parameter in built.parameters()) == 2 * WIDTH
     assert len(genotype_vector(genotype)) == VECTOR_SIZE
+    classic = graph.model_copy(update={"nodes": (LayerNode(id="soft", layer=MLPLayer()),)})
+    counted, other = (
+        genotype_vector(ModuleGenotype(archetype="hybrid", width=WIDTH, graph=one))
+        for one in (classic, graph.model_copy(update={"nodes": (LayerNode(id="soft", layer=LSTMLayer()),)}))
+    )
+    kinds = slice(2 * len(NODE_TYPES) + len(ACTIVATIONS), -2 * 7 - 9)
+    assert genotype_vector(genotype)[kinds] == counted[kinds] != other[kinds]
     (mutant,) = mutated_nodes(graph, WIDTH, generator(1), 100.0).nodes
     assert mutant == LayerNode(id="soft", layer=SquashLayer(reach=2.0))
 

@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as arrays
 from numpy.typing import NDArray
 from sklearn import metrics as reference
 
-from evodevo.training.calibration import BINS, reliability
+from evodevo.objectives.calibration_error import BINS, reliability
+from evodevo.objectives.probabilities import sigmoid, softmax
 from evodevo.training.metrics import Judgement, auc, best_threshold, judge
-from evodevo.training.probabilities import sigmoid, softmax
 
 SCORES = st.floats(-20, 20).map(lambda value: round(value, 1))  # rounded, so that there are ties
 SEEDS = st.integers(0, 2**32 - 1)

@@ -77,9 +77,7 @@ class BackboneSlice(Slice):
         return text_strip(marks(space.plan(genome), genome), ascii_only=ascii_only)
 
     def plan(self, individual: Individual) -> tuple[LIVPlan, ...]:
-        space = individual.run.space
-        assert isinstance(space, BackboneSpace), "the slice's own"
-        return space.plan(individual.genome)
+        return self.space(individual.run.settings).plan(individual.genome)
 
     def words(self, individual: Individual) -> list[str]:
         from evodevo.backbone.draw import words

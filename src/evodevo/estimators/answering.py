@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 
 from evodevo.module_zoo.model import ModuleZoo
+from evodevo.objectives.probabilities import sigmoid, softmax
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import Batch
 from evodevo.training.precision import Precision, decide
-from evodevo.training.probabilities import sigmoid, softmax
 
 AT_ONCE = 256
 

@@ -64,9 +64,7 @@ def build(
     structure: ZooStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...], seed: int
 ) -> ModuleZoo:
     """Build an untrained network."""
-    network = build_network(ModuleZooNetwork(structure=structure), inputs, outputs, seed)
-    assert isinstance(network, ModuleZoo), "that is what was asked for"
-    return network
+    return build_network(ModuleZooNetwork(structure=structure), inputs, outputs, seed)
 
 
 def divided(

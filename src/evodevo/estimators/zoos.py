@@ -24,8 +24,8 @@ def zoo(modules: str | Sequence[str] | Sequence[ZooModule], width: int, seed: in
     if isinstance(modules, str):
         names: str | list[str] = modules
     else:
-        given = [module for module in modules if isinstance(module, ZooModule)]
-        names = [module for module in modules if not isinstance(module, ZooModule)]
+        given = [module for module in modules if not isinstance(module, str)]
+        names = [name for name in modules if isinstance(name, str)]
         if given and names:
             raise UsageError("modules are names of archetypes or modules as they are, not both.")
         if given:

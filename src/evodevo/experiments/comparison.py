@@ -12,7 +12,7 @@ from evodevo.errors import UnsafeFileError
 from evodevo.experiments.correct_bits import unpack
 from evodevo.experiments.curves import Points, accuracy_at, mean_curves
 from evodevo.experiments.paired import Difference, Numbers, paired_difference
-from evodevo.experiments.remarks import HEADLINES, remarks
+from evodevo.experiments.remarks import headlines, remarks
 from evodevo.experiments.trials import Trial
 from evodevo.runs.archive import Individual, Run
 
@@ -121,7 +121,7 @@ class ComparisonTable:
     def headlines(self) -> tuple[str, ...]:
         """The metrics that a table has room for, by "output metric"."""
         names = dict.fromkeys(name for row in self.rows for name in row.metrics)
-        rank = {metric: place for place, metric in enumerate(HEADLINES)}
+        rank = {metric: place for place, metric in enumerate(headlines())}
         outputs = dict.fromkeys(name.rpartition(" ")[0] for name in names)
         headings = [
             name

@@ -24,7 +24,7 @@ from evodevo.experiments.trainer import Trainer, specification_of
 from evodevo.experiments.trials import Trial
 from evodevo.networks.base import Network
 from evodevo.networks.saved import open_task
-from evodevo.objectives.base import Subject, parse_objectives
+from evodevo.objectives.base import OBJECTIVES, Subject, parse_objectives
 from evodevo.search.problem import answered, write_numbers
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
@@ -34,8 +34,6 @@ from evodevo.training.precision import decide
 
 PACED_STEPS = 4
 TELL_SECONDS = 5.0
-JUDGED = {"auc": "auc", "f1": "f1_macro", "log_loss": "log_loss", "calibration_error": "calibration_error"}
-"""Objective -> the metric of classes and labels that it is."""
 
 
 def evaluate_network(payload: bytes, report: Report) -> bytes:
@@ -290,5 +288,6 @@ class _changed:
 
 def _explained(objective: str, validation: NetworkMeasurement) -> str:
     """An objective that gave no number, with the reason where its metric has one."""
-    why = validation.why(JUDGED[objective]) if objective in JUDGED else ""
+    metric = OBJECTIVES.get(objective).metric
+    why = validation.why(metric) if metric else ""
     return f"{objective} ({why})" if why else objective

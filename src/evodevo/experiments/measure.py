@@ -16,10 +16,10 @@ from torch import Tensor
 from evodevo.experiments.flop_counter import counting
 from evodevo.networks.base import Network
 from evodevo.networks.outputs import answer_losses
+from evodevo.objectives.calibration_error import Reliability
 from evodevo.randomness import generator
 from evodevo.tasks.base import NO_TARGET, OutputSpec, SampleTask, Split
 from evodevo.tasks.inputs import Batch
-from evodevo.training.calibration import Reliability
 from evodevo.training.metrics import Judgement, judge
 from evodevo.training.precision import Precision
 
@@ -136,7 +136,8 @@ def measure(
                 tally.add(answers[name], placed[f"{name}/target"], placed.get(f"{name}/position"))
     network.train(was_training)
     known = thresholds or {}
-    judged = {tally.spec.name: tally.judge(known.get(tally.spec.name, ())) for tally in tallies}
+    members = task.groups(split, chosen)
+    judged = {tally.spec.name: tally.judge(known.get(tally.spec.name, ()), members) for tally in tallies}
     outputs = {tally.spec.name: {**judged[tally.spec.name].metrics, **tally.metrics()} for tally in tallies}
     per_sample = _mean_of_known(np.stack([tally.per_sample() for tally in tallies]))
     _add_bits(outputs, tallies, task, split, chosen)
@@ -150,7 +151,7 @@ def measure(
             name: judgement.reliability for name, judgement in judged.items() if judgement.reliability is not None
         },
         right=per_sample,
-        groups=_by_group(task, split, chosen, per_sample),
+        groups=_by_group(task, members, per_sample),
         executed_flops=None if counted is None else counted.flops / max(1, len(chosen)),
         parameters=sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad),
         samples=len(chosen),
@@ -206,12 +207,12 @@ class _Tally:
         answer = {"answer": _mean(self.per_sample().tolist())} if self.asked else {}
         return {"accuracy": self.hits / self.targets if self.targets else math.nan, "loss": loss, **answer}
 
-    def judge(self, thresholds: Sequence[float]) -> Judgement:
+    def judge(self, thresholds: Sequence[float], groups: Mapping[str, NDArray[np.int64]]) -> Judgement:
         """Metrics of classes and labels; of tokens there are none."""
         if self.spec.kind == "tokens" or not self.answers:
             return Judgement({})
         logits, targets = (torch.cat(parts).numpy() for parts in zip(*self.answers, strict=True))
-        return judge(self.spec.kind, logits, targets, thresholds)
+        return judge(self.spec.kind, logits, targets, thresholds, groups)
 
     def per_sample(self) -> NDArray[np.float64]:
         """Whether each sample was answered rightly; of tokens, the share that was. NaN without a target."""
@@ -224,17 +225,17 @@ def _inputs(batch: Batch, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _by_group(
-    task: SampleTask, split: Split, chosen: NDArray[np.int64], right: NDArray[np.float64]
+    task: SampleTask, groups: Mapping[str, NDArray[np.int64]], right: NDArray[np.float64]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    groups: dict[str, dict[str, dict[str, float]]] = {}
-    for name, members in task.groups(split, chosen).items():
+    accuracies: dict[str, dict[str, dict[str, float]]] = {}
+    for name, members in groups.items():
         values = {}
         for index, value in enumerate(task.group_names[name]):
             inside = right[(members == index) & ~np.isnan(right)]
             if len(inside):
                 values[value] = {"accuracy": float(inside.mean()), "samples": float(len(inside))}
-        groups[name] = values
-    return groups
+        accuracies[name] = values
+    return accuracies
 
 
 def _add_bits(

@@ -6,21 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evodevo.objectives.base import answer_objectives
+
 Facts = Mapping[str, Any]
 
-HEADLINES = (
-    "accuracy",
-    "answer",
-    "exact",
-    "f1_micro",
-    "auc",
-    "f1_macro",
-    "log_loss",
-    "calibration_error",
-    "bits_per_byte",
-    "loss",
-)
-"""Metrics in the order of a table's columns; the report and ``--json`` have all."""
+_FIRST = ("accuracy", "answer", "exact", "f1_micro")
+_LAST = ("bits_per_byte", "loss")
+
+
+def headlines() -> tuple[str, ...]:
+    """Metrics in the order of a table's columns; the report and ``--json`` have all."""
+    return (*_FIRST, *(objective.metric for objective in answer_objectives()), *_LAST)
 
 
 def remarks(trainings: Sequence[Facts]) -> tuple[str, ...]:
@@ -86,7 +82,7 @@ def _reasons(trainings: Sequence[Facts]) -> list[str]:
         for facts in trainings
         for output, reasons in facts.get("test", {}).get("reasons", {}).items()
         for metric, reason in reasons.items()
-        if metric in HEADLINES
+        if metric in headlines()
     ]
     return list(dict.fromkeys(sentences))
 

@@ -31,12 +31,12 @@ from evodevo.growth.events import (
     module_rows,
 )
 from evodevo.growth.fitness import FitnessHistory, assess, relative_costs
-from evodevo.growth.flops import Prices, prices
-from evodevo.growth.grown import Grown, probe, teach, unroll
+from evodevo.growth.flops import Prices
+from evodevo.growth.growable import GrowingNetwork, TaskSizes
 from evodevo.growth.legality import EventState, refusal, rule
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.pruning import judge
-from evodevo.growth.resources import Resources, TaskSizes, check_start
+from evodevo.growth.resources import Resources, check_start
 from evodevo.growth.rewards import reward
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import StrategistState, create
@@ -82,7 +82,7 @@ class Growth:
     """The growth of one network.
 
     Args:
-        zoo: A zoo or an H-Model as it was at the start of the run; changed in place.
+        zoo: A network that grows, as it was at the start of the run; changed in place.
         settings: Settings of the growth.
         around: Task, samples and stores; see ``Surroundings``.
         seed: Seed of the run.
@@ -99,7 +99,7 @@ class Growth:
 
     def __init__(
         self,
-        zoo: Grown,
+        zoo: GrowingNetwork,
         settings: GrowthSettings,
         around: Surroundings,
         *,
@@ -182,7 +182,7 @@ class Growth:
         if self.strategist.wants_gradient(number):
             lesson = self.around.precision.place(self.around.lessons(number))
             assert isinstance(lesson, dict), "the batch is a mapping"
-            self.strategist.refine(state, ruling.legal, unroll(zoo, lesson, self._probed()[0]))
+            self.strategist.refine(state, ruling.legal, zoo.unroll(lesson, self._probed()[0]))
             flops += self.refining(number)
         rng = generator(self.seed, number, "decisions")
         decisions = self.strategist.decide(state, ruling.legal, rng)
@@ -257,7 +257,7 @@ class Growth:
         pending, portioned = self.memory.pending, self.memory.portions
         if pending is None or pending.reward is not None or not (portioned is None or portioned.mature):
             return False
-        value = probe(self.zoo, self._probed(), self.settings.fitness).accuracy
+        value = self.zoo.probe(self._probed(), self.settings.fitness).accuracy
         self._pend(curve=(*pending.curve, value))
         return True
 
@@ -299,7 +299,7 @@ class Growth:
 
     def prices(self) -> Prices:
         """FLOPs of growing, per sample, for the network as it is now."""
-        return prices(self.zoo.structure, self.around.task, self.settings.fitness)
+        return self.zoo.structure.prices(self.around.task, self.settings.fitness)
 
     @property
     def probe_flops(self) -> float:
@@ -317,7 +317,7 @@ class Growth:
 
     def _look(self) -> tuple[ModuleProbe, FitnessHistory]:
         """A probe, and the history that follows from it; ``memory`` still holds the earlier history."""
-        seen = probe(self.zoo, self._probed(), self.settings.fitness)
+        seen = self.zoo.probe(self._probed(), self.settings.fitness)
         costs = {module.id: float(genotype_parameters(module.genotype)) for module in self.zoo.structure.live}
         return seen, assess(self.memory.history, seen, relative_costs(costs), self.settings.fitness)
 
@@ -377,9 +377,8 @@ class Growth:
         settings, around = self.settings.prune, self.around
         if not self.distil_steps:
             return "" if not settings.distil_steps else "not distilled: that would cost too much here"
-        before = {key: value.clone() for key, value in self.zoo.state_dict().items()}
-        done = teach(
-            self.zoo,
+        before = {key: value.clone() for key, value in self.zoo.network.state_dict().items()}
+        done = self.zoo.distil(
             name,
             around.lessons,
             self.distil_steps,
@@ -390,7 +389,7 @@ class Growth:
         )
         self._lessons.append(done.steps)
         if done.state != "finished":
-            self.zoo.load_state_dict(before)
+            self.zoo.network.load_state_dict(before)
             return f"the others could not learn from it: {done.state}"
         return f"distilled in {done.steps} steps, from {done.before:.3g} to {done.after:.3g}"
 

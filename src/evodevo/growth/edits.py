@@ -18,8 +18,7 @@ from torch import Tensor
 
 from evodevo.errors import DataError, UsageError
 from evodevo.growth.edit_spec import Action, Edit
-from evodevo.growth.grown import Grown
-from evodevo.growth.grown import weights as weights_of
+from evodevo.growth.growable import GrowingNetwork
 from evodevo.growth.spec import BirthSettings, GrowthSettings
 from evodevo.growth.strategists.state import BIRTHS
 from evodevo.growth.zoo.bank import ModuleBank, start_from
@@ -54,7 +53,7 @@ class Editor:
         bank: Bank of removed modules.
     """
 
-    zoo: Grown
+    zoo: GrowingNetwork
     settings: GrowthSettings
     seed: int
     blobs: BlobPool
@@ -182,11 +181,11 @@ class Editor:
 
     def _state(self, name: str) -> dict[str, Tensor]:
         """The weights of a module, copied to the CPU."""
-        state = weights_of(self.zoo, name)
-        return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in state.items()}
+        weights = self.zoo.weights(name)
+        return {key: value.detach().to("cpu", copy=True).contiguous() for key, value in weights.items()}
 
 
-def insert(zoo: Grown, edit: Edit, child: Operator | None = None) -> None:
+def insert(zoo: GrowingNetwork, edit: Edit, child: Operator | None = None) -> None:
     """Insert the newborn of an edit; without ``child`` its weights are drawn from the seed of the edit."""
     assert edit.module is not None
     assert edit.after is not None
@@ -216,7 +215,7 @@ LIKENESS_SHAPE = (4, 7)
 """Samples and positions of the input on which they are compared."""
 
 
-def repeat(zoo: Grown, edits: Iterable[Edit]) -> None:
+def repeat(zoo: GrowingNetwork, edits: Iterable[Edit]) -> None:
     """Give a network the modules that it has after these edits; weights come from elsewhere, such as a checkpoint."""
     for edit in edits:
         if edit.module is None or edit.action.operation == "rewarm":

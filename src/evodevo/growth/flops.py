@@ -11,12 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evodevo.growth.h_model.pool import HModelPool, PoolStructure
-from evodevo.growth.resources import TaskSizes
-from evodevo.growth.spec import FitnessSettings
-from evodevo.module_zoo.cost import zoo_work
-from evodevo.operators.cost import total_work
-
 STEP = 3
 """FLOPs of one training step, as a multiple of those of one forward pass."""
 KEPT = 8
@@ -60,16 +54,3 @@ class Prices:
         """FLOPs of K unrolled steps on ``inner`` samples, a loss on ``outer`` ones, and the backward pass (98)."""
         single = self.forward * (FIRST + SECOND * self.share)
         return steps * inner * single + outer * self.forward * (1 + 2 * self.share)
-
-
-def prices(structure: PoolStructure, task: TaskSizes, settings: FitnessSettings) -> Prices:
-    """Prices of a network as it is now."""
-    if isinstance(structure, HModelPool):
-        forward = float(structure.cost(task.inputs, task.outputs).flops)
-        # Without one of N layers N - 1 run, and alone one does: together a pass for each; a layer set to 0 still runs.
-        sparse, zeroed = structure.model.inference.mode != "dense", settings.ablation == "zero"
-        return Prices(forward, forward * (len(structure.live) + 2 + sparse + zeroed), 1.0)
-    work = zoo_work(structure, task.inputs, task.outputs)
-    forward = float(total_work(work.values()).total)
-    learns = total_work([work["modules"], work["router"]]).total
-    return Prices(forward, (1 + AROUND) * forward, learns / max(forward, 1.0))

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from evodevo.errors import UsageError
 from evodevo.growth.fitness import FitnessHistory
-from evodevo.growth.h_model.pool import HModelPool, PoolStructure
-from evodevo.growth.resources import Resources, TaskSizes
+from evodevo.growth.growable import Growable, TaskSizes
+from evodevo.growth.resources import Resources
 from evodevo.growth.spec import CapSettings, GrowthSettings, Operation
 from evodevo.growth.strategists.state import BIRTHS, Legal
 from evodevo.module_zoo.modules.cost import genotype_parameters
@@ -39,7 +39,7 @@ class EventState:
         families: Families that may be spawned.
     """
 
-    structure: PoolStructure
+    structure: Growable
     task: TaskSizes
     history: FitnessHistory
     spared: Mapping[str, str] = field(default_factory=dict)
@@ -102,14 +102,14 @@ def rule(situation: EventState, settings: GrowthSettings) -> Ruling:
 
 
 def refusal(
-    structure: PoolStructure, child: ModuleGenotype, task: TaskSizes, caps: CapSettings, replaces: str | None = None
+    structure: Growable, child: ModuleGenotype, task: TaskSizes, caps: CapSettings, replaces: str | None = None
 ) -> str | None:
     """Why exactly this child may not be born into the network; None where it may.
 
     Raises:
         UsageError: A cap of latency without a table.
     """
-    misfit = structure.misfit(child) if isinstance(structure, HModelPool) else None
+    misfit = structure.misfit(child)
     if misfit is not None:
         return misfit
     if caps.parameters is caps.flops is caps.memory_bytes is caps.latency is None:
@@ -159,7 +159,7 @@ def _births(
         return refusal(structure, child, situation.task, settings.caps, replaces)
 
     genotypes = {module.id: module.genotype for module in structure.live}
-    opaque = structure.opaque if isinstance(structure, HModelPool) else {}
+    opaque = structure.opaque
     heavy = {name: words for name, genotype in genotypes.items() if (words := opaque.get(name) or over(genotype))}
     grow = _unless([name for name in genotypes if "grow" in allowed], heavy, "grow", reasons)
     families: dict[str, str] = {}
@@ -186,12 +186,12 @@ def _births(
     return grow, spawn, tuple(pairs)
 
 
-def _with(structure: PoolStructure, child: ModuleGenotype, replaces: str | None) -> PoolStructure:
+def _with(structure: Growable, child: ModuleGenotype, replaces: str | None) -> Growable:
     """The structure with a child, and without the module that it replaces."""
     modules = tuple(module for module in structure.modules if module.id != replaces)
     taken = {module.id for module in modules}
     name = next(name for name in (f"{CHILD}{number}" for number in range(len(modules) + 1)) if name not in taken)
-    return structure.model_copy(update={"modules": (*modules, ZooModule(id=name, genotype=child))})
+    return structure.with_modules((*modules, ZooModule(id=name, genotype=child)))
 
 
 def _unless(

@@ -1,6 +1,6 @@
 """The procedure ``grow``: trains a zoo of modules, or an H-Model, and edits its modules on the way.
 
-Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth.grown``).
+Architect Thyself 3.5; the modules of an H-Model are its hidden layers (``growth.growable``).
 
 One training in segments. Between two of them comes what ``growth.schedule`` schedules: an event, the end of a warm-up,
 the reward of an event. The result of each is kept with every checkpoint, and an interrupted run goes on identically
@@ -23,16 +23,14 @@ from evodevo.growth.compute_budget import Means, Portions, portions
 from evodevo.growth.driver import Growth, Surroundings
 from evodevo.growth.edit_spec import Action, Edit
 from evodevo.growth.events import EventRecord, GrowthMemory, LookRecord, RewardRecord
-from evodevo.growth.grown import grown_of, network_of
-from evodevo.growth.latency import LatencyTable, calibrate
+from evodevo.growth.growable import TaskSizes
+from evodevo.growth.latency import LatencyTable
 from evodevo.growth.log import Log, write_log
 from evodevo.growth.procedure_settings import check_events, check_zoo, pool_to_grow, total_steps
-from evodevo.growth.resources import TaskSizes
 from evodevo.growth.schedule import Agenda, What, dates
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.edit_memory import EditMemory
 from evodevo.growth.training.replay import ReplayedBatches, SampleReplay, with_replay
-from evodevo.module_zoo.model import ModuleZoo
 from evodevo.networks.base import Batch
 from evodevo.randomness import integer_seed
 from evodevo.settings import validate
@@ -77,8 +75,7 @@ class _Run:
         self.bench = bench
         self.settings = settings
         self.task = with_architecture_split(bench.task)
-        network = bench.build()
-        self.zoo = grown_of(network, bench.carry)
+        self.zoo = pool_to_grow(bench.arm).grown(bench.build(), bench.carry)
         self.start = self.zoo.structure.modules
         self.blobs: BlobPool = MemoryPool() if bench.pool is None else bench.pool
         self._probed: dict[int, list[Batch]] = {}
@@ -120,7 +117,7 @@ class _Run:
 
     def _segment(self, until_share: float | None) -> TrainingResult:
         return self.bench.train(
-            network_of(self.zoo),
+            self.zoo.network,
             task=self.task,
             batch_at=self.replayed,
             loss_function=self._loss(),
@@ -147,7 +144,7 @@ class _Run:
 
     def _replay_weight(self) -> float:
         """Weight of the loss on replayed samples; a setting of zoos."""
-        return self.zoo.structure.losses.replay if isinstance(self.zoo, ModuleZoo) else 1.0
+        return self.zoo.replay_weight
 
     def _used(self, result: TrainingResult, since: float) -> float:
         """Share of the budget that is used up, the seconds since the segment ended included."""
@@ -276,7 +273,7 @@ class _Run:
         blobs = {"edits": write_log(Log(self.start, self.settings.birth, tuple(edits)))}
         blobs |= {f"parents/{digest}": self.blobs.get(digest) for digest in self.growth.memory.blobs}
         blobs["edit_memory"] = self.growth.learned.dumps().encode()
-        return Trained(network_of(self.zoo), result, extra={"growth": self._facts(edits)}, blobs=blobs)
+        return Trained(self.zoo.network, result, extra={"growth": self._facts(edits)}, blobs=blobs)
 
     def _facts(self, edits: Sequence[Edit]) -> dict[str, Any]:
         decisions = [(event.number, decision) for event in self.events for decision in event.decisions]
@@ -367,9 +364,7 @@ class _Run:
         if self.settings.caps.latency is None:
             return None
         batch = self._placed(self.task.batch("train", self.bench.seed, 0, self.bench.training.batch_size))
-        zoo = self.zoo
-        assert isinstance(zoo, ModuleZoo), "a cap of latency is refused elsewhere"
-        told = self.bench.once("latency", lambda: calibrate(zoo, batch).model_dump(mode="json"))
+        told = self.bench.once("latency", lambda: self.zoo.calibrate(batch).model_dump(mode="json"))
         return validate(LatencyTable, told, what="a table of latencies")
 
 

@@ -7,13 +7,11 @@ import math
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.settings import NetworkEvaluationSettings, procedure_options, training_settings
 from evodevo.experiments.trials import Trial
-from evodevo.growth.h_model.pool import HModelPool, PoolStructure, pool_of
+from evodevo.growth.growable import GROWABLES, Growable, TaskSizes
+from evodevo.growth.resources import check_start
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
-from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.cost import genotype_parameters
-from evodevo.module_zoo.network import ModuleZooNetwork
-from evodevo.module_zoo.procedures.search_settings import zoo_of
 from evodevo.settings import validate
 from evodevo.tasks.base import SampleTask
 from evodevo.training.settings import TrainingSettings
@@ -35,38 +33,36 @@ def check_caps(settings: NetworkEvaluationSettings, arm: Trial, task: SampleTask
     growth = validate(GrowthSettings, procedure_options(settings, arm), what=f"options of {arm.procedure}")
     caps = growth.caps.model_copy(update={"latency": None})
     if any(cap is not None for cap in (caps.parameters, caps.flops, caps.memory_bytes)):
-        from evodevo.growth.resources import TaskSizes, check_start  # knows torch, which most runs need in workers only
-
         batch = training_settings(settings, arm).batch_size
         check_start(pool_to_grow(arm), TaskSizes(task.inputs, task.outputs, batch=batch), caps)
 
 
-def pool_to_grow(arm: Trial) -> PoolStructure:
-    """The modules that can be born and removed: those of a zoo, or the hidden layers of an H-Model.
+def pool_to_grow(arm: Trial) -> Growable:
+    """The network of an arm as modules that can be born and removed.
 
     Raises:
-        UsageError: The arm's network has neither, or is an H-Model that cannot grow.
+        UsageError: A kind of network that cannot grow, or a structure that cannot.
     """
-    network = arm.network
-    if isinstance(network, HModelNetwork):
-        return pool_of(network.structure)
-    if isinstance(network, ModuleZooNetwork):
-        return zoo_of(arm)
-    raise UsageError(f"the procedure {arm.procedure!r} grows zoos and H-Models; {arm.name} is a {network.kind}.")
+    kind = arm.network.kind
+    if kind not in GROWABLES:
+        kinds = " and ".join(GROWABLES.get(name).plural for name in GROWABLES)
+        raise UsageError(f"the procedure {arm.procedure!r} grows {kinds}; {arm.name} is a {kind}.")
+    return GROWABLES.get(kind).of(arm.network.structure)
 
 
-def check_zoo(structure: PoolStructure, growth: GrowthSettings) -> None:
+def check_zoo(structure: Growable, growth: GrowthSettings) -> None:
     """Refuse a zoo that is too large to begin with. What lies around modules is counted when the run begins.
 
     Raises:
-        UsageError: More modules than allowed, or modules that alone exceed the cap of parameters; a kind of inheritance
-            or a cap that an H-Model does not have; an unknown strategist.
+        UsageError: More modules than allowed, or modules that alone exceed the cap of parameters; a setting that
+            this kind of network does not have; an unknown strategist.
     """
     if growth.strategist not in STRATEGISTS:
         raise unknown_name("strategist", growth.strategist, STRATEGISTS)
-    if isinstance(structure, HModelPool):
-        _check_h_model(growth)
+    structure.check(growth)
     count, most = len(structure.live), growth.birth.most
+    if not count:
+        raise UsageError("nothing can grow here: the network has no live module.")
     if count > most:
         raise UsageError(f"the zoo begins with {count} modules, and birth.most allows {most}.")
     cap = growth.caps.parameters
@@ -76,16 +72,6 @@ def check_zoo(structure: PoolStructure, growth: GrowthSettings) -> None:
             f"the modules alone have {own:,} parameters, over the cap of {cap:,}. Raise caps.parameters, or begin with "
             "a smaller zoo."
         )
-
-
-def _check_h_model(growth: GrowthSettings) -> None:
-    if growth.birth.inheritance == "split":
-        raise UsageError(
-            "birth.inheritance is 'split', but connections of an H-Model do not add up to one: a child cannot share "
-            "its parent's weight. Take function_preserving, soft or copy_noise."
-        )
-    if growth.caps.latency is not None:
-        raise UsageError("caps.latency needs seconds by kind of node, which are measured for zoos only; cap the flops.")
 
 
 def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
@@ -113,7 +99,5 @@ def check_events(training: TrainingSettings, growth: GrowthSettings) -> None:
 def total_steps(training: TrainingSettings) -> int | None:
     """Steps that the budget allows; None where it is in seconds or FLOPs only."""
     steps, tokens = training.budget.steps, training.budget.tokens
-    amounts = [
-        limit for limit in (steps, None if tokens is None else tokens // training.batch_size) if limit is not None
-    ]
-    return min(amounts, default=None)
+    limits = (steps, None if tokens is None else tokens // training.batch_size)
+    return min((limit for limit in limits if limit is not None), default=None)

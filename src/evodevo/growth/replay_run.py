@@ -10,12 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from evodevo.errors import DataError, EvodevoError, StoreDamagedError, UsageError
-from evodevo.growth.h_model.pool import OPAQUE, pool_of
+from evodevo.growth.growable import GROWABLES, OPAQUE
 from evodevo.growth.log import Log, read_log
-from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.cost import genotype_parameters
 from evodevo.module_zoo.modules.spec import ZooModule
-from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.networks.spec import NetworkEnvelope
 from evodevo.settings import validate
 
@@ -158,7 +156,7 @@ def _check_network(individual: Individual, replayed: Replayed, weights: str) -> 
 
     manifest = checkpoints.load(individual.run.archive.store.blobs, weights).manifest
     envelope = validate(NetworkEnvelope, manifest.genome or {}, what=f"the kept network of {individual.id}")
-    there = _modules(envelope)
+    there = GROWABLES.get(envelope.network.kind).of(envelope.network.structure).modules
     # H-Model layers that are no modules have no names of their own: theirs follow their indices.
     kept, made = ({state.id: state for state in each if _is_named(state)} for each in (there, replayed.modules))
     if kept.keys() != made.keys():
@@ -178,15 +176,6 @@ def _check_network(individual: Individual, replayed: Replayed, weights: str) -> 
 
 def _is_named(module: ZooModule) -> bool:
     return module.genotype.archetype != OPAQUE
-
-
-def _modules(envelope: NetworkEnvelope) -> tuple[ZooModule, ...]:
-    """The modules that can be born and removed."""
-    network = envelope.network
-    if isinstance(network, ModuleZooNetwork):
-        return network.structure.modules
-    assert isinstance(network, HModelNetwork), "nothing else grows"
-    return pool_of(network.structure).modules
 
 
 def _described(individual: Individual, log: Log, replayed: Replayed) -> list[ReplayedEdit]:

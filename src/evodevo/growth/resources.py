@@ -5,37 +5,17 @@ Legend: B samples, d width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evodevo.errors import UsageError
-from evodevo.growth.h_model.pool import HModelPool, PoolStructure
-from evodevo.growth.latency import LatencyTable, latency
+from evodevo.growth.growable import Growable, TaskSizes
 from evodevo.growth.spec import CapSettings
-from evodevo.module_zoo.cost import zoo_cost
-from evodevo.networks.canvas import NamedInput, OutputSizes
 
 NUMBER_BYTES = 4
 KEPT_PER_PARAMETER = 4
 """Numbers kept per parameter: the weight, its gradient, and two moments."""
 KEPT_PER_ACTIVATION = 2
 """Numbers kept per activation: the result of a product, and that of the non-linearity after it."""
-
-
-@dataclass(frozen=True)
-class TaskSizes:
-    """The parts of a task and its training that determine cost.
-
-    Attributes:
-        inputs, outputs: Inputs and outputs of the task.
-        batch: Number of samples in one training step.
-        table: Table of measured seconds; None where latency plays no part.
-    """
-
-    inputs: Sequence[NamedInput]
-    outputs: Sequence[OutputSizes]
-    batch: int = 1
-    table: LatencyTable | None = None
 
 
 @dataclass(frozen=True)
@@ -55,17 +35,13 @@ class Resources:
     latency: float | None = None
 
     @classmethod
-    def of(cls, structure: PoolStructure, task: TaskSizes) -> Resources:
+    def of(cls, structure: Growable, task: TaskSizes) -> Resources:
         """Compute resources from the structure alone; nothing is built.
 
         The estimate of memory treats every FLOP as part of a product over d numbers, which gives one number per 2 d.
         """
-        if isinstance(structure, HModelPool):
-            # There is no table of seconds for H-Models; a cap of their latency is refused before training.
-            cost, seconds = structure.cost(task.inputs, task.outputs), None
-        else:
-            cost = zoo_cost(structure, inputs=task.inputs, outputs=task.outputs)
-            seconds = None if task.table is None else latency(structure, task.table)
+        cost = structure.cost(task)
+        seconds = None if task.table is None else structure.seconds(task.table)
         parameters = cost.parameters + cost.embedding_parameters
         activations = task.batch * cost.flops // (2 * structure.width)
         numbers = KEPT_PER_PARAMETER * parameters + KEPT_PER_ACTIVATION * activations
@@ -90,7 +66,7 @@ class Resources:
         return None
 
 
-def check_start(structure: PoolStructure, task: TaskSizes, caps: CapSettings) -> Resources:
+def check_start(structure: Growable, task: TaskSizes, caps: CapSettings) -> Resources:
     """Resources of the network before it grows.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from evodevo.growth.fitness import FitnessHistory, complementarity, diversity, novelty
-from evodevo.growth.h_model.pool import PoolStructure
+from evodevo.growth.growable import Growable
 from evodevo.growth.probes import ModuleProbe
 from evodevo.growth.rewards import RewardState
 from evodevo.growth.strategists.state import VALUES, ModuleState, State
@@ -15,7 +15,7 @@ from evodevo.module_zoo.modules.vector import LENGTH, genotype_vector
 
 
 def state_of(
-    structure: PoolStructure,
+    structure: Growable,
     probe: ModuleProbe,
     history: FitnessHistory,
     *,

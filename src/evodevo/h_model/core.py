@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.h_model.aggregation import AttentionAggregation, normalised_sum
+from evodevo.h_model.aggregations.base import AggregationSizes
 from evodevo.h_model.births import as_if_born, levelled, stages
 from evodevo.h_model.cost import layer_flops
 from evodevo.h_model.router import Router, start_biases
@@ -163,10 +163,8 @@ class HCore(nn.Module):
         self.routers = nn.ModuleList(self._router(place, spec.router) for place, spec in enumerate(structure.hidden))
         self.input_routers = nn.ModuleList(self._input_router() for _ in range(inputs))
         self.embedding = IterationEmbedding(structure.iterations, width, structure.iteration_embedding)
-        self.aggregation = (
-            AttentionAggregation(width, inputs, count, count + outputs, per_position=self.per_position)
-            if structure.aggregation == "attention"
-            else None
+        self.aggregation = structure.aggregation.build(
+            AggregationSizes(width, inputs, count, count + outputs, self.per_position, structure.normaliser)
         )
         learned = structure.output_division == "learned"
         self.division = nn.Parameter(torch.zeros(structure.iterations + 1)) if learned else None
@@ -514,10 +512,7 @@ class HCore(nn.Module):
         self, messages: Tensor, weights: Tensor, masks: Tensor | None, *, of_input: bool
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Aggregated inputs of the targets, their inflow, and their real positions."""
-        if self.aggregation is not None:
-            heard: Tensor = self.aggregation(messages, weights, masks, of_input=of_input)
-        else:
-            heard = normalised_sum(messages, weights, masks, self.structure.normaliser)
+        heard: Tensor = self.aggregation(messages, weights, masks, of_input=of_input)
         return heard, weights.sum(-2), self._node_masks(weights, masks, messages)
 
     def _node_masks(self, weights: Tensor, masks: Tensor | None, messages: Tensor) -> Tensor | None:

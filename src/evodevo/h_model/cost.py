@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evodevo.errors import UsageError
+from evodevo.h_model.aggregations.base import AggregationSizes
 from evodevo.h_model.spec import HModelStructure
 from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.networks.cost import WEIGHT_BYTES, check_pass
 from evodevo.networks.ends_cost import Ends
-from evodevo.networks.routing.spec import CAUSAL_POOLS
+from evodevo.networks.routing.spec import CAUSAL_POOLS, pool_parameters, pool_products
 from evodevo.operators.cost import Cost, Mode, Work, total_work
 from evodevo.operators.layers.base import RouterHead
 from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
@@ -99,14 +100,14 @@ def core_parameters(structure: HModelStructure, inputs: int, outputs: int) -> di
     """Parameters of the routing machine by part: hidden, routers, iterations, aggregation."""
     width, hidden, rows = structure.width, len(structure.hidden), structure.iterations
     tables = {"none": 0, "film": 2}.get(structure.iteration_embedding, 1)
-    aggregation = (hidden + outputs + inputs + hidden) * width + width**2
+    sizes = AggregationSizes(width, inputs, hidden, hidden + outputs)
     return {
         "hidden": sum(layer_parameters(layer, width, causal=structure.causal) for layer in structure.hidden),
         "routers": sum(
             _router_parameters(structure, head, targets) for head, targets in _routers(structure, inputs, outputs)
         ),
         "iterations": tables * max(rows, 1) * width + (rows + 1 if structure.output_division == "learned" else 0),
-        "aggregation": aggregation if structure.aggregation == "attention" else 0,
+        "aggregation": structure.aggregation.parameters(sizes),
     }
 
 
@@ -224,7 +225,7 @@ def _routers(structure: HModelStructure, inputs: int, outputs: int) -> list[tupl
 
 def _router_parameters(structure: HModelStructure, head: RouterHead, targets: int) -> int:
     width, hidden = structure.width, structure.router.units(structure.width)
-    pool = width if structure.pool == "attention" and head not in ("constant", "independent") else 0
+    pool = 0 if head in ("constant", "independent") else pool_parameters(structure.pool, width)
     return (
         pool
         + {
@@ -242,7 +243,7 @@ def _router_work(structure: HModelStructure, head: RouterHead, targets: int, len
         return Work()
     width, hidden = structure.width, structure.router.units(structure.width)
     decisions = length if structure.pool in CAUSAL_POOLS else 1
-    pool = 4 * length * width if structure.pool == "attention" else 0
+    pool = pool_products(structure.pool, width, length)
     per_decision = {"feedforward": 2 * hidden * (width + targets), "linear": 2 * width * targets}.get(head, 0)
     return Work(pool + decisions * per_decision)
 
@@ -263,12 +264,8 @@ def _routing_work(structure: HModelStructure, length: int, inputs: int, outputs:
 
 
 def _aggregation(structure: HModelStructure, length: int, sources: int, targets: int) -> int:
-    width = structure.width
-    products = 2 * sources * targets * length * width
-    if structure.aggregation == "attention":
-        keys = sources * (length if structure.pool in CAUSAL_POOLS else 1)
-        products += 2 * keys * width * (width + targets)
-    return products
+    per_position = structure.pool in CAUSAL_POOLS
+    return structure.aggregation.products(structure.width, length, sources, targets, per_position=per_position)
 
 
 def core_state_bytes(structure: HModelStructure, inputs: int, length: int) -> int:

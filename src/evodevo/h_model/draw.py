@@ -25,7 +25,7 @@ def h_model_drawing(structure: HModelStructure, *, title: str, subtitle: str) ->
     kept = {"target_topm": f", m = {structure.inference.m}", "source_topk": f", k = {structure.inference.k}"}
     facts = [
         f"alpha {structure.alpha:g}, rate {structure.alpha_rate:g}",
-        f"router {structure.router.head}, aggregation {structure.aggregation}",
+        f"router {structure.router.head}, aggregation {structure.aggregation.kind}",
         f"answers {mode}{kept.get(mode, '')}",
     ]
     marks = [_mark(layer, structure.width) for layer in structure.hidden]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
+from evodevo.h_model.aggregations.module import Aggregation
 from evodevo.h_model.core import HCore
 from evodevo.h_model.parts import HModelParts
 from evodevo.h_model.router import Router
@@ -94,12 +95,8 @@ def add_node(
     _retarget_all(core, targets, -shut, grown)
     core.layers.insert(place, built.train(model.training))
     core.routers.insert(place, router.train(model.training))
-    if core.aggregation is not None:
-        core.aggregation.query = grown.take(core.aggregation.query, targets, 0.0)
-        hidden = (*range(place), None, *range(place, count))
-        core.aggregation.hidden_source = grown.take(core.aggregation.hidden_source, hidden, 0.0)
-        with torch.no_grad():
-            core.aggregation.hidden_source[place] = source.to(some.device, some.dtype)
+    _regroup(core.aggregation, targets, (*range(place), None, *range(place, count)), grown)
+    core.aggregation.begin(place, source.to(some.device, some.dtype))
     _refresh(core)
     return Change(place, grown.origins(before, model))
 
@@ -130,9 +127,7 @@ def remove_node(model: HModelParts, place: int) -> Change:
     targets = (*left, *range(count, count + core.output_count))
     grown = _Grown()
     _retarget_all(core, targets, 0.0, grown)
-    if core.aggregation is not None:
-        core.aggregation.query = grown.take(core.aggregation.query, targets, 0.0)
-        core.aggregation.hidden_source = grown.take(core.aggregation.hidden_source, tuple(left), 0.0)
+    _regroup(core.aggregation, targets, tuple(left), grown)
     _refresh(core)
     return Change(place, grown.origins(before, model))
 
@@ -251,6 +246,15 @@ class _Grown:
                 old, rows = self._before[id(parameter)]
                 origins[name] = Origin(names[id(old)], rows)
         return origins
+
+
+def _regroup(
+    aggregation: Aggregation, targets: tuple[int | None, ...], sources: tuple[int | None, ...], grown: _Grown
+) -> None:
+    """Rows of an aggregation by target and by hidden layer: old ones by number, new ones of 0."""
+    for names, rows in ((aggregation.by_target, targets), (aggregation.by_source, sources)):
+        for name in names:
+            setattr(aggregation, name, grown.take(aggregation.get_parameter(name), rows, 0.0))
 
 
 def _retarget_all(core: HCore, targets: tuple[int | None, ...], bias: float, grown: _Grown) -> None:

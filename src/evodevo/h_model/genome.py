@@ -1,9 +1,9 @@
 """The genome of an H-Model: its layers by name and a few whole numbers, and how it is written.
 
 Written form: ``T4 a1 r1 sum dense | tr tr mlp``, before the bar in any order: iterations T; alpha and alpha rate (1
-if left out); ``sum`` or ``attention``; ``w2`` for a window of 2; the inference mode as ``dense``, ``k2`` (each source
-keeps 2), ``m2`` (2 targets are kept) or ``c0.1`` (connections below 0.1 are cut). After it the hidden layers in order;
-``4*tr`` denotes four.
+if left out); an aggregation (``sum``, ``attention``); ``w2`` for a window of 2; the inference mode as ``dense``,
+``k2`` (each source keeps 2), ``m2`` (2 targets are kept) or ``c0.1`` (connections below 0.1 are cut). After it the
+hidden layers in order; ``4*tr`` denotes four.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from evodevo.errors import GenomeError, quoted_list
+from evodevo.h_model.aggregations.base import AGGREGATIONS
 
 GeneMode = Literal["dense", "source_topk", "target_topm", "threshold"]
-GeneAggregation = Literal["sum", "attention"]
 MODES: tuple[GeneMode, ...] = get_args(GeneMode)
-AGGREGATIONS: tuple[GeneAggregation, ...] = get_args(GeneAggregation)
 
 THOUSAND = 1000
 MAX_HIDDEN = 64
@@ -40,7 +39,7 @@ class HModelGenome:
     Attributes:
         iterations: T.
         alpha, alpha_rate: temperature and its factor per iteration, in thousandths.
-        aggregation: aggregation of messages.
+        aggregation: row of ``AGGREGATIONS``, with default settings.
         window: largest distance of connected layers; 0 is no limit.
         mode, amount: inference: k of ``source_topk``, m of ``target_topm``, thousandths of ``threshold``; 0 of
             ``dense``.
@@ -50,7 +49,7 @@ class HModelGenome:
     iterations: int
     alpha: int = THOUSAND
     alpha_rate: int = THOUSAND
-    aggregation: GeneAggregation = "sum"
+    aggregation: str = "sum"
     window: int = 0
     mode: GeneMode = "dense"
     amount: int = 0
@@ -127,7 +126,8 @@ def _read_word(word: str) -> dict[str, Any]:
         return {"mode": _MODES[letter], "amount": _thousandths(rest)}
     raise GenomeError(
         f"H-Model genome: {word[:40]!r} is not understood; known: T4 (iterations), a1 (alpha), r0.7 (alpha rate), "
-        "sum or attention, w2 (window), and one of dense, k2, m2, c0.1; numbers have at most three decimals."
+        f"an aggregation ({', '.join(AGGREGATIONS)}), w2 (window), and one of dense, k2, m2, c0.1; numbers "
+        "have at most three decimals."
     )
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.draw import h_model_drawing, h_model_words
 from evodevo.h_model.spec import HModelStructure
-from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.networks.spec import NetworkSpec
-from evodevo.operators.cost import Cost, Mode
+from evodevo.operators.cost import Cost
 
 if TYPE_CHECKING:
     from evodevo.h_model.model import HModel
@@ -23,18 +22,7 @@ class HModelNetwork(NetworkSpec):
 
     kind: Literal["h_model"] = "h_model"
     structure: HModelStructure = HModelStructure()
-
-    def cost(
-        self,
-        *,
-        inputs: Sequence[NamedInput] = (),
-        outputs: Sequence[OutputSizes] = (),
-        length: int | None = None,
-        batch: int = 1,
-        mode: Mode = "prefill",
-    ) -> Cost:
-        """See ``NetworkSpec`` and ``h_model_cost``."""
-        return h_model_cost(self.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
+    structure_cost: ClassVar[Callable[..., Cost]] = staticmethod(h_model_cost)
 
     def describe(self) -> list[str]:
         """See ``NetworkSpec``."""

@@ -53,13 +53,11 @@ class HModelSlice(NetworkSlice):
         return task.decode(name, generate(writer, ids, count, sampling=sampling, seed=seed)[0].numpy())
 
     def words(self, individual: Individual) -> list[str]:
-        space = individual.run.space
-        assert isinstance(space, HModelSpace), "the slice's own"
+        space = self.space(individual.run.settings)
         return HModelNetwork(structure=space.structure(individual.genome)).describe()
 
     def drawing(self, individual: Individual) -> str:
-        space = individual.run.space
-        assert isinstance(space, HModelSpace), "the slice's own"
+        space = self.space(individual.run.settings)
         return h_model_drawing(space.structure(individual.genome), title=individual.id, subtitle=individual.text)
 
     def report(self, run: Run) -> str:

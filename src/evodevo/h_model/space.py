@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from evodevo.errors import GenomeError, UsageError, quoted_list
+from evodevo.h_model.aggregations.base import usual
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.genome import (
     MAX_HIDDEN,
@@ -51,8 +52,8 @@ class HModelSpace(Space[HModelGenome]):
     def __init__(self, settings: HModelSpaceSettings | None = None) -> None:
         """
         Raises:
-            UsageError: an unknown layer, one that the width does not allow, or a range or choice that is empty or out
-                of bounds.
+            UsageError: an unknown layer or aggregation, a layer that the width does not allow, or a range or choice
+                that is empty or out of bounds.
         """
         self.settings = settings or HModelSpaceSettings()
         template = self.settings.structure
@@ -70,6 +71,8 @@ class HModelSpace(Space[HModelGenome]):
             "aggregation": choices("aggregations", self.settings.aggregations),
             "window": choices("windows", self.settings.windows),
         }
+        for name in self.settings.aggregations:
+            usual(name)  # refuses an unknown one
         if min(self._choices["window"]) < 0 or max(self._choices["window"]) > 1024:
             raise UsageError(f"windows are {self.settings.windows}; they must be 0 to 1024.")
         self.modes = choices("modes", self.settings.modes)
@@ -283,7 +286,7 @@ class HModelSpace(Space[HModelGenome]):
             "iterations": genome.iterations,
             "alpha": genome.alpha / THOUSAND,
             "alpha_rate": genome.alpha_rate / THOUSAND,
-            "aggregation": genome.aggregation,
+            "aggregation": usual(genome.aggregation),
             "window": genome.window or None,
             "inference": InferenceStructure(**inference),
         }

@@ -7,15 +7,14 @@ from typing import Any
 from pydantic import Field
 
 from evodevo.errors import UsageError, unknown_name
-from evodevo.h_model.genome import AGGREGATIONS, MODES, NAME, SHORT_NAMES, THOUSAND, GeneAggregation, GeneMode
+from evodevo.h_model.aggregations.base import BUILT_IN
+from evodevo.h_model.genome import MODES, NAME, SHORT_NAMES, THOUSAND, GeneMode
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.classes import OPERATORS
-from evodevo.operators.layers.base import LAYERS, Layer, LayerSpec
+from evodevo.operators.layers.base import CLASSIC, LAYERS, Layer, LayerSpec
 from evodevo.operators.layers.cost import layer_parameters
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.settings import Settings
-
-CLASSIC = ("transformer", "mlp", "convolution", "lstm")
 
 
 class HModelSpaceSettings(Settings):
@@ -24,13 +23,12 @@ class HModelSpaceSettings(Settings):
     Attributes:
         hidden_range: (fewest, most) hidden layers.
         iterations_range: (fewest, most) iterations T.
-        layers: allowed layers: ``transformer``, ``mlp``, ``convolution``, ``lstm``, or another kind whose sizes
-            follow from those below, or a LIV class.
+        layers: allowed layers: kinds whose sizes follow from those below, and LIV classes.
         custom: further layers by names of one's own, with all their sizes: a closed span of an evolved backbone, a
             pretrained layer, another H-Model.
         heads, feedforward, kernel, head_size, band: sizes of the ``layers``; see ``operators.layers``.
         alphas, alpha_rates: values that a genome may have, at most three decimals each.
-        aggregations: ``sum``, ``attention``.
+        aggregations: rows of ``AGGREGATIONS``, each with its default settings.
         windows: windows that a genome may have; 0 is none. One that is not smaller than the number of layers is none.
         modes: inference modes; k and m run up to the number of hidden layers.
         thresholds: values of the mode ``threshold``, at most three decimals each.
@@ -49,7 +47,7 @@ class HModelSpaceSettings(Settings):
     band: int = Field(default=64, ge=2, le=65536)
     alphas: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0)
     alpha_rates: tuple[float, ...] = (0.7, 1.0, 1.4)
-    aggregations: tuple[GeneAggregation, ...] = AGGREGATIONS
+    aggregations: tuple[str, ...] = BUILT_IN
     windows: tuple[int, ...] = (0, 1, 2)
     modes: tuple[GeneMode, ...] = MODES
     thresholds: tuple[float, ...] = (0.05, 0.1, 0.2)

@@ -10,7 +10,9 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from evodevo.networks.routing.spec import CAUSAL_POOLS, InferenceStructure, Pool
+from evodevo.h_model.aggregations.base import AggregationKind, Normaliser
+from evodevo.h_model.aggregations.sum import SumAggregation
+from evodevo.networks.routing.spec import CAUSAL_POOLS, InferenceStructure, Pool, usual_pool
 from evodevo.operators.layers.base import Layer, RouterHead
 from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.settings import Settings
@@ -114,7 +116,7 @@ class HModelStructure(Settings):
         alpha_end: alpha at the end of training, reached geometrically; constant if left out.
         normaliser: divisor of the sum of messages: ``sum`` (max(1, a), the default), ``count`` (of c > 0.5),
             ``softmax`` (weights c / a), ``sinkhorn`` (c doubly stochastic), ``rms`` (of the sum).
-        aggregation: ``sum`` (the paper's), or ``attention`` with source identity (3.5-1).
+        aggregation: Row of ``AGGREGATIONS``: ``sum`` (the paper's), or ``attention`` with source identity (3.5-1).
         inflow_gate: c of a layer is multiplied by min(1, its inflow): a layer without inflow sends nothing.
         iteration_embedding: added to the ``message`` (the paper's), to the ``input``, as ``film``, or ``none``.
         output_division: Y is divided by ``t`` (as printed) or ``t_plus_1``, ``learned`` (weighted), or only ``last``.
@@ -141,8 +143,8 @@ class HModelStructure(Settings):
     alpha: float = Field(default=1.0, ge=1e-3, le=1e3)
     alpha_rate: float = Field(default=1.0, gt=0, le=100)
     alpha_end: float | None = Field(default=None, ge=1e-3, le=1e3)
-    normaliser: Literal["sum", "count", "softmax", "sinkhorn", "rms"] = "sum"
-    aggregation: Literal["sum", "attention"] = "sum"
+    normaliser: Normaliser = "sum"
+    aggregation: AggregationKind = SumAggregation()
     inflow_gate: bool = True
     iteration_embedding: Literal["message", "input", "film", "none"] = "message"
     output_division: Literal["t", "t_plus_1", "learned", "last"] = "t"
@@ -195,7 +197,7 @@ class HModelStructure(Settings):
     @property
     def pool(self) -> Pool:
         """The pool that routers read."""
-        return self.router.pool or ("token" if self.causal else "attention")
+        return self.router.pool or usual_pool(causal=self.causal)
 
 
 Preset = Literal["wide", "deep", "balanced", "full"]
@@ -221,7 +223,7 @@ def paper(structure: HModelStructure) -> HModelStructure:
             "router": router,
             "inflow_gate": False,
             "normaliser": "sum",
-            "aggregation": "sum",
+            "aggregation": SumAggregation(),
             "iteration_embedding": "message",
             "output_division": "t",
         }

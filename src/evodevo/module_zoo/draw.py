@@ -11,6 +11,7 @@ from evodevo.module_zoo.diagrams.graph import NodeMark, module_graph_diagram
 from evodevo.module_zoo.diagrams.routing import module_routing_diagram
 from evodevo.module_zoo.diagrams.zoo import InputMark, ModuleMark, Stage, module_zoo_diagram
 from evodevo.module_zoo.modules.cost import genotype_parameters
+from evodevo.module_zoo.modules.families import family_of
 from evodevo.module_zoo.modules.nodes.base import NodeSpec
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import words as genotype_words
@@ -20,13 +21,6 @@ from evodevo.networks.towers.spec import ExtractorStructure
 if TYPE_CHECKING:
     from evodevo.runs.archive import Individual
 
-_ARCHETYPES = {
-    "transformer": "attention",
-    "mlp": "memoryless",
-    "resnet1d": "convolution",
-    "cnn": "convolution",
-    "lstm": "recurrence",
-}
 _FUSIONS = {
     "asym_residual": "one modality asks the other and keeps what it had",
     "paper": "one modality asks, values come from the other alone",
@@ -144,7 +138,7 @@ def zoo_drawing(
         ModuleMark(
             module.id,
             module.genotype.archetype,
-            family(module.genotype),
+            family_of(module.genotype),
             _attribute_words(module.genotype),
             genotype_parameters(module.genotype),
             heard.get(module.id),
@@ -192,20 +186,6 @@ def module_drawing(module: ModuleGenotype, *, title: str, subtitle: str = "") ->
     marks = [ends[0], *(_node_mark(node) for node in graph.nodes), ends[1]]
     facts = [genotype_words(module), f"{genotype_parameters(module):,} parameters"]
     return module_graph_diagram(marks, graph.edges, facts, title, subtitle)
-
-
-def family_of_archetype(archetype: str) -> str:
-    """The family of a module of which only the archetype is known."""
-    return _ARCHETYPES.get(archetype, "other")
-
-
-def family(module: ModuleGenotype) -> str:
-    """The family of a module by its archetype; of an operator or a hybrid by most of its nodes."""
-    if module.archetype in _ARCHETYPES:
-        return _ARCHETYPES[module.archetype]
-    counts = Counter(node.family for node in module.graph.nodes)
-    counts.pop("other", None)
-    return counts.most_common(1)[0][0] if module.archetype != "squeeze_excite" and counts else "other"
 
 
 def _attribute_words(module: ModuleGenotype) -> list[str]:

@@ -35,7 +35,7 @@ from evodevo.module_zoo.spec import ZooStructure
 from evodevo.module_zoo.statistics import ZooStatistics
 from evodevo.networks.base import Batch, Diagnosis, Explained, Network, Representation
 from evodevo.networks.newborns import newborns, read_newborns
-from evodevo.networks.outputs import OutputLayer
+from evodevo.networks.outputs import OutputHeads
 from evodevo.networks.routing.losses import z_loss
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.randomness import integer_seed
@@ -143,7 +143,7 @@ class ModuleZoo(Network):
         self.genotype_keys = GenotypeKeys(structure.width, vectors) if keys == "genotype" else None
         self.predictor = RouterPredictor(structure.width, router, ids) if keys == "predictor" else None
         self.statistics = ZooStatistics(ids, structure.contribution)
-        self.heads = nn.ModuleDict({spec.name: OutputLayer(spec, structure.width, 0, causal=False) for spec in outputs})
+        self.heads = OutputHeads(outputs, structure.width)
         self._parameters_of = {module.id: genotype_parameters(module.genotype) for module in structure.modules}
         self.births: dict[str, float] = {}
         self.twins: dict[str, str] = {}
@@ -399,10 +399,7 @@ class ModuleZoo(Network):
 
     def answer(self, mixed: Tensor) -> dict[str, Tensor]:
         """z_r (B, d) -> output -> logits."""
-        answers = {}
-        for name, head in self.heads.items():
-            assert isinstance(head, OutputLayer)
-            answers[name] = head.score(mixed)
+        answers: dict[str, Tensor] = self.heads(mixed)
         return answers
 
     def readable(self, fused: Fused) -> tuple[Tensor, Tensor | None]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from evodevo.module_zoo.cost import zoo_cost
 from evodevo.module_zoo.draw import zoo_drawing, zoo_words
+from evodevo.module_zoo.reading import ReadingNetwork
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.canvas import NamedInput, OutputSizes
-from evodevo.networks.spec import NetworkSpec
-from evodevo.networks.towers.files import frozen_towers, settled
-from evodevo.networks.towers.spec import ExtractorStructure
-from evodevo.operators.cost import Cost, Mode
+from evodevo.operators.cost import Cost
 
 if TYPE_CHECKING:
     from evodevo.module_zoo.model import ModuleZoo
@@ -20,23 +17,12 @@ if TYPE_CHECKING:
     from evodevo.tasks.inputs import InputSpec
 
 
-class ModuleZooNetwork(NetworkSpec):
+class ModuleZooNetwork(ReadingNetwork):
     """A zoo of modules."""
 
     kind: Literal["module_zoo"] = "module_zoo"
     structure: ZooStructure = ZooStructure()
-
-    def cost(
-        self,
-        *,
-        inputs: Sequence[NamedInput] = (),
-        outputs: Sequence[OutputSizes] = (),
-        length: int | None = None,
-        batch: int = 1,
-        mode: Mode = "prefill",
-    ) -> Cost:
-        """See ``NetworkSpec`` and ``zoo_cost``."""
-        return zoo_cost(self.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
+    structure_cost: ClassVar[Callable[..., Cost]] = staticmethod(zoo_cost)
 
     def describe(self) -> list[str]:
         """See ``NetworkSpec``."""
@@ -47,14 +33,6 @@ class ModuleZooNetwork(NetworkSpec):
     ) -> str | None:
         """See ``NetworkSpec``: with what the router did, where the network was trained."""
         return zoo_drawing(self.structure, title=title, subtitle=subtitle, routing=(facts or {}).get("routing"))
-
-    def towers(self, inputs: Sequence[InputSpec]) -> dict[str, ExtractorStructure]:
-        """See ``NetworkSpec``."""
-        return frozen_towers(self.structure, inputs)
-
-    def settled(self) -> Self:
-        """See ``NetworkSpec``."""
-        return self.model_copy(update={"structure": settled(self.structure)})
 
     def build(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> ModuleZoo:
         """See ``NetworkSpec`` and ``module_zoo.model.ModuleZoo``."""

@@ -44,13 +44,11 @@ class ModuleZooSlice(NetworkSlice):
         return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
 
     def words(self, individual: Individual) -> list[str]:
-        space = individual.run.space
-        assert isinstance(space, ModuleZooSpace), "the slice's own"
+        space = self.space(individual.run.settings)
         return zoo_words(space.structure(individual.genome))
 
     def drawing(self, individual: Individual) -> str:
-        space = individual.run.space
-        assert isinstance(space, ModuleZooSpace), "the slice's own"
+        space = self.space(individual.run.settings)
         return drawing_of(space.structure(individual.genome), individual, individual.title)
 
     def report(self, run: Run) -> str:

@@ -122,11 +122,13 @@ def _train(request: PathRequest, report: Report) -> Outcome:
 
 def _explained(request: PathRequest, result: PathResult) -> str:
     """Why the child is kept or not, for people."""
+    objective = request.training.objective
+    measure = "accuracies" if objective == ACCURACY else f"qualities by {objective}"
     looks = ", ".join(f"{value:.4f}" for value in result.evals) or "none"
     bar = "no bar" if request.bar is None else f"a bar of {request.bar:.4f}"
     ended = f"; diverged after {result.steps} steps" if result.state == "diverged" else ""
     fate = "kept none" if result.kept is None else f"kept look {result.kept + 1}"
-    return f"accuracies {looks} against {bar}: {fate}{ended}"
+    return f"{measure} {looks} against {bar}: {fate}{ended}"
 
 
 def _make_root(request: PathRequest) -> Outcome:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeVar
+
 import torch
 
 from evodevo.networks.base import Network
-from evodevo.networks.spec import NetworkSpec
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 
+N = TypeVar("N", bound=Network, covariant=True)
 
-def build_network(
-    spec: NetworkSpec, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...], seed: int
-) -> Network:
+
+class Buildable(Protocol[N]):
+    """A row of the table of networks, by the class of its model."""
+
+    def build(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> N:
+        """See ``NetworkSpec``."""
+        ...
+
+
+def build_network(spec: Buildable[N], inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...], seed: int) -> N:
     """The network of a description over the inputs and outputs of a task; equal seeds give equal parameters.
 
     The global random stream is left as it was.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,17 @@ from evodevo.operators.liv import NORM_EPSILON
 from evodevo.tasks.base import NO_TARGET, OutputSpec
 
 HEAD_STD = 0.02
+
+
+class OutputHeads(nn.ModuleDict):
+    """An output layer without blocks for each output, all on one pooled vector."""
+
+    def __init__(self, specs: Sequence[OutputSpec], width: int) -> None:
+        super().__init__({spec.name: OutputLayer(spec, width, 0, causal=False) for spec in specs})
+
+    def forward(self, pooled: Tensor) -> dict[str, Tensor]:
+        """(B, d) -> output -> logits (B, size)."""
+        return {name: cast(OutputLayer, head).score(pooled) for name, head in self.items()}
 
 
 class OutputLayer(nn.Module):

@@ -18,8 +18,8 @@ package. Settings, costs, drawings, training, growth and checkpoints find the ro
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic_core import core_schema
 
@@ -51,7 +51,9 @@ class NetworkSpec(Settings):
     kind: str
     structure: Any
 
-    @abstractmethod
+    structure_cost: ClassVar[Callable[..., Cost]]
+    """The cost of a structure, with the arguments of ``cost``; a row whose cost is otherwise overrides ``cost``."""
+
     def cost(
         self,
         *,
@@ -72,6 +74,8 @@ class NetworkSpec(Settings):
         Raises:
             UsageError: neither inputs nor length, or both; a batch out of range; mode ``decode``.
         """
+        cost = type(self).structure_cost
+        return cost(self.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
 
     @abstractmethod
     def describe(self) -> list[str]:

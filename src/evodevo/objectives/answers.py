@@ -57,6 +57,7 @@ AUC = Objective(
     summary="area under the ROC curve on validation samples: binary, or the mean over classes or labels",
     measure=lambda subject: number(subject.held_out.metric("auc")),
     judges="network",
+    metric="auc",
 )
 F1 = Objective(
     name="f1",
@@ -66,22 +67,5 @@ F1 = Objective(
     summary="F1 on validation samples, the mean over classes or labels (macro)",
     measure=lambda subject: number(subject.held_out.metric("f1_macro")),
     judges="network",
-)
-LOG_LOSS = Objective(
-    name="log_loss",
-    unit="nats",
-    direction="minimise",
-    needs="trained",
-    summary="minus the log of the probability of what was right, on validation samples; classes and labels only",
-    measure=lambda subject: number(subject.held_out.metric("log_loss")),
-    judges="network",
-)
-CALIBRATION_ERROR = Objective(
-    name="calibration_error",
-    unit="share",
-    direction="minimise",
-    needs="trained",
-    summary="expected calibration error on validation samples (15 bins): how far confidence is from accuracy",
-    measure=lambda subject: number(subject.held_out.metric("calibration_error")),
-    judges="network",
+    metric="f1_macro",
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
 from evodevo.errors import UsageError
+from evodevo.objectives.answered import Answered, AnswerScore
 from evodevo.registry import Registry, table
 
 Direction = Literal["minimise", "maximise"]
@@ -15,22 +16,26 @@ Needs = Literal["genome", "model", "trained"]
 Judged = Literal["language_model", "network"]
 
 OBJECTIVES: Registry[Objective] = table("objective", "evodevo.objectives")
-OBJECTIVES.add("quality", "evodevo.objectives.quality:QUALITY")
-OBJECTIVES.add("perplexity", "evodevo.objectives.quality:PERPLEXITY")
-OBJECTIVES.add("parameters", "evodevo.objectives.parameters:PARAMETERS")
-OBJECTIVES.add("cache", "evodevo.objectives.cache:CACHE")
-OBJECTIVES.add("flops", "evodevo.objectives.flops:FLOPS")
-OBJECTIVES.add("prefill_latency", "evodevo.objectives.latency:PREFILL_LATENCY")
-OBJECTIVES.add("decode_latency", "evodevo.objectives.latency:DECODE_LATENCY")
-OBJECTIVES.add("error", "evodevo.objectives.answers:ERROR")
-OBJECTIVES.add("accuracy", "evodevo.objectives.answers:ACCURACY")
-OBJECTIVES.add("loss", "evodevo.objectives.answers:LOSS")
-OBJECTIVES.add("executed_flops", "evodevo.objectives.answers:EXECUTED_FLOPS")
-OBJECTIVES.add("network_parameters", "evodevo.objectives.answers:NETWORK_PARAMETERS")
-OBJECTIVES.add("auc", "evodevo.objectives.answers:AUC")
-OBJECTIVES.add("f1", "evodevo.objectives.answers:F1")
-OBJECTIVES.add("log_loss", "evodevo.objectives.answers:LOG_LOSS")
-OBJECTIVES.add("calibration_error", "evodevo.objectives.answers:CALIBRATION_ERROR")
+_ROWS = {
+    "quality": "evodevo.objectives.quality:QUALITY",
+    "perplexity": "evodevo.objectives.quality:PERPLEXITY",
+    "parameters": "evodevo.objectives.parameters:PARAMETERS",
+    "cache": "evodevo.objectives.cache:CACHE",
+    "flops": "evodevo.objectives.flops:FLOPS",
+    "prefill_latency": "evodevo.objectives.latency:PREFILL_LATENCY",
+    "decode_latency": "evodevo.objectives.latency:DECODE_LATENCY",
+    "error": "evodevo.objectives.answers:ERROR",
+    "accuracy": "evodevo.objectives.answers:ACCURACY",
+    "loss": "evodevo.objectives.answers:LOSS",
+    "executed_flops": "evodevo.objectives.answers:EXECUTED_FLOPS",
+    "network_parameters": "evodevo.objectives.answers:NETWORK_PARAMETERS",
+    "auc": "evodevo.objectives.answers:AUC",
+    "f1": "evodevo.objectives.answers:F1",
+    "log_loss": "evodevo.objectives.log_loss:LOG_LOSS",
+    "calibration_error": "evodevo.objectives.calibration_error:CALIBRATION_ERROR",
+}
+for _name, _row in _ROWS.items():
+    OBJECTIVES.add(_name, _row)
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,8 @@ class Objective:
         timed: Whether a clock measures it, so that equal runs give unequal values.
         judges: Kind of model that it applies to: a language model over a backbone genome, or a network of separate
             samples.
+        metric: Metric of classes and labels whose mean over outputs it is; empty for other objectives.
+        score: Function of the answers to one output that gives this metric, where the objective defines it itself.
     """
 
     name: str
@@ -88,10 +95,40 @@ class Objective:
     measure: Callable[[Subject], Measurement]
     timed: bool = False
     judges: Judged = "language_model"
+    metric: str = ""
+    score: Callable[[Answered], AnswerScore] | None = None
 
     def to_minimise(self, value: float) -> float:
         """The value as a number to minimise; applied twice, the value itself."""
         return value if self.direction == "minimise" else -value
+
+
+def on_answers(
+    *, name: str, unit: str, direction: Direction, summary: str, score: Callable[[Answered], AnswerScore]
+) -> Objective:
+    """An objective on the answers to validation samples: the mean of its score over outputs of classes and labels.
+
+    One such row serves every driver. Each measurement of a network holds the score as a metric under the objective's
+    name, so that trainings are compared by it and searches select by it; a multitask agent whose training settings
+    name it as the objective selects its children by it where it is a share.
+    """
+    return Objective(
+        name=name,
+        unit=unit,
+        direction=direction,
+        needs="trained",
+        summary=summary,
+        measure=lambda subject: number(subject.held_out.metric(name)),
+        judges="network",
+        metric=name,
+        score=score,
+    )
+
+
+def answer_objectives() -> list[Objective]:
+    """The objectives that are a metric of answers: those of the library in the order of the table, then others."""
+    names = [*_ROWS, *(name for name in OBJECTIVES if name not in _ROWS)]
+    return [objective for objective in map(OBJECTIVES.get, names) if objective.metric]
 
 
 def parse_objective(text: str) -> Objective:

@@ -5,14 +5,36 @@ Legend: B batch, T tokens, d width of the messages, d_i width inside.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.dense import affine
+from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack, group, signature, together
+
+
+@dataclass(frozen=True)
+class GroupedAdapted(Grouped):
+    enter: GroupedAffine
+    operator: Grouped
+    leave: GroupedAffine
+
+    @classmethod
+    def of(cls, operators: Sequence[Adapted], stack: Stack) -> Self:
+        enter = GroupedAffine.of([operator.enter for operator in operators], stack)
+        leave = GroupedAffine.of([operator.leave for operator in operators], stack)
+        return cls(enter, group([operator.operator for operator in operators], stack), leave)
+
+    @staticmethod
+    def signature(operator: Adapted) -> Signature | None:
+        return together("adapted", signature(operator.enter), signature(operator.operator), signature(operator.leave))
+
+    def __call__(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return self.leave(self.operator(self.enter(x), mask))
 
 
 class Adapted(Operator):
@@ -25,6 +47,8 @@ class Adapted(Operator):
         width: d.
         inner: d_i.
     """
+
+    grouped = GroupedAdapted
 
     def __init__(self, operator: Operator, width: int, inner: int) -> None:
         super().__init__()

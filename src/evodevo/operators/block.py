@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from evodevo.operators.base import Operator, Output
+from evodevo.operators.grouped import Grouped, Signature, Stack, group, signature, together
 from evodevo.operators.liv import NORM_EPSILON
+
+
+@dataclass(frozen=True)
+class GroupedBlock(Grouped):
+    norm: Grouped
+    operator: Grouped
+    residual: bool
+
+    @classmethod
+    def of(cls, operators: Sequence[Block], stack: Stack) -> Self:
+        norm = group([operator.norm for operator in operators], stack)
+        return cls(norm, group([operator.operator for operator in operators], stack), operators[0].residual)
+
+    @staticmethod
+    def signature(operator: Block) -> Signature | None:
+        return together("block", operator.residual, signature(operator.norm), signature(operator.operator))
+
+    def __call__(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        y = self.operator(self.norm(x, None), mask)
+        return x + y if self.residual else y
 
 
 class Block(Operator):
@@ -22,6 +44,8 @@ class Block(Operator):
             gradient reaches.
         residual: false leaves T(norm(x)) norm(x) alone, a control for deep stacks.
     """
+
+    grouped = GroupedBlock
 
     def __init__(self, operator: Operator, width: int, *, normed: bool = True, residual: bool = True) -> None:
         super().__init__()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +12,45 @@ from torch.nn import functional as F
 
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.dense import affine
+from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack, dropout_now, signature, together
 from evodevo.operators.spec import Activation
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
 
+@dataclass(frozen=True)
+class GroupedFeedForward(Grouped):
+    inner: GroupedAffine
+    outer: GroupedAffine
+    dropout: float
+
+    @classmethod
+    def of(cls, operators: Sequence[FeedForward], stack: Stack) -> Self:
+        inner = GroupedAffine.of([operator.inner for operator in operators], stack)
+        return cls(
+            inner,
+            GroupedAffine.of([operator.outer for operator in operators], stack),
+            dropout_now(operators[0]),
+        )
+
+    @staticmethod
+    def signature(operator: FeedForward) -> Signature | None:
+        return together(
+            "feedforward",
+            signature(operator.inner),
+            signature(operator.outer),
+            dropout_now(operator),
+        )
+
+    def __call__(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        y = self.outer(F.gelu(self.inner(x)))
+        return F.dropout(y, self.dropout) if self.dropout else y
+
+
 class FeedForward(Operator):
     """y = W_2 phi(W_1 x): nothing passes between tokens."""
+
+    grouped = GroupedFeedForward
 
     def __init__(self, width: int, hidden: int, *, dropout: float = 0.0, activation: Activation = "gelu") -> None:
         super().__init__()

@@ -5,8 +5,9 @@ Legend: B batch, T tokens, D width, K taps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,38 @@ from torch.nn import functional as F
 from evodevo.errors import UsageError
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.dense import linear
+from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack
 from evodevo.operators.taps import causal_taps, taps_after
+
+
+@dataclass(frozen=True)
+class GroupedConvolution(Grouped):
+    """Layers become channels of one depthwise convolution; the dense map is batched."""
+
+    taps: Tensor  # (G, K, d)
+    dense: GroupedAffine
+    causal: bool
+
+    @classmethod
+    def of(cls, operators: Sequence[LocalConvolution], stack: Stack) -> Self:
+        dense = GroupedAffine(stack([operator.weight for operator in operators]).mT, None)
+        return cls(stack([operator.taps for operator in operators]), dense, operators[0].causal)
+
+    @staticmethod
+    def signature(operator: LocalConvolution) -> Signature:
+        return ("convolution", *operator.taps.shape, operator.causal)
+
+    def __call__(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is not None:
+            x = x * mask.unsqueeze(-1)
+        layers, batch, length, width = x.shape
+        channels, taps = x.permute(1, 2, 0, 3).flatten(2), self.taps.transpose(0, 1).flatten(1)
+        if self.causal:
+            mixed = causal_taps(channels, taps)
+        else:
+            reach = taps.shape[0] // 2
+            mixed = causal_taps(F.pad(channels, (0, 0, 0, reach)), taps)[:, reach:].contiguous()
+        return self.dense(F.gelu(mixed.view(batch, length, layers, width).permute(2, 0, 1, 3)))
 
 
 class LocalConvolution(Operator):
@@ -31,6 +63,8 @@ class LocalConvolution(Operator):
     Raises:
         UsageError: an even number of taps.
     """
+
+    grouped = GroupedConvolution
 
     def __init__(self, width: int, kernel: int, *, causal: bool) -> None:
         super().__init__()

@@ -5,8 +5,9 @@ Legend: B batch, T tokens of this call, S tokens seen with them, D width, H head
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,47 @@ from evodevo.operators.attention import attend
 from evodevo.operators.base import Operator, Output, Slab
 from evodevo.operators.dense import affine
 from evodevo.operators.featurizer_spec import SOFTMAX
+from evodevo.operators.grouped import Grouped, GroupedAffine, Signature, Stack, dropout_now, signature, together
+
+
+@dataclass(frozen=True)
+class GroupedAttention(Grouped):
+    """Heads and layers are both folded into the batch of one attention."""
+
+    project: GroupedAffine
+    out: GroupedAffine
+    heads: int
+    causal: bool
+    dropout: float
+
+    @classmethod
+    def of(cls, operators: Sequence[SelfAttention], stack: Stack) -> Self:
+        project = GroupedAffine.of([operator.project for operator in operators], stack)
+        out = GroupedAffine.of([operator.out for operator in operators], stack)
+        return cls(
+            project,
+            out,
+            operators[0].heads,
+            operators[0].causal,
+            dropout_now(operators[0]),
+        )
+
+    @staticmethod
+    def signature(operator: SelfAttention) -> Signature | None:
+        maps = signature(operator.project), signature(operator.out)
+        return together("attention", *maps, operator.heads, operator.causal, dropout_now(operator))
+
+    def __call__(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        layers, batch, length, _ = x.shape
+        packed = self.project(x).view(layers * batch, length, 3, self.heads, -1)
+        query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)  # (G B, h, S, p)
+        valid = None if mask is None else mask.flatten(0, 1)
+        if self.causal:
+            mixed = attend(query, key, value, valid=valid, band=None, nonlinearity=SOFTMAX)
+        else:
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible_keys(valid))
+        y = self.out(mixed.transpose(1, 2).reshape(x.shape))
+        return F.dropout(y, self.dropout) if self.dropout else y
 
 
 class SelfAttention(Operator):
@@ -33,6 +75,8 @@ class SelfAttention(Operator):
     Raises:
         UsageError: heads that do not divide the width.
     """
+
+    grouped = GroupedAttention
 
     def __init__(self, width: int, heads: int, *, causal: bool, dropout: float = 0.0) -> None:
         super().__init__()

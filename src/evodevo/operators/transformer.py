@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -11,8 +12,27 @@ from torch import Tensor
 from evodevo.operators.base import Operator, Output
 from evodevo.operators.block import Block
 from evodevo.operators.feed_forward import FeedForward
+from evodevo.operators.grouped import Grouped, Signature, Stack, group, signature, together
 from evodevo.operators.self_attention import SelfAttention
 from evodevo.operators.spec import Activation
+
+
+@dataclass(frozen=True)
+class GroupedTransformer(Grouped):
+    attention: Grouped
+    feedforward: Grouped
+
+    @classmethod
+    def of(cls, operators: Sequence[TransformerBlock], stack: Stack) -> Self:
+        attention = group([operator.attention for operator in operators], stack)
+        return cls(attention, group([operator.feedforward for operator in operators], stack))
+
+    @staticmethod
+    def signature(operator: TransformerBlock) -> Signature | None:
+        return together("transformer", signature(operator.attention), signature(operator.feedforward))
+
+    def __call__(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        return self.feedforward(self.attention(x, mask), mask)
 
 
 class TransformerBlock(Operator):
@@ -27,6 +47,8 @@ class TransformerBlock(Operator):
         residual: false takes the residual connections away.
         activation: of the hidden units.
     """
+
+    grouped = GroupedTransformer
 
     def __init__(
         self,

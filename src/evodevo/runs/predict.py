@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evodevo.errors import NotFoundError
+from evodevo.objectives.probabilities import softmax
 from evodevo.runs.answers import OutputPrediction, Prediction, continues_texts
 from evodevo.tasks.base import OutputSpec, SampleTask
 from evodevo.tasks.inputs import Batch
-from evodevo.training.probabilities import softmax
 
 if TYPE_CHECKING:
     from evodevo.runs.archive import Archive, Individual
@@ -133,6 +133,6 @@ def _answer(spec: OutputSpec, probabilities: NDArray[np.float64]) -> OutputPredi
 
 def _probabilities(spec: OutputSpec, logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """(B, size)."""
-    from evodevo.training.probabilities import sigmoid
+    from evodevo.objectives.probabilities import sigmoid
 
     return softmax(logits) if spec.kind == "class" else sigmoid(logits)

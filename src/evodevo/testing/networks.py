@@ -54,7 +54,6 @@ def small_model(
         changes: arguments of ``small_structure``.
     """
     model = build_network(HModelNetwork(structure=small_structure(**changes)), inputs, outputs, seed)
-    assert isinstance(model, HModel)
     if lively:
         enliven(model, lively, seed)
     return model.eval()

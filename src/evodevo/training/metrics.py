@@ -9,21 +9,21 @@ Legend: B samples, C classes or labels. Binary is a class output with two values
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.objectives.answered import HALF, Answered, AnswerScore
+from evodevo.objectives.base import answer_objectives
+from evodevo.objectives.calibration_error import Reliability, curve_of
 from evodevo.tasks.base import NO_TARGET
-from evodevo.training.calibration import Reliability, reliability
-from evodevo.training.probabilities import log_softmax, sigmoid
 
 Kind = Literal["class", "labels"]
 Numbers = NDArray[np.float64]
 Marks = NDArray[np.bool_]
-HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,13 @@ class Judgement:
     reliability: Reliability | None = None
 
 
-def judge(kind: Kind, logits: NDArray[Any], targets: NDArray[Any], thresholds: Sequence[float] = ()) -> Judgement:
+def judge(
+    kind: Kind,
+    logits: NDArray[Any],
+    targets: NDArray[Any],
+    thresholds: Sequence[float] = (),
+    groups: Mapping[str, NDArray[np.int64]] | None = None,
+) -> Judgement:
     """All metrics of one output.
 
     Args:
@@ -57,10 +63,11 @@ def judge(kind: Kind, logits: NDArray[Any], targets: NDArray[Any], thresholds: S
         targets: class (B,) integers, -1 where there is none; labels (B, C) of 0 and 1, NaN where there is none.
         thresholds: tuned on other samples (``Judgement.thresholds``), for the metrics that end in ``_tuned``.
     """
-    values = np.asarray(logits, dtype=np.float64)
+    values, grouped = np.asarray(logits, dtype=np.float64), groups or {}
     if kind == "class":
         there = targets != NO_TARGET
         values, wanted = values[there], targets[there].astype(np.int64)
+        grouped = {name: members[there] for name, members in grouped.items()}
         nothing = not len(wanted)
     else:
         wanted = np.asarray(targets, dtype=np.float64)
@@ -69,7 +76,12 @@ def judge(kind: Kind, logits: NDArray[Any], targets: NDArray[Any], thresholds: S
         return _undefined(kind, "no sample has a target")
     if not np.isfinite(values).all():
         return _undefined(kind, "an answer is not a finite number")
-    return _judge_class(values, wanted, thresholds) if kind == "class" else _judge_labels(values, wanted, thresholds)
+    answered = Answered(kind, values, wanted, grouped)
+    judged = _judge_class(answered, thresholds) if kind == "class" else _judge_labels(answered, thresholds)
+    for objective in answer_objectives():
+        if objective.score is not None:
+            judged.add(objective.metric, objective.score(answered))
+    return Judgement(judged.values, judged.reasons, judged.tuned, curve_of(answered))
 
 
 def auc(scores: Numbers, positive: Marks) -> float:
@@ -118,55 +130,43 @@ def best_threshold(probabilities: Numbers, positive: Marks) -> float:
     return float(candidates[np.argmin(np.abs(candidates - HALF))])
 
 
-def _judge_class(logits: Numbers, wanted: NDArray[np.int64], thresholds: Sequence[float]) -> Judgement:
-    """(B, C) and (B,), all known and finite."""
-    rows, classes = np.arange(len(wanted)), logits.shape[1]
-    logs = log_softmax(logits)
-    probabilities, chosen = np.exp(logs), logits.argmax(1)
-    curve = reliability(probabilities[rows, chosen], chosen == wanted)
+def _judge_class(answered: Answered, thresholds: Sequence[float]) -> _Metrics:
+    logits, wanted = answered.logits, answered.targets.astype(np.int64)
+    classes = logits.shape[1]
+    probabilities, chosen = answered.probabilities, logits.argmax(1)
     each = wanted[:, None] == np.arange(classes)
     metrics = _Metrics()
     metrics.values["accuracy"] = float((chosen == wanted).mean())
-    metrics.values["log_loss"] = float(-logs[rows, wanted].mean())
-    metrics.values["calibration_error"] = curve.error
-    tuned: tuple[float, ...] = ()
     if classes == 2:
         # The difference of the logits orders samples as the probability does, but never runs into 1.
         metrics.auc([auc(logits[:, 1] - logits[:, 0], each[:, 1])], "the split has one class")
         metrics.counts(_counts(chosen == 1, each[:, 1]), "")
         metrics.macro(_class_counts(chosen, wanted, classes))
-        tuned = (best_threshold(probabilities[:, 1], each[:, 1]),)
+        metrics.tuned = (best_threshold(probabilities[:, 1], each[:, 1]),)
         if thresholds:
             positive = probabilities[:, 1] > thresholds[0]
             metrics.values["accuracy_tuned"] = float((positive == each[:, 1]).mean())
             metrics.counts(_counts(positive, each[:, 1]), "_tuned")
     else:
-        areas = [auc(probabilities[:, label], each[:, label]) for label in range(classes)]
+        areas = [auc(probabilities[:, place], each[:, place]) for place in range(classes)]
         metrics.auc(areas, "the split has one class", skipped=True)
         metrics.macro(_class_counts(chosen, wanted, classes))
-    return Judgement(metrics.values, metrics.reasons, tuned, curve)
+    return metrics
 
 
-def _judge_labels(logits: Numbers, wanted: Numbers, thresholds: Sequence[float]) -> Judgement:
-    """(B, C) twice; NaN where there is no target."""
-    known = ~np.isnan(wanted)
-    there, probabilities = wanted > HALF, sigmoid(logits)
-    labels = range(logits.shape[1])
+def _judge_labels(answered: Answered, thresholds: Sequence[float]) -> _Metrics:
+    logits, known, probabilities = answered.logits, answered.known, answered.probabilities
+    there, labels = answered.targets > HALF, range(logits.shape[1])
     areas = [auc(logits[known[:, label], label], there[known[:, label], label]) for label in labels]
-    # log(1 + e^x) - x y, in the form that neither overflows nor loses what is small.
-    losses = np.maximum(logits, 0) - logits * there + np.log1p(np.exp(-np.abs(logits)))
-    curve = reliability(probabilities[known], there[known])
     metrics = _Metrics()
     metrics.auc(areas, "no label has both answers in the split", skipped=True)
-    metrics.values["log_loss"] = float(losses[known].mean())
-    metrics.values["calibration_error"] = curve.error
     metrics.labels(probabilities > HALF, there, known, "")
     if thresholds:
         metrics.labels(probabilities > np.asarray(thresholds), there, known, "_tuned")
-    tuned = tuple(
+    metrics.tuned = tuple(
         best_threshold(probabilities[known[:, label], label], there[known[:, label], label]) for label in labels
     )
-    return Judgement(metrics.values, metrics.reasons, tuned, curve)
+    return metrics
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,13 @@ class _Metrics:
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
         self.reasons: dict[str, str] = {}
+        self.tuned: tuple[float, ...] = ()
+
+    def add(self, name: str, scored: AnswerScore) -> None:
+        """A metric that is scored by an objective."""
+        self.values[name] = scored.value
+        if scored.reason or math.isnan(scored.value):
+            self.reasons[name] = scored.reason or "it is not a number"
 
     def auc(self, areas: Sequence[float], reason: str, *, skipped: bool = False) -> None:
         """The mean of those that are defined."""
@@ -258,5 +265,6 @@ def _class_counts(chosen: NDArray[np.int64], wanted: NDArray[np.int64], classes:
 
 def _undefined(kind: Kind, reason: str) -> Judgement:
     own = ("accuracy",) if kind == "class" else ("exact", "label_accuracy", "f1_micro")
-    names = ("auc", *own, "f1_macro", "precision_macro", "recall_macro", "log_loss", "calibration_error")
+    names = ("auc", *own, "f1_macro", "precision_macro", "recall_macro")
+    names = (*names, *(objective.metric for objective in answer_objectives() if objective.score is not None))
     return Judgement(dict.fromkeys(names, math.nan), dict.fromkeys(names, reason))

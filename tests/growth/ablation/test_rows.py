@@ -27,13 +27,14 @@ from evodevo.growth.ablation.recipe import BASE, SkippedRow, ablation, cell_of
 from evodevo.growth.ablation.row import BLOCKS, AblationRow
 from evodevo.growth.ablation.rows import ALL, ROWS, chosen_rows, row_called
 from evodevo.growth.fitness import FitnessHistory, ModuleHistory
+from evodevo.growth.growable import TaskSizes
 from evodevo.growth.legality import EventState, rule
-from evodevo.growth.resources import TaskSizes
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import Strategist
 from evodevo.growth.strategists.state import Legal, State
 from evodevo.growth.strategists.transition import Decision
 from evodevo.growth.zoo.bank import ModuleBank
+from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.cost import zoo_parameters
 from evodevo.module_zoo.model import ModuleZoo
 from evodevo.module_zoo.modules.zoo import archetype, start_zoo
@@ -420,7 +421,7 @@ def test_where_nobody_may_go_a_full_zoo_has_no_births() -> None:
     for options, births in ((arm_of(row).options, 0), (base_of(row).options, 1)):
         settings = validate(GrowthSettings, merge(options, {"birth": {"most": 6}}), what="grow")
         situation = EventState(
-            structure=zoo_structure(SMALL),
+            structure=GrowableZoo.of(zoo_structure(SMALL)),
             task=TaskSizes((IMAGE, TEXT), (CLASS,), batch=4),
             history=FitnessHistory(modules=facts),
         )

@@ -9,7 +9,7 @@ import pytest
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import training_settings
-from evodevo.growth.h_model.pool import pool_of
+from evodevo.growth.h_model.growable import GrowableHModel
 from evodevo.growth.recipes.growing import FIXED
 from evodevo.growth.recipes.h_model import STARTS
 from evodevo.h_model.network import HModelNetwork
@@ -39,9 +39,9 @@ def test_all_begin_alike_and_are_checked(driver: str, size: str) -> None:
         PROCEDURES.get("grow").check(settings.evaluation, arm)
         training_settings(settings.evaluation, arm)
         assert isinstance(arm.network, HModelNetwork)
-        families = [one.genotype.archetype for one in pool_of(arm.network.structure).modules]
+        families = [one.genotype.archetype for one in GrowableHModel.of(arm.network.structure).modules]
         assert tuple(families) == STARTS[str(arm.cell["start"])]
-        assert not pool_of(arm.network.structure).opaque
+        assert not GrowableHModel.of(arm.network.structure).opaque
 
 
 def test_users_choose_strategists_opponents_and_events() -> None:

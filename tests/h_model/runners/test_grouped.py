@@ -19,8 +19,8 @@ from evodevo.h_model.router_group import RouterGroup
 from evodevo.h_model.runners import choice as runner_choice
 from evodevo.h_model.runners.choice import always, build_runner, by_shape
 from evodevo.h_model.runners.grouped import GroupedRunner, partition
-from evodevo.h_model.runners.grouped_layers import signature
 from evodevo.h_model.runners.loop import LoopRunner
+from evodevo.operators.grouped import signature
 from evodevo.testing.networks import CLASS, NEXT, TEXT, enliven, small_batch, small_model
 from evodevo.training import optimizers
 from evodevo.training.settings import OptimizerSettings

@@ -18,10 +18,10 @@ from evodevo.experiments.trials import Variant
 from evodevo.growth.spec import BirthSettings
 from evodevo.growth.zoo.birth import ModuleParent, inherit, rebuild, same_nodes
 from evodevo.growth.zoo.splice import splice
-from evodevo.module_zoo.draw import family, module_drawing
+from evodevo.module_zoo.draw import module_drawing
 from evodevo.module_zoo.modules.attributes import Factor, Kind
 from evodevo.module_zoo.modules.build import build_module
-from evodevo.module_zoo.modules.families import ARCHETYPES, Archetype, check_genotype
+from evodevo.module_zoo.modules.families import ARCHETYPES, Archetype, check_genotype, family_of
 from evodevo.module_zoo.modules.graph import genotype_hash
 from evodevo.module_zoo.modules.nodes.base import NODES, SIZE, JoinNode, NodeSpec
 from evodevo.module_zoo.modules.nodes.base_model import WholeSequence
@@ -185,7 +185,7 @@ def test_its_vector_has_the_usual_length() -> None:
 
 def test_a_drawing_shows_it() -> None:
     genotype = archetype("glu", WIDTH)
-    assert family(genotype) == "memoryless"
+    assert family_of(genotype) == "memoryless"
     assert "16 gated" in module_drawing(genotype, title="a module")
 
 

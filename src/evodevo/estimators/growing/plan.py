@@ -14,6 +14,7 @@ from evodevo.estimators.targets import ANSWER
 from evodevo.experiments.settings import NetworkEvaluationSettings, WeightSelection
 from evodevo.growth.procedure_settings import check_events, check_zoo
 from evodevo.growth.spec import GrowthSettings
+from evodevo.growth.zoo.growable import GrowableZoo
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.settings import Settings, merge, validate
 from evodevo.tasks.in_memory import InMemoryTask
@@ -101,7 +102,7 @@ def check(
     Raises:
         UsageError: A zoo that is too large at the start, or a budget too small for the events.
     """
-    check_zoo(structure, growth)
+    check_zoo(GrowableZoo.of(structure), growth)
     try:
         check_events(training, growth)
     except UsageError as error:

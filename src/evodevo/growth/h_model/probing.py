@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from evodevo.errors import DataError
-from evodevo.growth.h_model.grown import GrownHModel
+from evodevo.growth.growable import Growable
 from evodevo.growth.metrics import Tally
 from evodevo.growth.pairwise import Pairs
 from evodevo.growth.probes import EXACT, TINY, ModuleProbe
@@ -36,11 +36,12 @@ from evodevo.networks.routing.spec import InferenceStructure
 
 
 @torch.no_grad()
-def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSettings) -> ModuleProbe:
+def probe(model: HModel, pool: Growable, batches: Iterable[Batch], settings: FitnessSettings) -> ModuleProbe:
     """Measure all live layers; the model keeps its mode, and no random number is drawn.
 
     Args:
-        grown: Model to measure.
+        model: Model to measure.
+        pool: Its layers as modules.
         batches: Batches of the split ``architecture``, on the model's device.
         settings: Kind of ablation: ``masked`` removes the layer, ``zero`` sets its output to 0.
 
@@ -48,11 +49,10 @@ def probe(grown: GrownHModel, batches: Iterable[Batch], settings: FitnessSetting
         DataError: No sample, or none with a target.
         UsageError: A batch lacks an output's target.
     """
-    model = grown.model
     was_training = model.training
     model.eval()
     try:
-        sums = _HModelSums(grown)
+        sums = _HModelSums(model, pool)
         for batch in batches:
             sums.add(batch, zero=settings.ablation == "zero")
     finally:
@@ -103,10 +103,10 @@ class Muted(LayerRunner):
 class _HModelSums:
     """Running sums over batches."""
 
-    def __init__(self, grown: GrownHModel) -> None:
-        self.model = grown.model
-        self.genotypes = {module.id: module.genotype for module in grown.structure.live}
-        self.places = {name: grown.place(name) for name in grown.live}
+    def __init__(self, model: HModel, pool: Growable) -> None:
+        self.model = model
+        self.genotypes = {module.id: module.genotype for module in pool.live}
+        self.places = pool.places
         specs, count = self.model.output_specs, len(self.places)
         self.samples = 0
         self.routed, self.dense, self.uniform = (Tally(specs) for _ in range(3))

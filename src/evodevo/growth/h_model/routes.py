@@ -42,9 +42,10 @@ def address_alike(core: HCore, place: int, like: int | None) -> None:
                 table[place] = table[others].mean()
             else:
                 table[place] = 0.0
-    if core.aggregation is not None and like is not None:
-        core.aggregation.query[place] = core.aggregation.query[like]
-        core.aggregation.hidden_source[place] = core.aggregation.hidden_source[like]
+    if like is not None:
+        for name in (*core.aggregation.by_target, *core.aggregation.by_source):
+            rows = core.aggregation.get_parameter(name)
+            rows[place] = rows[like]
 
 
 def _tables(router: Router) -> list[Tensor]:

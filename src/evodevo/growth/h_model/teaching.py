@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.growth.h_model.grown import GrownHModel
+from evodevo.growth.growable import Growable
 from evodevo.growth.h_model.probing import under
 from evodevo.growth.training.distillation import divergence
 from evodevo.growth.training.distillation_buffer import Distilled, learn_in_turn, mode
@@ -39,7 +39,8 @@ class TeacherAnswers:
 
 
 def distil_layer(
-    grown: GrownHModel,
+    model: HModel,
+    pool: Growable,
     name: str,
     batch_at: Callable[[int], Batch],
     steps: int,
@@ -52,7 +53,8 @@ def distil_layer(
     """Train the other layers, in place, to replace one; birth factors and trainable parameters are restored afterwards.
 
     Args:
-        grown: Model to train.
+        model: Model to train.
+        pool: Its layers as modules.
         name: Id of the layer that will be removed. It does not change.
         batch_at: Returns batch k of training samples; the first 8 are kept and used in turn.
         steps: Largest number of steps (T_kd); 0 only measures.
@@ -64,8 +66,8 @@ def distil_layer(
     Raises:
         UsageError: No such layer, or it is the only one.
     """
-    model, place = grown.model, grown.place(name)
-    if len(grown.live) == 1:
+    place = pool.place(name)
+    if len(pool.live) == 1:
         raise UsageError(f"{name!r} is the only hidden layer; nobody is left to learn from it.")
     lessons = _taught(model, [batch_at(number) for number in range(max(1, min(BATCHES, steps)))], precision)
     own = f"core.layers.{place}."

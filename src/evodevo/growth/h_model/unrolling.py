@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from evodevo.growth.h_model.grown import GrownHModel
 from evodevo.growth.h_model.probing import under
 from evodevo.growth.strategists.base import Loss, Unroll
+from evodevo.h_model.model import HModel
 from evodevo.h_model.runners.loop import LoopRunner
 from evodevo.networks.base import Batch
 
@@ -19,26 +19,27 @@ LEARNING = ("core.layers.", "core.routers.", "core.input_routers.")
 """Prefixes of the parameters that the inner steps change: layers and routers."""
 
 
-def unroll(grown: GrownHModel, inner: Batch, outer: Batch) -> Unroll:
+def unroll(model: HModel, places: Mapping[str, int], inner: Batch, outer: Batch) -> Unroll:
     """Losses on two batches; no ``.grad`` of the model is touched.
 
     A gate multiplies the connections from its layer. Gates of unborn layers have no effect.
 
     Args:
-        grown: Model as it is now.
+        model: Model as it is now.
+        places: Index of each live layer by id.
         inner: Batch of training samples, on the model's device.
         outer: Batch of the ``architecture`` split.
     """
     parameters = {
         name: parameter.detach()
-        for name, parameter in grown.model.named_parameters()
+        for name, parameter in model.named_parameters()
         if parameter.requires_grad and name.startswith(LEARNING)
     }
-    return Unroll(parameters, _loss(grown, inner), _loss(grown, outer))
+    return Unroll(parameters, _loss(model, places, inner), _loss(model, places, outer))
 
 
-def _loss(grown: GrownHModel, batch: Batch) -> Loss:
-    gated, model = _GatedHModel(grown), grown.model
+def _loss(model: HModel, places: Mapping[str, int], batch: Batch) -> Loss:
+    gated = _GatedHModel(model, places)
 
     def loss(parameters: dict[str, Tensor], gates: dict[str, Tensor]) -> Tensor:
         was_training = model.training
@@ -58,10 +59,10 @@ def _loss(grown: GrownHModel, batch: Batch) -> Loss:
 class _GatedHModel(nn.Module):
     """The task's loss of an H-Model in which each layer has a gate."""
 
-    def __init__(self, grown: GrownHModel) -> None:
+    def __init__(self, model: HModel, places: Mapping[str, int]) -> None:
         super().__init__()
-        self.model = grown.model
-        self.places = {name: grown.place(name) for name in grown.live}
+        self.model = model
+        self.places = places
 
     def forward(self, batch: Batch, gates: Mapping[str, Tensor]) -> Tensor:
         model = self.model

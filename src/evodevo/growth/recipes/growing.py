@@ -11,11 +11,11 @@ from typing import Any
 from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.settings import NetworkEvaluationSettings
-from evodevo.experiments.trials import Role, Trial, Variant
+from evodevo.experiments.trials import Trial, Variant
+from evodevo.growth.growable import GROWABLES
 from evodevo.growth.spec import GrowthSettings
 from evodevo.growth.strategists.base import STRATEGISTS
-from evodevo.h_model.network import HModelNetwork
-from evodevo.module_zoo.network import ModuleZooNetwork
+from evodevo.networks.spec import NetworkSpec
 from evodevo.settings import merge
 
 GROW = "grow"
@@ -28,11 +28,11 @@ NOTHING_HAPPENS: Mapping[str, Any] = {"strategist": FIXED, "events": {"count": 0
 """Options of the fixed arm: the same data split, no event, no probe."""
 
 
-def growing_arms(network: ModuleZooNetwork | HModelNetwork, strategists: Sequence[str]) -> tuple[Variant, ...]:
+def growing_arms(network: NetworkSpec, strategists: Sequence[str]) -> tuple[Variant, ...]:
     """The same network under each of these strategists, and fixed.
 
     Args:
-        network: a zoo or an H-Model, before it grows.
+        network: A network of a kind in ``GROWABLES``, before it grows.
         strategists: names; where one of them is learned, ``UNLEARNED`` are there, too.
 
     Raises:
@@ -45,7 +45,7 @@ def growing_arms(network: ModuleZooNetwork | HModelNetwork, strategists: Sequenc
         raise UsageError(f"a zoo that grows wants a strategist: {', '.join(STRATEGISTS.names())}.")
     beside = UNLEARNED if any(is_learned(name) for name in strategists) else ()
     wanted = [name for name in dict.fromkeys((*strategists, *beside)) if name != FIXED]
-    role: Role = "zoo" if isinstance(network, ModuleZooNetwork) else "h_model"
+    role = GROWABLES.get(network.kind).role
     return (
         *(
             Variant(name=arm_name(name), role=role, network=network, procedure=GROW, options={"strategist": name})
@@ -80,7 +80,6 @@ def growing(settings: ExperimentSettings, strategists: Sequence[str]) -> Experim
     events than others.
     """
     zoo, *others = settings.experiment.arms
-    assert isinstance(zoo.network, ModuleZooNetwork), "a recipe of zoos"
     select = settings.evaluation.select
     experiment = {
         "title": "a zoo that grows while it trains, beside the one that does not",

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from evodevo.growth.diagrams.curve import EditMark, growth_curve
 from evodevo.growth.diagrams.lanes import EventMark, Lane, Point
 from evodevo.growth.diagrams.timeline import growth_timeline
-from evodevo.growth.h_model.pool import OPAQUE
+from evodevo.growth.growable import OPAQUE
 from evodevo.growth.report.data import GrowthHistory, Happening, Life, Measure, Sight
 from evodevo.growth.report.text import birth_words, death_words, edit_words, reward_words
-from evodevo.module_zoo.draw import family, family_of_archetype, module_drawing
+from evodevo.module_zoo.draw import module_drawing
+from evodevo.module_zoo.modules.families import family_of, family_of_archetype
 from evodevo.module_zoo.modules.spec import HYBRID, ModuleGenotype
 from evodevo.module_zoo.modules.zoo import words as genotype_words
 from evodevo.report.charts.axes import Axis
@@ -124,7 +125,7 @@ def _attribute(value: object) -> str:
 
 
 def _family(life: Life) -> str:
-    return family_of_archetype(life.archetype) if life.genotype is None else family(life.genotype)
+    return family_of_archetype(life.archetype) if life.genotype is None else family_of(life.genotype)
 
 
 def _sight_words(sight: Sight) -> str:

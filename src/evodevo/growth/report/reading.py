@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from evodevo.growth.edit_spec import Edit
-from evodevo.growth.h_model.pool import pool_of
+from evodevo.growth.growable import GROWABLES, Growable
 from evodevo.growth.report.data import GIVES_PLACE, MEASURES, GrowthHistory, Happening, Life, Sight, modules_after
-from evodevo.h_model.network import HModelNetwork
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
-from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.networks.spec import NetworkSpec
 from evodevo.settings import validate
 
@@ -53,11 +51,9 @@ def growth_of(individual: Individual) -> GrowthHistory | None:
 
 
 def started(individual: Individual) -> tuple[ZooModule, ...]:
-    """The modules with which the network of a training begins: of a zoo, or hidden layers of an H-Model as such."""
+    """The modules with which the network of a training begins; none of a network that cannot grow."""
     network = individual.genome.network
-    if isinstance(network, ModuleZooNetwork):
-        return network.structure.modules
-    return pool_of(network.structure).modules if isinstance(network, HModelNetwork) else ()
+    return GROWABLES.get(network.kind).of(network.structure).modules if network.kind in GROWABLES else ()
 
 
 def grown_network(individual: Individual) -> NetworkSpec:
@@ -70,32 +66,20 @@ def grown_network(individual: Individual) -> NetworkSpec:
     growth = growth_of(individual)
     if growth is None or not growth.accepted:
         return network
-    if isinstance(network, ModuleZooNetwork):
-        zoo = network.structure
-        modules = _kept(individual, growth, zoo.modules, zoo.disabled)
-        return network.model_copy(update={"structure": zoo.model_copy(update=_with(modules, zoo.disabled))})
-    assert isinstance(network, HModelNetwork), "nothing else grows"
-    pool = pool_of(network.structure)
-    modules = modules_after(pool.modules, growth.edits)
-    return network.model_copy(update={"structure": pool.model_copy(update=_with(modules, pool.disabled)).structure})
+    pool = GROWABLES.get(network.kind).of(network.structure)
+    structure = pool.with_modules(_kept(individual, growth, pool)).structure
+    return network.model_copy(update={"structure": structure})
 
 
-def _kept(
-    individual: Individual, growth: GrowthHistory, start: tuple[ZooModule, ...], disabled: Sequence[str]
-) -> tuple[ZooModule, ...]:
-    """The modules that the router was measured on: weights that were best in the middle are of the zoo of then."""
-    measured = individual.fact.get("routing", {}).get("ids")
-    zoos = [
-        modules_after(start, [edit for edit in growth.edits if edit.event <= number])
+def _kept(individual: Individual, growth: GrowthHistory, pool: Growable) -> tuple[ZooModule, ...]:
+    """The modules that the router was measured on: weights that were best in the middle are of the network of then."""
+    measured = set(individual.fact.get("routing", {}).get("ids", ()))
+    stages = [
+        modules_after(pool.modules, [edit for edit in growth.edits if edit.event <= number])
         for number in range(len(growth.events), -1, -1)
     ]
-    fitting = (zoo for zoo in zoos if {module.id for module in zoo} - set(disabled) == set(measured or ()))
-    return next(fitting, zoos[0])
-
-
-def _with(modules: tuple[ZooModule, ...], disabled: Sequence[str]) -> dict[str, tuple[object, ...]]:
-    there = {module.id for module in modules}
-    return {"modules": modules, "disabled": tuple(name for name in disabled if name in there)}
+    fitting = (modules for modules in stages if {module.id for module in modules} - set(pool.disabled) == measured)
+    return next(fitting, stages[0])
 
 
 def _so_far(individual: Individual) -> dict[str, Any] | None:

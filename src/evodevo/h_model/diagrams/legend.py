@@ -7,17 +7,11 @@ from dataclasses import dataclass
 
 from evodevo.h_model.diagrams.flow import RoutingGraph
 from evodevo.h_model.diagrams.layout import Sheet
+from evodevo.operators.layers.base import family_of_kind
 from evodevo.report.charts import glyphs as marks
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, one_line, shorten, text_width
 
-KIND_FAMILIES = {
-    "transformer": "attention",
-    "convolution": "convolution",
-    "lstm": "recurrence",
-    "mlp": "memoryless",
-}
-"""Kind of a layer -> operator family, whose colour and glyph it has; all other kinds are "other"."""
 SMALL = 10.5
 """Font size of legends and remarks."""
 CALLED = 0.005
@@ -57,12 +51,12 @@ def legend_entries(flow: RoutingGraph, sheet: Sheet, names: tuple[str, str] | No
         entries = [LegendEntry(f"weight {weight:g}", "ink", weight) for weight in (0.25, 0.5, 1.0)]
     kinds: dict[str, list[str]] = {}
     for kind in dict.fromkeys(flow.kinds):
-        kinds.setdefault(KIND_FAMILIES.get(kind, "other"), []).append(one_line(kind, 30).replace("_", "-"))
+        kinds.setdefault(family_of_kind(kind), []).append(one_line(kind, 30).replace("_", "-"))
     entries += [
         LegendEntry(", ".join(names_of), family_role(family), family=family) for family, names_of in kinds.items()
     ]
     if (flow.called[: sheet.columns - 2] < CALLED).any():
-        family = KIND_FAMILIES.get(flow.kinds[0], "other")
+        family = family_of_kind(flow.kinds[0])
         entries.append(LegendEntry("not called", "muted", family=family, faint=True))
     return entries
 

@@ -12,13 +12,13 @@ from evodevo.h_model.diagrams.flow import DrawnConnection, GraphNode, RoutingGra
 from evodevo.h_model.diagrams.layout import Limits, Sheet, left_out, row_name, sheet_for
 from evodevo.h_model.diagrams.legend import (
     CALLED,
-    KIND_FAMILIES,
     SMALL,
     draw_legend,
     in_lines,
     legend_entries,
     line_look,
 )
+from evodevo.operators.layers.base import family_of_kind
 from evodevo.report.charts import glyphs as marks
 from evodevo.report.palette import family_role
 from evodevo.report.svg import Drawing, empty, one_line, shorten, text_width
@@ -182,7 +182,7 @@ def _draw_node(drawing: Drawing, flow: RoutingGraph, sheet: Sheet, node: GraphNo
         classes = "fill-ink" if end else "fill-paper stroke-muted"
         drawing.path(marks.diamond(x, y, radius * 1.25 if end else radius * 0.62), classes)
     else:
-        family = KIND_FAMILIES.get(flow.kinds[layer], "other")
+        family = family_of_kind(flow.kinds[layer])
         glyph = marks.family_glyph(family, x, y, radius)
         called = float(flow.called[node.column - 1, layer])
         # The paper below hides lines that pass, so that a faint layer stays faint.
@@ -220,4 +220,4 @@ def _ends(flow: RoutingGraph) -> int:
 
 def _role(flow: RoutingGraph, row: int) -> str:
     layer = row - len(flow.inputs)
-    return "ink" if layer < 0 else family_role(KIND_FAMILIES.get(flow.kinds[layer], "other"))
+    return "ink" if layer < 0 else family_role(family_of_kind(flow.kinds[layer]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
 from evodevo.experiments.settings import ProbeSettings
+from evodevo.h_model.aggregations.attention import AttentionAggregation
 from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
 from evodevo.operators.layers.transformer import TransformerLayer
@@ -22,7 +23,7 @@ def image_text(size: Size) -> ExperimentSettings:
     arms += [h_model(base.model_copy(update={"alpha": a}), "H-Model, alpha", cell={"alpha": a}) for a in alphas]
     if full:
         arms.append(h_model(base.model_copy(update={"canvas": "latents"}), "H-Model, latents"))
-        arms.append(h_model(base.model_copy(update={"aggregation": "attention"}), "H-Model, attention"))
+        arms.append(h_model(base.model_copy(update={"aggregation": AttentionAggregation()}), "H-Model, attention"))
         for form in ("multilabel", "caption_match", "match"):
             arms += [
                 h_model(

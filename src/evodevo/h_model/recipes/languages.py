@@ -6,6 +6,7 @@ Source: docs/spec/h_model.md#experiments.
 from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings
+from evodevo.h_model.aggregations.attention import AttentionAggregation
 from evodevo.h_model.recipes import paper_tables
 from evodevo.h_model.recipes.variants import evaluation, h_model, learning_rates, opponents
 from evodevo.h_model.spec import HModelStructure
@@ -23,7 +24,7 @@ def languages(size: Size) -> ExperimentSettings:
     if full:
         prefix = four.router.model_copy(update={"pool": "prefix_mean"})
         arms.append(h_model(four.model_copy(update={"router": prefix}), "H-Model, prefix mean"))
-        arms.append(h_model(four.model_copy(update={"aggregation": "attention"}), "H-Model, attention"))
+        arms.append(h_model(four.model_copy(update={"aggregation": AttentionAggregation()}), "H-Model, attention"))
     return ExperimentSettings(
         experiment=Comparison(
             title="six languages, next byte",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evodevo.experiments.recipe import Comparison, ExperimentSettings, PaperTable
 from evodevo.experiments.settings import ProbeSettings
+from evodevo.h_model.aggregations.attention import AttentionAggregation
 from evodevo.h_model.opponents import parameter_matched
 from evodevo.h_model.recipes.variants import AT_THE_END, evaluation, h_model, learning_rates, opponents, stack
 from evodevo.h_model.spec import HModelStructure, paper
@@ -39,7 +40,7 @@ def pointer(size: Size) -> ExperimentSettings:
     if full:
         arms += [
             h_model(paper(structure), "H-Model as printed"),
-            h_model(structure.model_copy(update={"aggregation": "attention"}), "H-Model, attention"),
+            h_model(structure.model_copy(update={"aggregation": AttentionAggregation()}), "H-Model, attention"),
             *(
                 h_model(
                     structure.model_copy(update={"hidden": (TransformerLayer(),) * h, "iterations": t}),

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from evodevo.h_model.runners.grouped_layers import Grouped, Signature, group, signature
 from evodevo.h_model.runners.loop import LayerRunner, PassCache, Rows, States, everybody, rows_of, size_of, written
+from evodevo.operators.grouped import Grouped, Signature, group, signature
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,6 @@ class Tracer:
         )
 
     def _probe(self, trace: RoutingTrace, split: Split, places: NDArray[np.int64], fact: str, seed: int) -> RouteProbe:
-        from evodevo.h_model.model import HModel
         from evodevo.h_model.network import HModelNetwork
         from evodevo.h_model.trace.diagnose import with_random_routers
         from evodevo.h_model.trace.histograms import input_histograms
@@ -153,7 +152,6 @@ class Tracer:
         network = HModelNetwork(structure=self.model.structure)
         first_seed = self.individual.run.evaluation_seed(0)
         fresh = build_network(network, self.model.input_specs, self.model.output_specs, first_seed)
-        assert isinstance(fresh, HModel), "the same structure"
         return route_probe(
             trace,
             fact,

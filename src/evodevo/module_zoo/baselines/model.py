@@ -20,7 +20,7 @@ from evodevo.module_zoo.baselines.streams import CrossModalityTrunk, TwoStreamTr
 from evodevo.module_zoo.baselines.trunk import Trunk, TrunkOutput
 from evodevo.module_zoo.encoders.model import Senses
 from evodevo.networks.base import Batch, Network, Representation
-from evodevo.networks.outputs import OutputLayer
+from evodevo.networks.outputs import OutputHeads
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 
@@ -58,13 +58,16 @@ class BaselineModel(Network):
         self.senses = Senses(structure, STATISTICS, inputs, reads=baseline_reads(structure))
         modalities = sum(1 for side in self.senses.sides if side)
         self.trunk = TRUNKS[structure.style](structure, modalities)
-        self.heads = self._heads()
+        self.heads = OutputHeads(outputs, structure.width)
         learns_sides = structure.style == "late_fusion" and structure.modality_loss > 0
-        self.side_heads = nn.ModuleList(self._heads() for _ in range(modalities if learns_sides else 0))
+        self.side_heads = nn.ModuleList(
+            OutputHeads(outputs, structure.width) for _ in range(modalities if learns_sides else 0)
+        )
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """See ``Network``."""
-        return _answers(self.heads, self._think(batch).pooled)
+        answers: dict[str, Tensor] = self.heads(self._think(batch).pooled)
+        return answers
 
     def represent(self, batch: Batch) -> Representation:
         """See ``Network``: the trunk's tokens; where it has none, its one vector as a sequence of length 1."""
@@ -74,12 +77,12 @@ class BaselineModel(Network):
     def loss(self, batch: Batch) -> Tensor:
         """The task's loss; while training also the losses on routing and those of each modality's own heads."""
         thought = self._think(batch)
-        terms = {"task": self.answers_loss(_answers(self.heads, thought.pooled), batch)}
+        terms = {"task": self.answers_loss(self.heads(thought.pooled), batch)}
         if self.training:
             terms.update(thought.terms)
             if len(self.side_heads):
                 own = [
-                    self.answers_loss(_answers(heads, side), batch)
+                    self.answers_loss(heads(side), batch)
                     for heads, side in zip(self.side_heads, thought.sides, strict=True)
                 ]
                 terms["modalities"] = self.structure.modality_loss * torch.stack(own).mean()
@@ -99,16 +102,3 @@ class BaselineModel(Network):
         ]
         thought: TrunkOutput = self.trunk(senses)
         return thought
-
-    def _heads(self) -> nn.ModuleDict:
-        width = self.structure.width
-        return nn.ModuleDict({spec.name: OutputLayer(spec, width, 0, causal=False) for spec in self.output_specs})
-
-
-def _answers(heads: nn.Module, pooled: Tensor) -> dict[str, Tensor]:
-    assert isinstance(heads, nn.ModuleDict)
-    answers = {}
-    for name, head in heads.items():
-        assert isinstance(head, OutputLayer)
-        answers[name] = head.score(pooled)
-    return answers

@@ -5,17 +5,14 @@ Source: docs/spec/architect_thyself.md#opponents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from evodevo.module_zoo.baselines.cost import baseline_cost
 from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.draw import baseline_words
-from evodevo.networks.canvas import NamedInput, OutputSizes
-from evodevo.networks.spec import NetworkSpec
-from evodevo.networks.towers.files import frozen_towers, settled
-from evodevo.networks.towers.spec import ExtractorStructure
-from evodevo.operators.cost import Cost, Mode
+from evodevo.module_zoo.reading import ReadingNetwork
+from evodevo.operators.cost import Cost
 
 if TYPE_CHECKING:
     from evodevo.module_zoo.baselines.model import BaselineModel
@@ -23,35 +20,16 @@ if TYPE_CHECKING:
     from evodevo.tasks.inputs import InputSpec
 
 
-class BaselineNetwork(NetworkSpec):
+class BaselineNetwork(ReadingNetwork):
     """An opponent of a zoo."""
 
     kind: Literal["baseline"] = "baseline"
     structure: BaselineStructure = BaselineStructure()
-
-    def cost(
-        self,
-        *,
-        inputs: Sequence[NamedInput] = (),
-        outputs: Sequence[OutputSizes] = (),
-        length: int | None = None,
-        batch: int = 1,
-        mode: Mode = "prefill",
-    ) -> Cost:
-        """See ``NetworkSpec`` and ``baseline_cost``."""
-        return baseline_cost(self.structure, inputs=inputs, outputs=outputs, length=length, batch=batch, mode=mode)
+    structure_cost: ClassVar[Callable[..., Cost]] = staticmethod(baseline_cost)
 
     def describe(self) -> list[str]:
         """See ``NetworkSpec``."""
         return baseline_words(self.structure)
-
-    def towers(self, inputs: Sequence[InputSpec]) -> dict[str, ExtractorStructure]:
-        """See ``NetworkSpec``."""
-        return frozen_towers(self.structure, inputs)
-
-    def settled(self) -> Self:
-        """See ``NetworkSpec``."""
-        return self.model_copy(update={"structure": settled(self.structure)})
 
     def build(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> BaselineModel:
         """See ``NetworkSpec`` and ``module_zoo.baselines.model.BaselineModel``."""

@@ -8,6 +8,7 @@ hybrids: of no family, without attributes but those of their nodes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,11 +31,13 @@ class Archetype:
         title: name in texts.
         attributes: attributes in which its members differ (Omega_a of eq. 17).
         graph: (width, attributes) -> the graph; node ids stay where attributes change, so that units correspond.
+        family: colour in drawings, as ``LayerSpec.kind_family``; None follows most of the nodes of a member.
     """
 
     title: str
     attributes: Mapping[str, Kind]
     graph: Callable[[int, Mapping[str, Any]], ModuleGraph]
+    family: str | None = None
 
 
 _DROPOUT = Share(high=0.5, default=0.1)
@@ -55,6 +58,7 @@ ARCHETYPES.add(
             "form": Category(("parallel", "sequential", "paper"), "parallel"),
         },
         zoo_presets.transformer,
+        "attention",
     ),
 )
 ARCHETYPES.add(
@@ -69,6 +73,7 @@ ARCHETYPES.add(
             "outer": Category(("none", "sigmoid"), "none"),
         },
         zoo_presets.mlp,
+        "memoryless",
     ),
 )
 ARCHETYPES.add(
@@ -83,6 +88,7 @@ ARCHETYPES.add(
             "activation": _ACTIVATION,
         },
         zoo_presets.resnet1d,
+        "convolution",
     ),
 )
 ARCHETYPES.add(
@@ -96,6 +102,7 @@ ARCHETYPES.add(
             "dropout": _DROPOUT,
         },
         zoo_presets.lstm,
+        "recurrence",
     ),
 )
 ARCHETYPES.add(
@@ -109,16 +116,10 @@ ARCHETYPES.add(
             "activation": _ACTIVATION,
         },
         zoo_presets.cnn,
+        "convolution",
     ),
 )
-ARCHETYPES.add(
-    "squeeze_excite",
-    Archetype(
-        "squeeze-excite",
-        {"reduction": Grid((2, 4, 8, 16), 4), "activation": Category(("relu", "gelu", "silu"), "relu")},
-        zoo_presets.squeeze_excite,
-    ),
-)
+ARCHETYPES.add("squeeze_excite", "evodevo.module_zoo.modules.nodes.squeeze_excite:SQUEEZE_EXCITE")
 ARCHETYPES.add("operator", Archetype("operator", {"operator": OperatorText()}, zoo_presets.operator))
 
 PAPER = ("transformer", "mlp", "resnet1d", "lstm", "cnn", "squeeze_excite")
@@ -191,3 +192,21 @@ def _sensible(family: Archetype, attributes: Mapping[str, Attribute]) -> dict[st
 
 def _type(value: Attribute) -> type:
     return float if type(value) is int else type(value)
+
+
+# Drawing
+
+
+def family_of_archetype(archetype: str) -> str:
+    """The family of a module of which only the archetype is known; "other" where members differ in it."""
+    return (ARCHETYPES.get(archetype).family if archetype in ARCHETYPES else None) or "other"
+
+
+def family_of(module: ModuleGenotype) -> str:
+    """The family of a module: its archetype's; of an operator or a hybrid that of most of its nodes."""
+    own = ARCHETYPES.get(module.archetype).family if module.archetype in ARCHETYPES else None
+    if own is not None:
+        return own
+    counts = Counter(node.family for node in module.graph.nodes)
+    counts.pop("other", None)
+    return counts.most_common(1)[0][0] if counts else "other"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from evodevo.errors import UsageError
-from evodevo.module_zoo.draw import family
 from evodevo.module_zoo.modules.cost import genotype_parameters, genotype_work
+from evodevo.module_zoo.modules.families import family_of
 from evodevo.module_zoo.modules.graph import check_graph
 from evodevo.module_zoo.modules.spec import ModuleGenotype, ZooModule
 from evodevo.module_zoo.modules.zoo import words
@@ -90,7 +90,7 @@ class GenotypeLayer(LayerSpec):
 
     def family(self, width: int) -> str:
         """Family of the genotype."""
-        return family(self.module.genotype)
+        return family_of(self.module.genotype)
 
     def sizes(self, width: int) -> str:
         """The genotype's attributes."""

@@ -15,12 +15,12 @@ import numpy as np
 from evodevo.errors import UsageError, quoted_list
 from evodevo.h_model.nested_layer import NestedLayer
 from evodevo.h_model.space import HModelSpace
-from evodevo.h_model.space_settings import CLASSIC, HModelSpaceSettings
+from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.attributes import CATEGORY_CHANCE, STEP_CHANCE, Attribute, Kind
 from evodevo.networks.canvas import fitting_heads
 from evodevo.operators.classes import OPERATORS
-from evodevo.operators.layers.base import LayerSpec
+from evodevo.operators.layers.base import CLASSIC, LayerSpec
 from evodevo.operators.layers.cost import layer_parameters
 from evodevo.operators.layers.liv import fitting_classes, fitting_head_size, fitting_liv
 

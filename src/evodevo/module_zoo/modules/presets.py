@@ -18,7 +18,6 @@ from evodevo.module_zoo.modules.nodes.layer import LayerNode
 from evodevo.module_zoo.modules.nodes.lstm import LSTMNode
 from evodevo.module_zoo.modules.nodes.norm import NormNode
 from evodevo.module_zoo.modules.nodes.projection import ProjectionNode
-from evodevo.module_zoo.modules.nodes.squeeze_excite import SqueezeExciteNode
 from evodevo.module_zoo.modules.operator_text import operator_layer
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGraph
 
@@ -143,13 +142,6 @@ def cnn(width: int, given: Attributes) -> ModuleGraph:
     together = drawing.add(ConcatNode(id="concat"), *nodes)
     back = drawing.add(ProjectionNode(id="projection", width=width), together)
     return drawing.answers(drawing.add(SumNode(id="sum"), INPUT, back))
-
-
-def squeeze_excite(width: int, given: Attributes) -> ModuleGraph:
-    """Eq. 49."""
-    drawing = _Drawing()
-    node = SqueezeExciteNode(id="squeeze_excite", reduction=given["reduction"], activation=given["activation"])
-    return drawing.answers(drawing.add(node, INPUT))
 
 
 def operator(width: int, given: Attributes) -> ModuleGraph:

@@ -15,10 +15,11 @@ from evodevo.module_zoo.modules.families import ARCHETYPES
 from evodevo.module_zoo.modules.graph import order, sources
 from evodevo.module_zoo.modules.nodes.base import BUILT_IN, NodeSpec
 from evodevo.module_zoo.modules.spec import INPUT, MAX_NODES, OUTPUT, ModuleGenotype
+from evodevo.operators.layers.base import BUILT_IN as LAYERS
+from evodevo.operators.layers.base import counted_as
 from evodevo.operators.spec import Activation
 
 ACTIVATIONS: tuple[str, ...] = get_args(Activation)
-LAYERS = ("transformer", "mlp", "convolution", "lstm", "liv", "pretrained", "span", "h_model")
 LENGTH = 64
 """Positions for which the work of a module enters its vector."""
 
@@ -49,7 +50,7 @@ def genotype_vector(genotype: ModuleGenotype) -> tuple[float, ...]:
     vector = [_log(sum(_entry(node) == entry for node in nodes), MAX_NODES) for entry in BUILT_IN]
     vector += _shares_of_parameters(genotype)
     vector += [_share(nodes, "activation", activation) for activation in ACTIVATIONS]
-    kinds: list[str] = [node.held_layer.kind for node in nodes if node.held_layer is not None]
+    kinds = [counted_as(node.held_layer.kind) for node in nodes if node.held_layer is not None]
     vector += [kinds.count(layer) / max(len(kinds), 1) for layer in LAYERS]
     for name, low, high, logarithmic in _NUMBERS:
         values = [float(getattr(node, name)) for node in nodes if hasattr(node, name)]

@@ -58,14 +58,13 @@ def train_darts(bench: Trainer, options: Mapping[str, Any]) -> Trained:
         return {**batch, _TURN: np.ones(1, dtype=bool)}
 
     def loss(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-        assert isinstance(model, ModuleZoo), "built above"
         turn = _TURN in batch
         # A parameter without a gradient is left alone by the optimiser, its moments and its decay included.
         for parameter in weights:
             parameter.requires_grad_(not turn)
         for parameter in architecture:
             parameter.requires_grad_(turn)
-        return model.answers_loss(model(batch), batch) if turn else model.loss(batch)
+        return network.answers_loss(network(batch), batch) if turn else network.loss(batch)
 
     result = bench.train(
         network,

@@ -41,13 +41,12 @@ def train_enas(bench: Trainer, options: Mapping[str, Any]) -> Trained:
     policy = SubPoolPolicy(network.live, settings.size, settings.rate, settings.memory, bench.state.get(STATE))
 
     def loss(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-        assert isinstance(model, ModuleZoo), "built above"
         number = policy.decisions
         drawn = policy.draw(generator(bench.seed, number, "policy"))
-        policy.learn(drawn, _reward(search, model, policy.names(drawn), number))
+        policy.learn(drawn, _reward(search, network, policy.names(drawn), number))
         bench.state[STATE] = policy.to_json()
-        model.active = frozenset(policy.names(policy.draw(generator(bench.seed, number, "shared weights"))))
-        return model.loss(batch)
+        network.active = frozenset(policy.names(policy.draw(generator(bench.seed, number, "shared weights"))))
+        return network.loss(batch)
 
     result = bench.train(network, training=search.settings(), task=search.task, loss_function=loss, watched=False)
     if result.state != "finished":

@@ -14,6 +14,7 @@ from evodevo.experiments.measure import NetworkMeasurement
 from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer
 from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.procedures.search_settings import check_budget, zoo_of
 from evodevo.module_zoo.spec import ZooStructure
 from evodevo.networks.build import build_network
@@ -54,10 +55,8 @@ class PoolSearch:
 
     def build(self, structure: ZooStructure, seed: int | None = None) -> ModuleZoo:
         """A network over the task, initialised by the bench's seed if none is given."""
-        spec = self.bench.arm.network.model_copy(update={"structure": structure})
-        task = self.bench.task
-        network = build_network(spec, task.inputs, task.outputs, self.bench.seed if seed is None else seed)
-        assert isinstance(network, ModuleZoo), "checked by zoo_of"
+        task, seed = self.bench.task, self.bench.seed if seed is None else seed
+        network = build_network(ModuleZooNetwork(structure=structure), task.inputs, task.outputs, seed)
         return network.to(self.bench.precision.device)
 
     def only(self, *ids: str) -> ZooStructure:

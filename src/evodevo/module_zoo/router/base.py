@@ -97,7 +97,7 @@ class ModuleRouter(nn.Module, ABC):
         Raises:
             UsageError: Birth factors outside [0, 1], or a twin of a module that is not older.
         """
-        relations = keys_from if isinstance(keys_from, Relations) else self.relate(query, keys_from)
+        relations = self.relate(query, keys_from) if isinstance(keys_from, Tensor) else keys_from
         batch, count = query.shape[0], relations.count
         allowed = None if legal is None else legal.expand(batch, count)
         heads = None if allowed is None else allowed.unsqueeze(1)

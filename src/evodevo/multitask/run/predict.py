@@ -139,7 +139,7 @@ class PathPredictor:
         return found
 
     def _answer(self, samples: Sequence[Sample]) -> Iterator[SystemAnswer]:
-        from evodevo.training.probabilities import softmax
+        from evodevo.objectives.probabilities import softmax
 
         logits, weights, ran = self._ask(self.samples.read(samples))
         probabilities = softmax(logits.astype(np.float64))

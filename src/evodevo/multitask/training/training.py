@@ -17,7 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from evodevo.multitask.training.objective import ACCURACY, share_of
 from evodevo.multitask.training.values import PathTrainingSettings
+from evodevo.objectives.answered import Answered
 from evodevo.tasks.multitask.batches import BatchPlan
 from evodevo.training.loop import TrainingProgress, train
 from evodevo.training.precision import Precision
@@ -121,12 +123,13 @@ def train_path(
 
     def validate(step: int) -> None:
         nonlocal bar, kept, weights
-        quality = accuracy(model, map(validation, range(plan.validation_batches)), precision)
+        batches = map(validation, range(plan.validation_batches))
+        value = quality(settings.objective, model, batches, precision)
         # Strictly better: of equal validations the first is kept.
-        if bar is None or quality > bar:
-            kept, bar = len(evals), quality
+        if bar is None or value > bar:
+            kept, bar = len(evals), value
             weights = {role: _copied(part) for role, part in components.items()}
-        evals.append(quality)
+        evals.append(value)
         tell(step, steps)
 
     def after_interval(progress: TrainingProgress) -> None:
@@ -160,6 +163,28 @@ def train_path(
     return PathResult(
         "diverged" if diverged else "finished", tuple(evals), kept, weights, tuple(losses), made, made * plan.batch
     )
+
+
+@torch.no_grad()
+def quality(objective: str, model: nn.Module, batches: Iterable[Samples], precision: Precision) -> float:
+    """The quality by which children are selected, 0 to 1.
+
+    Args:
+        objective: Objective of the agent; see ``multitask.training.objective``.
+        model: Model that maps inputs to logits (B, C).
+        batches: Inputs and classes (B,) of batches of one size.
+        precision: Device and number format.
+    """
+    if objective == ACCURACY:
+        return accuracy(model, batches, precision)
+    model.eval()
+    answers: list[tuple[Tensor, Tensor]] = []
+    for inputs, classes in batches:
+        with precision.autocast():
+            logits: Tensor = model(inputs)
+        answers.append((logits.double().cpu(), classes.cpu()))
+    logits, classes = (torch.cat(parts) for parts in zip(*answers, strict=True))
+    return share_of(objective, Answered("class", logits.numpy(), classes.numpy()))
 
 
 @torch.no_grad()

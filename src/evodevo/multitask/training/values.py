@@ -6,10 +6,11 @@ Source: docs/spec/munet.md#hyperparameters; keys of hyperparameters are those of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
+from evodevo.multitask.training.objective import ACCURACY, check_objective
 from evodevo.settings import Settings, validate
 from evodevo.tasks.multitask.batches import BatchPlan, batch_size, plan_batches
 from evodevo.training.settings import Budget, MomentumSettings, TrainingSettings
@@ -29,8 +30,26 @@ class PathTrainingSettings(Settings):
     representations: bool = Field(
         default=True, description="keep on disk what frozen paths make of samples that nothing changes by chance"
     )
+    objective: str = Field(
+        default=ACCURACY,
+        description="objective on the validation split by which children are selected: a share, 0 to 1",
+    )
     device: str = Field(default="auto", description="auto, cpu, cuda or cuda:N")
     precision: Literal["float32", "bfloat16"] = Field(default="float32", description="of products")
+
+    @field_validator("objective")
+    @classmethod
+    def _is_a_share(cls, name: str) -> str:
+        check_objective(name)
+        return name
+
+    @model_serializer(mode="wrap")
+    def _recorded(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the objective of the papers: records of agents, and names that follow from them, stay the same."""
+        values: dict[str, Any] = handler(self)
+        if values.get("objective") == ACCURACY:
+            del values["objective"]
+        return values
 
     def plan(self, train: int, validation: int, batch: int | None = None) -> BatchPlan:
         """The course of a child.

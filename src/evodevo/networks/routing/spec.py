@@ -12,6 +12,21 @@ Pool = Literal["attention", "mean", "max", "last", "token", "prefix_mean"]
 CAUSAL_POOLS = ("token", "prefix_mean")
 
 
+def usual_pool(*, causal: bool) -> Pool:
+    """The pool of a router where none is given."""
+    return "token" if causal else "attention"
+
+
+def pool_parameters(pool: Pool, width: int) -> int:
+    """Parameters of ``pools.Pooling``: a query d of attention."""
+    return width if pool == "attention" else 0
+
+
+def pool_products(pool: Pool, width: int, length: int) -> int:
+    """FLOPs in matrix products of one pooling of S = ``length`` positions: S d multiply-adds to score and to sum."""
+    return 4 * length * width if pool == "attention" else 0
+
+
 class InferenceStructure(Settings):
     """The choice of the connections that count at inference (docs/spec/h_model.md#skipping).
 

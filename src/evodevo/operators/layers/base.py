@@ -61,6 +61,9 @@ class LayerSpec(Settings):
     router: RouterHead | None = None
     kind: str
 
+    kind_family: ClassVar[str] = "other"
+    """Family of a layer of which only the kind is known: ``attention``, ``recurrence``, ``convolution``,
+    ``memoryless``, or ``other`` for a kind whose layers are of several. It has a colour and a glyph in drawings."""
     reads_files: ClassVar[bool] = False
     """Whether the cost is read from files that may be absent; drawings leave it out then."""
 
@@ -122,8 +125,8 @@ class LayerSpec(Settings):
         return self.type_name.replace("_", " ")
 
     def family(self, width: int) -> str:
-        """Colour and glyph of a drawing: ``attention``, ``recurrence``, ``convolution``, ``memoryless``, ``other``."""
-        return "other"
+        """Family of this layer; see ``kind_family``."""
+        return self.kind_family
 
     def sizes(self, width: int) -> str:
         """Sizes in few characters, for a drawing; empty for a kind without any."""
@@ -170,6 +173,28 @@ LAYERS: Registry[type[LayerSpec]] = table("layer", "evodevo.layers")
 
 Layer = Annotated[LayerSpec, RowOf(LAYERS)]
 """Any row, as a type of fields."""
+
+CLASSIC = ("transformer", "mlp", "convolution", "lstm")
+"""Kinds that a space of networks has where nothing else is said, in the order in which it draws them."""
+BUILT_IN = (*CLASSIC, "liv", "pretrained", "span", "h_model")
+"""Kinds that vectors of modules count, in their order there; trained networks read these vectors."""
+
+
+def family_of_kind(kind: str) -> str:
+    """See ``LayerSpec.kind_family``; "other" where the row is not known here."""
+    return LAYERS.get(kind).kind_family if kind in LAYERS else "other"
+
+
+def counted_as(kind: str) -> str:
+    """The built-in kind under which vectors of modules count a layer: itself, or the classic one of its family.
+
+    A kind of no family counts by its parameters and its work alone.
+    """
+    if kind in BUILT_IN:
+        return kind
+    family = family_of_kind(kind)
+    return next((name for name in CLASSIC if family != "other" and LAYERS.get(name).kind_family == family), kind)
+
 
 LAYERS.add("transformer", "evodevo.operators.layers.transformer:TransformerLayer")
 LAYERS.add("mlp", "evodevo.operators.layers.mlp:MLPLayer")

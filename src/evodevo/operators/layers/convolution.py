@@ -5,7 +5,7 @@ Legend: S positions, d width, K taps.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -28,6 +28,8 @@ class ConvolutionLayer(LayerSpec):
 
     kind: Literal["convolution"] = "convolution"
     kernel: int = Field(default=3, ge=1, le=255)
+
+    kind_family: ClassVar[str] = "convolution"
 
     def check(self, width: int) -> None:
         """Raise ``UsageError`` for an even number of taps."""
@@ -52,10 +54,6 @@ class ConvolutionLayer(LayerSpec):
         from evodevo.operators.local_convolution import LocalConvolution
 
         return Block(LocalConvolution(width, self.kernel, causal=causal), width, residual=residual)
-
-    def family(self, width: int) -> str:
-        """See ``LayerSpec``."""
-        return "convolution"
 
     def sizes(self, width: int) -> str:
         """See ``LayerSpec``."""

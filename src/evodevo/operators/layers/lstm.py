@@ -5,7 +5,7 @@ Legend: S positions, d width.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from evodevo.operators.cost import STATE_BYTES, Work
 from evodevo.operators.layers.base import LayerSizes, LayerSpec
@@ -18,6 +18,8 @@ class LSTMLayer(LayerSpec):
     """A pre-norm residual LSTM; both ways unless the model is causal."""
 
     kind: Literal["lstm"] = "lstm"
+
+    kind_family: ClassVar[str] = "recurrence"
 
     def own_parameters(self, width: int, causal: bool) -> int:
         """A norm d, and for each way four gates that read d channels and d hidden states, with two biases each."""
@@ -37,10 +39,6 @@ class LSTMLayer(LayerSpec):
         from evodevo.operators.lstm import LSTM
 
         return Block(LSTM(width, causal=causal), width, residual=residual)
-
-    def family(self, width: int) -> str:
-        """See ``LayerSpec``."""
-        return "recurrence"
 
     @classmethod
     def sized(cls, sizes: LayerSizes) -> Self:

@@ -5,7 +5,7 @@ Legend: S positions, d width, F hidden units.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -30,6 +30,8 @@ class MLPLayer(LayerSpec):
     hidden: int | None = Field(default=None, ge=1, le=1 << 20)
     dropout: float = Field(default=0.0, ge=0, lt=1)
 
+    kind_family: ClassVar[str] = "memoryless"
+
     def own_parameters(self, width: int, causal: bool) -> int:
         """See ``feedforward_parameters``."""
         return feedforward_parameters(width, self.hidden or 2 * width)
@@ -44,10 +46,6 @@ class MLPLayer(LayerSpec):
         from evodevo.operators.feed_forward import FeedForward
 
         return Block(FeedForward(width, self.hidden or 2 * width, dropout=self.dropout), width, residual=residual)
-
-    def family(self, width: int) -> str:
-        """See ``LayerSpec``."""
-        return "memoryless"
 
     def sizes(self, width: int) -> str:
         """See ``LayerSpec``."""

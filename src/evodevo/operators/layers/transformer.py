@@ -5,7 +5,7 @@ Legend: S positions, d width, F hidden units.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -32,6 +32,8 @@ class TransformerLayer(LayerSpec):
     feedforward: int | None = Field(default=None, ge=1, le=1 << 20)
     dropout: float = Field(default=0.0, ge=0, lt=1)
 
+    kind_family: ClassVar[str] = "attention"
+
     def check(self, width: int) -> None:
         """Raise ``UsageError`` where the heads do not divide the width."""
         if width % self.heads:
@@ -56,10 +58,6 @@ class TransformerLayer(LayerSpec):
 
         hidden = self.feedforward or 2 * width
         return TransformerBlock(width, self.heads, hidden, causal=causal, dropout=self.dropout, residual=residual)
-
-    def family(self, width: int) -> str:
-        """See ``LayerSpec``."""
-        return "attention"
 
     def sizes(self, width: int) -> str:
         """See ``LayerSpec``."""

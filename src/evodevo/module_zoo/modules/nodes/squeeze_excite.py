@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from evodevo.module_zoo.modules.attributes import Grid, Kind
+from evodevo.module_zoo.modules.attributes import Category, Grid, Kind
+from evodevo.module_zoo.modules.families import Archetype
 from evodevo.module_zoo.modules.nodes.base import ACTIVATION, NodeSpec
 from evodevo.module_zoo.modules.nodes.inheritance import Map, Match, affine_matches, leading
+from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGraph
 from evodevo.operators.cost import Work
 from evodevo.operators.spec import Activation
 
@@ -55,3 +57,18 @@ class SqueezeExciteNode(NodeSpec):
     def detail(self) -> str:
         """See ``NodeSpec``."""
         return f"1/{self.reduction}, {self.activation}"
+
+
+def _graph(width: int, given: Mapping[str, Any]) -> ModuleGraph:
+    """The node alone (eq. 49)."""
+    node = SqueezeExciteNode(id="squeeze_excite", reduction=given["reduction"], activation=given["activation"])
+    return ModuleGraph(nodes=(node,), edges=((INPUT, node.id), (node.id, OUTPUT)))
+
+
+SQUEEZE_EXCITE = Archetype(
+    "squeeze-excite",
+    {"reduction": Grid((2, 4, 8, 16), 4), "activation": Category(("relu", "gelu", "silu"), "relu")},
+    _graph,
+    "other",
+)
+"""The family of modules that are one such node."""

@@ -18,10 +18,10 @@ from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import DataError, UsageError
 from evodevo.h_model.model import HModel
-from evodevo.module_zoo.model import ModuleZoo
-from evodevo.multitask.paths.network.spec import HEAD, LOOSE, NORM, NetworkStructure, Newborns
+from evodevo.multitask.paths.network.spec import HEAD, LOOSE, NORM, NetworkStructure
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.build import build_network
+from evodevo.networks.newborns import newborns
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.networks.spec import NetworkEnvelope
 from evodevo.operators.dense import affine
@@ -162,7 +162,7 @@ def skeleton(structure: NetworkStructure) -> nn.Module:
     outputs = tuple(OutputSpec(**one.model_dump()) for one in structure.outputs)
     envelope = validate(NetworkEnvelope, structure.genome, what="an imported network")
     network = build_network(envelope.network, inputs, outputs, seed=0)
-    _let_be_born(network, structure.newborns)
+    network.take_state_extras(newborns(structure.newborns.births, structure.newborns.twins))
     return network.eval()
 
 
@@ -210,13 +210,6 @@ def _backbone(structure: NetworkStructure) -> Reader:
         model = Reader(space.plan(genome), space.settings.dimensions, settings)
     model.name = structure.inputs[0].name
     return model.eval()
-
-
-def _let_be_born(network: Network, newborns: Newborns) -> None:
-    if isinstance(network, ModuleZoo):
-        network.births, network.twins = dict(newborns.births), dict(newborns.twins)
-    elif isinstance(network, HModel):
-        network.births = {int(place): factor for place, factor in newborns.births.items()}
 
 
 def _learn(part: nn.Module) -> Iterator[bool]:

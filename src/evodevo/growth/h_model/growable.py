@@ -6,46 +6,71 @@ of its kind and first index ("transformer-0"): it can be removed, and it cannot 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
 
 from evodevo.errors import UsageError
+from evodevo.growth.flops import Prices
+from evodevo.growth.growable import OPAQUE, Growable, TaskSizes
+from evodevo.growth.spec import FitnessSettings, GrowthSettings
 from evodevo.h_model.cost import h_model_cost
 from evodevo.h_model.spec import HModelStructure
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.nodes.layer import LayerNode
 from evodevo.module_zoo.modules.spec import INPUT, OUTPUT, ModuleGenotype, ModuleGraph, ZooModule
-from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.canvas import InputSizes, OutputSizes
 from evodevo.operators.cost import Cost
 from evodevo.operators.layers.base import LayerSpec
-from evodevo.settings import Settings
 
-OPAQUE = "layer"
-"""Archetype of a layer that is no module, and the id of its only node."""
+if TYPE_CHECKING:
+    from evodevo.growth.h_model.growing import GrowingHModel
+    from evodevo.training.surgery import Origins
 
 
-class HModelPool(Settings):
+class GrowableHModel(Growable):
     """An H-Model whose hidden layers have ids.
 
     Attributes:
         model: H-Model structure; everything but its hidden layers is read here.
-        modules: Hidden layers as modules, in order.
-        disabled: Ids of disabled layers, which no other layer reads.
     """
 
+    plural = "H-Models"
+    role = "h_model"
+
     model: HModelStructure
-    modules: tuple[ZooModule, ...]
-    disabled: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, structure: HModelStructure) -> Self:
+        """See ``Growable``: a model that has not grown yet.
+
+        Raises:
+            UsageError: Two layers have one id, or the layers have a window.
+        """
+        if structure.window is not None:
+            raise UsageError(
+                "an H-Model with a window cannot grow: with every layer that comes or goes the neighbours of others "
+                "would change. Leave router windows out."
+            )
+        named = [layer.zoo_module.id for layer in structure.hidden if layer.zoo_module is not None]
+        for name in named:
+            if named.count(name) > 1:
+                raise UsageError(f"{named.count(name)} hidden layers have the id {name!r}; each needs its own to grow.")
+        modules: list[ZooModule] = []
+        for place, layer in enumerate(structure.hidden):
+            taken = {*named, *(module.id for module in modules)}
+            modules.append(module_of(layer, _free(f"{layer.kind}-", place, taken), structure.width))
+        disabled = tuple(modules[place].id for place in structure.disabled)
+        return cls(model=structure, modules=tuple(modules), disabled=disabled)
+
+    def grown(self, network: Any, moved: Callable[[Origins], None]) -> GrowingHModel:
+        """See ``Growable``."""
+        from evodevo.growth.h_model.growing import GrowingHModel
+
+        return GrowingHModel(network, self, moved)
 
     @property
     def width(self) -> int:
         """Width d."""
         return self.model.width
-
-    @property
-    def live(self) -> tuple[ZooModule, ...]:
-        """The enabled layers."""
-        return tuple(module for module in self.modules if module.id not in self.disabled)
 
     @property
     def structure(self) -> HModelStructure:
@@ -60,9 +85,28 @@ class HModelPool(Settings):
         hidden = tuple(layer_of(module) for module in self.modules)
         return self.model.model_copy(update={"hidden": hidden, "disabled": places, "inference": mode})
 
-    def cost(self, inputs: Sequence[InputSizes], outputs: Sequence[OutputSizes]) -> Cost:
-        """Cost of one pass of the whole model on one sample in which all layers run."""
-        return h_model_cost(self.structure, inputs=inputs, outputs=outputs)
+    def cost(self, task: TaskSizes) -> Cost:
+        """See ``Growable``; all layers run."""
+        return h_model_cost(self.structure, inputs=task.inputs, outputs=task.outputs)
+
+    def prices(self, task: TaskSizes, settings: FitnessSettings) -> Prices:
+        """See ``Growable``."""
+        forward = float(self.cost(task).flops)
+        # Without one of N layers N - 1 run, and alone one does: together a pass for each; a layer set to 0 still runs.
+        sparse, zeroed = self.model.inference.mode != "dense", settings.ablation == "zero"
+        return Prices(forward, forward * (len(self.live) + 2 + sparse + zeroed), 1.0)
+
+    def check(self, growth: GrowthSettings) -> None:
+        """Refuse a kind of inheritance and a cap that an H-Model does not have; raises UsageError."""
+        if growth.birth.inheritance == "split":
+            raise UsageError(
+                "birth.inheritance is 'split', but connections of an H-Model do not add up to one: a child cannot "
+                "share its parent's weight. Take function_preserving, soft or copy_noise."
+            )
+        if growth.caps.latency is not None:
+            raise UsageError(
+                "caps.latency needs seconds by kind of node, which are measured for zoos only; cap the flops."
+            )
 
     @property
     def opaque(self) -> dict[str, str]:
@@ -81,35 +125,6 @@ class HModelPool(Settings):
         except UsageError as error:
             return str(error)
         return None
-
-
-PoolStructure = ZooStructure | HModelPool
-"""A structure whose modules can be born and removed."""
-
-
-def pool_of(structure: HModelStructure) -> HModelPool:
-    """The pool of a model that has not grown yet.
-
-    Raises:
-        UsageError: Two layers have one id, or the layers have a window.
-    """
-    if structure.window is not None:
-        raise UsageError(
-            "an H-Model with a window cannot grow: with every layer that comes or goes the neighbours of others would "
-            "change. Leave router windows out."
-        )
-    named = [layer.zoo_module.id for layer in structure.hidden if layer.zoo_module is not None]
-    for name in named:
-        if named.count(name) > 1:
-            raise UsageError(f"{named.count(name)} hidden layers have the id {name!r}; each needs its own to grow.")
-    modules: list[ZooModule] = []
-    for place, layer in enumerate(structure.hidden):
-        taken = {*named, *(module.id for module in modules)}
-        modules.append(module_of(layer, _free(f"{layer.kind}-", place, taken), structure.width))
-    ids = [module.id for module in modules]
-    return HModelPool(
-        model=structure, modules=tuple(modules), disabled=tuple(ids[place] for place in structure.disabled)
-    )
 
 
 def _free(kind: str, place: int, taken: set[str]) -> str:

@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evodevo.objectives.answered import HALF, Answered, AnswerScore
+from evodevo.objectives.base import on_answers
+
 BINS = 15
 
 
@@ -58,3 +61,20 @@ def reliability(confidence: NDArray[np.float64], right: NDArray[Any], bins: int 
         accuracy=tuple((hits[filled] / counts[filled]).tolist()),
         count=tuple(counts[filled].tolist()),
     )
+
+
+def curve_of(answered: Answered) -> Reliability:
+    """The reliability of the chosen classes, or of the probabilities of labels."""
+    if answered.kind == "class":
+        rows, chosen = np.arange(len(answered.targets)), answered.logits.argmax(1)
+        return reliability(answered.probabilities[rows, chosen], answered.right)
+    return reliability(answered.probabilities[answered.known], (answered.targets > HALF)[answered.known])
+
+
+CALIBRATION_ERROR = on_answers(
+    name="calibration_error",
+    unit="share",
+    direction="minimise",
+    summary="expected calibration error on validation samples (15 bins): how far confidence is from accuracy",
+    score=lambda answered: AnswerScore(curve_of(answered).error),
+)

@@ -10,53 +10,63 @@ Legend: H hidden layers, d width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-import torch
 from torch import Tensor
 
-from evodevo.errors import UsageError, unknown_name
-from evodevo.growth.h_model.pool import OPAQUE, HModelPool, pool_of
+from evodevo.errors import UsageError
+from evodevo.growth.growable import OPAQUE, Growable, GrowingNetwork
+from evodevo.growth.h_model import probing, unrolling
 from evodevo.growth.h_model.routes import address_alike
+from evodevo.growth.h_model.teaching import distil_layer
+from evodevo.growth.probes import ModuleProbe
+from evodevo.growth.spec import FitnessSettings
+from evodevo.growth.strategists.base import Unroll
+from evodevo.growth.training.distillation_buffer import Distilled
 from evodevo.h_model.model import HModel
 from evodevo.module_zoo.modules.build import build_module, part_name
 from evodevo.module_zoo.modules.genotype_layer import GenotypeLayer
 from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.networks.base import Batch
 from evodevo.randomness import integer_seed
+from evodevo.training.precision import Batch as TrainingBatch
+from evodevo.training.precision import Precision
 from evodevo.training.surgery import Origins
 
 
-class GrownHModel:
-    """An H-Model with the interface that ``growth.driver`` uses.
+class GrowingHModel(GrowingNetwork):
+    """The interface of growth on an H-Model.
 
     Args:
-        model: H-Model, changed in place. Ids of layers that are no modules follow their present indices.
+        model: H-Model, changed in place.
+        pool: Its layers as modules. Ids of layers that are no modules follow their indices before it grows.
         moved: Called after each change with the origins of parameters, so that an optimiser's state can follow.
 
     Attributes:
         model: H-Model as given.
-        births, newborn_rates: Same as in ``ModuleZoo``, by id.
-
-    Raises:
-        UsageError: The model has a window, or two layers of one id.
     """
 
-    def __init__(self, model: HModel, moved: Callable[[Origins], None] | None = None) -> None:
+    def __init__(self, model: HModel, pool: Growable, moved: Callable[[Origins], None]) -> None:
         self.model = model
         self._moved = moved
-        self._pool = pool_of(model.structure)
+        self._pool = pool
         self._births: dict[str, float] = {}
         self._rates: dict[str, float] = {}
 
     @property
-    def structure(self) -> HModelPool:
+    def network(self) -> HModel:
+        """The H-Model."""
+        return self.model
+
+    @property
+    def structure(self) -> Growable:
         """The hidden layers with their ids."""
         return self._pool
 
     @property
     def live(self) -> tuple[str, ...]:
         """Ids of the enabled layers, in order."""
-        return tuple(module.id for module in self._pool.live)
+        return tuple(self._pool.places)
 
     @property
     def progress(self) -> float:
@@ -65,7 +75,7 @@ class GrownHModel:
 
     @property
     def births(self) -> dict[str, float]:
-        """Birth factor by id of a newborn. Assign a whole dictionary; changes in place count at the next ``insert``."""
+        """See ``GrowingNetwork``."""
         return self._births
 
     @births.setter
@@ -75,7 +85,7 @@ class GrownHModel:
 
     @property
     def newborn_rates(self) -> dict[str, float]:
-        """Factor of the learning rate by id. Assign a whole dictionary; changes in place count at the next insert."""
+        """See ``GrowingNetwork``."""
         return self._rates
 
     @newborn_rates.setter
@@ -83,21 +93,10 @@ class GrownHModel:
         self._rates = rates
         self._tell()
 
-    def place(self, name: str) -> int:
-        """The present index of a layer.
-
-        Raises:
-            UsageError: There is none of that id.
-        """
-        ids = [module.id for module in self._pool.modules]
-        if name not in ids:
-            raise unknown_name("module", name, ids)
-        return ids.index(name)
-
     def weights(self, name: str) -> dict[str, Tensor]:
         """The weights of a layer under the names that the module of its genotype has; not copies."""
-        module = self._pool.modules[self.place(name)]
-        state = self.model.core.layers[self.place(name)].state_dict()
+        module = self._pool.modules[self._pool.place(name)]
+        state = self.model.core.layers[self._pool.place(name)].state_dict()
         if module.genotype.archetype == OPAQUE:
             return {f"parts.{part_name(OPAQUE)}.{key}": value for key, value in state.items()}
         return state
@@ -105,7 +104,7 @@ class GrownHModel:
     def insert(
         self, module: ZooModule, *, state: Mapping[str, Tensor] | None = None, twin_of: str | None = None
     ) -> None:
-        """Insert a module as the last hidden layer; see ``ModuleZoo.insert``.
+        """Insert a module as the last hidden layer; see ``GrowingNetwork``.
 
         Args:
             module: Module of the width of this model.
@@ -124,7 +123,7 @@ class GrownHModel:
         if module.id in (old.id for old in self._pool.modules):
             raise UsageError(f"there is a module {module.id!r} already; ids are for ever, take another.")
         weights = dict(build_module(module.genotype, module.seed).state_dict() if state is None else state)
-        like = next((self.place(parent) for parent in module.parents if parent in self.live), None)
+        like = next((self._pool.place(parent) for parent in module.parents if parent in self.live), None)
         seed = integer_seed(module.seed, "router")
         change = self.model.add_node(GenotypeLayer(module=module), enabled=True, seed=seed)
         try:
@@ -133,10 +132,7 @@ class GrownHModel:
             self.model.remove_node(change.place)
             raise
         address_alike(self.model.core, change.place, like)
-        self._pool = self._pool.model_copy(
-            update={"model": self.model.structure, "modules": (*self._pool.modules, module)}
-        )
-        self._changed(change.origins)
+        self._changed((*self._pool.modules, module), change.origins)
 
     def remove(self, name: str) -> None:
         """Remove a layer and all its factors.
@@ -144,46 +140,60 @@ class GrownHModel:
         Raises:
             UsageError: There is none of that id, or it is the last enabled one.
         """
-        place = self.place(name)
+        place = self._pool.place(name)
         if set(self.live) <= {name}:
             raise UsageError(f"{name!r} is the last hidden layer that is heard; an H-Model that grows needs one.")
         change = self.model.remove_node(place)
         self._births.pop(name, None)
         self._rates.pop(name, None)
-        self._pool = self._pool.model_copy(
-            update={
-                "model": self.model.structure,
-                "modules": tuple(module for module in self._pool.modules if module.id != name),
-                "disabled": tuple(other for other in self._pool.disabled if other != name),
-            }
+        self._changed(tuple(module for module in self._pool.modules if module.id != name), change.origins)
+
+    def probe(self, batches: Iterable[Batch], settings: FitnessSettings) -> ModuleProbe:
+        """See ``probing.probe``."""
+        return probing.probe(self.model, self._pool, batches, settings)
+
+    def unroll(self, inner: Batch, outer: Batch) -> Unroll:
+        """See ``unrolling.unroll``."""
+        return unrolling.unroll(self.model, self._pool.places, inner, outer)
+
+    def distil(
+        self,
+        name: str,
+        batch_at: Callable[[int], TrainingBatch],
+        steps: int,
+        *,
+        tolerance: float,
+        batch_size: int,
+        seed: int,
+        precision: Precision,
+    ) -> Distilled:
+        """See ``distil_layer``."""
+        return distil_layer(
+            self.model,
+            self._pool,
+            name,
+            batch_at,
+            steps,
+            tolerance=tolerance,
+            batch_size=batch_size,
+            seed=seed,
+            precision=precision,
         )
-        self._changed(change.origins)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """State of the whole model."""
-        return self.model.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Load the state of the whole model, as ``state_dict`` returns it."""
-        self.model.load_state_dict(dict(state))
 
     # Within
 
-    def _changed(self, origins: Origins) -> None:
+    def _changed(self, modules: tuple[ZooModule, ...], origins: Origins) -> None:
+        self._pool = self._pool.with_modules(modules).model_copy(update={"model": self.model.structure})
         self._tell()
-        if self._moved is not None:
-            self._moved(origins)
+        self._moved(origins)
 
     def _tell(self) -> None:
         """Pass the factors on by index, for layers that exist and have trainable parameters."""
         places = {module.id: place for place, module in enumerate(self._pool.modules)}
         self.model.births = {places[name]: factor for name, factor in self._births.items() if name in places}
-        learning = {name for name, place in places.items() if any(map(_learns, self._parameters(place)))}
+        learning = {
+            name
+            for name, place in places.items()
+            if any(parameter.requires_grad for parameter in self.model.core.layers[place].parameters())
+        }
         self.model.newborn_rates = {places[name]: rate for name, rate in self._rates.items() if name in learning}
-
-    def _parameters(self, place: int) -> list[torch.nn.Parameter]:
-        return list(self.model.core.layers[place].parameters())
-
-
-def _learns(parameter: torch.nn.Parameter) -> bool:
-    return parameter.requires_grad

@@ -1,0 +1,127 @@
+"""A zoo of modules that grows while it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from torch import Tensor
+
+from evodevo.growth import gated, probes
+from evodevo.growth.growable import Growable, GrowingNetwork
+from evodevo.growth.latency import LatencyTable
+from evodevo.growth.probes import ModuleProbe
+from evodevo.growth.spec import FitnessSettings
+from evodevo.growth.strategists.base import Unroll
+from evodevo.growth.training.distillation_buffer import Distilled
+from evodevo.growth.training.module_distillation import distil_module
+from evodevo.growth.zoo.calibration import calibrate
+from evodevo.module_zoo.model import ModuleZoo
+from evodevo.module_zoo.modules.spec import ZooModule
+from evodevo.networks.base import Batch
+from evodevo.training.precision import Batch as TrainingBatch
+from evodevo.training.precision import Precision
+
+
+class GrowingZoo(GrowingNetwork):
+    """The interface of growth on a zoo, which inserts and removes modules by itself.
+
+    Args:
+        zoo: Zoo, changed in place.
+        kind: Row of zoos in ``GROWABLES``.
+    """
+
+    def __init__(self, zoo: ModuleZoo, kind: type[Growable]) -> None:
+        self._zoo = zoo
+        self._kind = kind
+
+    @property
+    def network(self) -> ModuleZoo:
+        """The zoo."""
+        return self._zoo
+
+    @property
+    def structure(self) -> Growable:
+        """See ``GrowingNetwork``."""
+        return self._kind.of(self._zoo.structure)
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """See ``ModuleZoo``."""
+        return self._zoo.live
+
+    @property
+    def progress(self) -> float:
+        """See ``ModuleZoo``."""
+        return self._zoo.progress
+
+    @property
+    def births(self) -> dict[str, float]:
+        """See ``ModuleZoo``."""
+        return self._zoo.births
+
+    @births.setter
+    def births(self, factors: dict[str, float]) -> None:
+        self._zoo.births = factors
+
+    @property
+    def newborn_rates(self) -> dict[str, float]:
+        """See ``ModuleZoo``."""
+        return self._zoo.newborn_rates
+
+    @newborn_rates.setter
+    def newborn_rates(self, rates: dict[str, float]) -> None:
+        self._zoo.newborn_rates = rates
+
+    def insert(
+        self, module: ZooModule, *, state: Mapping[str, Tensor] | None = None, twin_of: str | None = None
+    ) -> None:
+        """See ``ModuleZoo``."""
+        self._zoo.insert(module, state=state, twin_of=twin_of)
+
+    def remove(self, name: str) -> None:
+        """See ``ModuleZoo``."""
+        self._zoo.remove(name)
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        """See ``GrowingNetwork``."""
+        return dict(self._zoo.pool.parts[name].state_dict())
+
+    def probe(self, batches: Iterable[Batch], settings: FitnessSettings) -> ModuleProbe:
+        """See ``probes.probe``."""
+        return probes.probe(self._zoo, batches, settings)
+
+    def unroll(self, inner: Batch, outer: Batch) -> Unroll:
+        """See ``gated.unroll``."""
+        return gated.unroll(self._zoo, inner, outer)
+
+    def distil(
+        self,
+        name: str,
+        batch_at: Callable[[int], TrainingBatch],
+        steps: int,
+        *,
+        tolerance: float,
+        batch_size: int,
+        seed: int,
+        precision: Precision,
+    ) -> Distilled:
+        """See ``distil_module``."""
+        return distil_module(
+            self._zoo,
+            name,
+            batch_at,
+            steps,
+            tolerance=tolerance,
+            batch_size=batch_size,
+            seed=seed,
+            precision=precision,
+        )
+
+    @property
+    def replay_weight(self) -> float:
+        """The structure's ``losses.replay``."""
+        return self._zoo.structure.losses.replay
+
+    def calibrate(self, batch: Batch) -> LatencyTable:
+        """See ``calibration.calibrate``."""
+        return calibrate(self._zoo, batch)
