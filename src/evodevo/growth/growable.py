@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from evodevo.errors import unknown_name
+from evodevo.errors import UsageError, unknown_name
 from evodevo.experiments.trials import Role
 from evodevo.growth.flops import Prices
 from evodevo.growth.latency import LatencyTable
@@ -248,12 +248,15 @@ class GrowingNetwork(ABC):
         return 1.0
 
     def calibrate(self, batch: Batch) -> LatencyTable:
-        """Measure the table for ``Growable.seconds``; ``Growable.check`` refuses a cap of latency where there is none.
+        """Measure the table for ``Growable.seconds``.
 
         Args:
             batch: Batch of training samples, on the network's device.
+
+        Raises:
+            UsageError: Seconds of this kind of network are not measured.
         """
-        raise NotImplementedError
+        raise UsageError(f"seconds of {self.structure.plural} are not measured for caps.latency; cap the flops.")
 
 
 GROWABLES: Registry[type[Growable]] = table("network that grows", "evodevo.growables")

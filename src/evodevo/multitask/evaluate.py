@@ -23,6 +23,7 @@ from evodevo.multitask.paths.kinds import KINDS
 from evodevo.multitask.paths.weights import count_parameters
 from evodevo.multitask.problem import EVALS, IMPROVED, SIZES
 from evodevo.multitask.recorded import ACCURACY, QUALITY
+from evodevo.multitask.training import objective
 from evodevo.multitask.training.training import PathResult, Samples, train_path
 from evodevo.multitask.training.values import data_values, optimizer_settings
 from evodevo.search.problem import Outcome
@@ -122,8 +123,8 @@ def _train(request: PathRequest, report: Report) -> Outcome:
 
 def _explained(request: PathRequest, result: PathResult) -> str:
     """Why the child is kept or not, for people."""
-    objective = request.training.objective
-    measure = "accuracies" if objective == ACCURACY else f"qualities by {objective}"
+    name = request.training.objective
+    measure = "accuracies" if name == objective.ACCURACY else f"qualities by {name}"
     looks = ", ".join(f"{value:.4f}" for value in result.evals) or "none"
     bar = "no bar" if request.bar is None else f"a bar of {request.bar:.4f}"
     ended = f"; diverged after {result.steps} steps" if result.state == "diverged" else ""

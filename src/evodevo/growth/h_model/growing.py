@@ -142,7 +142,7 @@ class GrowingHModel(GrowingNetwork):
         """
         place = self._pool.place(name)
         if set(self.live) <= {name}:
-            raise UsageError(f"{name!r} is the last hidden layer that is heard; an H-Model that grows needs one.")
+            raise UsageError(f"{name!r} is the last enabled hidden layer; an H-Model that grows needs one.")
         change = self.model.remove_node(place)
         self._births.pop(name, None)
         self._rates.pop(name, None)
