@@ -333,7 +333,7 @@ def test_what_cannot_be_inserted_leaves_the_model_as_it_was() -> None:
     assert one.live == ("mlp-0", "transformer-1", "transformer-2")
     for name in ("mlp-0", "transformer-1"):
         one.remove(name)
-    with pytest.raises(UsageError, match="last hidden layer"):
+    with pytest.raises(UsageError, match="last enabled hidden layer"):
         one.remove("transformer-2")
 
 
