@@ -24,7 +24,7 @@ class BackboneProblem(NetworkProblem):
 
     Args:
         space: Space of the genomes.
-        evaluation: How a genome gets its scores.
+        evaluation: Settings of the evaluation.
         blobs: Folder of the store's blob pool, where workers put weights; None keeps none.
         cache_folder: Folder of prepared data; None is the user's.
 
@@ -106,6 +106,6 @@ class BackboneProblem(NetworkProblem):
         return genomes
 
     def describe(self) -> dict[str, Any]:
-        """What a report says about the data, with what a trained model must beat."""
+        """Description of the data for a report, with the scores of count models that a trained model must beat."""
         places = self.text.spread("validation", self.evaluation.validation_tokens)
         return {**self.text.describe(), "count_models": self.text.baselines("validation", places)}
