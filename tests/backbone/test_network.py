@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from evodevo.backbone.network import BackboneNetwork
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
-from evodevo.backbone.spec import BackboneStructure
 from evodevo.errors import UnsafeFileError, UsageError
 from evodevo.networks.build import build_network
 from evodevo.networks.saved import load_network
@@ -90,8 +89,6 @@ def test_a_task_without_next_tokens_is_refused(inputs: tuple[object, ...], outpu
 def test_a_text_that_is_no_genome_is_refused() -> None:
     with pytest.raises(UsageError, match=r"network\.backbone\.structure: segment 1, integer 2"):
         validate(NetworkEnvelope, {"network": {"kind": "backbone", "structure": {"genome": "99999"}}}, what="x")
-    with pytest.raises(ValueError, match="depth"):
-        BackboneStructure(space=BackboneSettings(depth=4, dimensions=Dimensions(width=64)), genome="striped-mamba@1")
 
 
 def test_a_checkpoint_of_a_search_comes_back_as_a_network(tmp_path: Path) -> None:
