@@ -16,11 +16,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from evodevo.backbone.generation import generate
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.operators.build import build_operator
 from evodevo.operators.classes import OPERATORS
 from evodevo.operators.spec import Dimensions
-from evodevo.runs.sampling import SamplingSettings
 from measuring import Report, Spread, arguments, ratio, take_turns
 from training_step import count, llama, ours
 
@@ -64,7 +63,7 @@ def writers(width: int, depth: int, vocabulary: int, prompt: int, tokens: int) -
     settings: dict[str, Any] = {"do_sample": False, "use_cache": True, "eos_token_id": None, "pad_token_id": 0}
 
     def ours_writes() -> None:
-        assert generate(mine, ids, tokens, sampling=greedy).shape == (1, tokens)
+        assert mine.continue_text(ids, tokens, sampling=greedy).shape == (1, tokens)
 
     def theirs_write() -> None:
         written = theirs.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=tokens, **settings)

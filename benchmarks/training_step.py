@@ -23,11 +23,10 @@ import torch
 from torch import Tensor, nn
 from transformers import BambaConfig, BambaForCausalLM, LlamaConfig, LlamaForCausalLM
 
-from evodevo.backbone.build import build_backbone
-from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.operators import dense
 from evodevo.operators.spec import Dimensions
+from evodevo.testing.networks import small_backbone, text_batch
 from evodevo.training import optimizers
 from evodevo.training.settings import OptimizerSettings
 from measuring import Report, Spread, arguments, ratio, take_turns
@@ -40,7 +39,7 @@ PLAIN = ", torch's products"
 def ours(name: str, width: int, depth: int, vocabulary: int) -> nn.Module:
     """A named backbone."""
     space = BackboneSpace(BackboneSettings(depth=depth, dimensions=Dimensions(width=width)))
-    return build_backbone(space, space.named(name, depth), LanguageModelSettings(vocabulary=vocabulary, tied=True), 0)
+    return small_backbone(space, space.named(name, depth), vocabulary, 0, tied=True)
 
 
 def common(width: int, depth: int, vocabulary: int, length: int) -> dict[str, Any]:
@@ -92,7 +91,7 @@ def step(model: nn.Module, windows: Tensor) -> Callable[[], None]:
             logits = model(input_ids=windows[:, :-1]).logits
             loss = nn.functional.cross_entropy(logits.flatten(0, 1).float(), windows[:, 1:].flatten())
         else:
-            loss = model.loss(windows)  # type: ignore[operator]
+            loss = model.loss(text_batch(windows))  # type: ignore[operator]
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)

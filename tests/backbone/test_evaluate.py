@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from evodevo import canonical
-from evodevo.backbone.evaluate import evaluate_backbone, load_backbone
+from evodevo.backbone.evaluate import evaluate_backbone
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.errors import DataError
+from evodevo.networks.saved import load_network
 from evodevo.search.problem import Outcome
 from evodevo.storage.blobs import FolderPool
 from evodevo.tasks.text.tokenizers import from_bytes
@@ -129,12 +130,16 @@ def test_every_blob_of_a_checkpoint_is_named(problem: Make, tmp_path: Path) -> N
 def test_the_loaded_model_has_the_recorded_loss_bit_for_bit(problem: Make, tmp_path: Path) -> None:
     one = problem({"objectives": ["quality", "perplexity"]}, blobs=tmp_path)
     outcome, _ = evaluate(one)
-    model, tokenizer = load_backbone(FolderPool(tmp_path), outcome.blobs["weights"])
+    model, read = load_network(FolderPool(tmp_path), outcome.blobs["weights"])
     assert not model.training
-    assert from_bytes(tokenizer).describe() == one.task.tokenizer.describe()
-    windows = one.task.evaluation_windows("validation", one.settings.validation_tokens)
+    tokenizer = checkpoints.load(FolderPool(tmp_path), outcome.blobs["weights"]).attachment("tokenizer")
+    assert from_bytes(tokenizer).describe() == one.text.tokenizer.describe() == read["tokenizer"]
+    places = one.text.spread("validation", one.evaluation.validation_tokens)
     measured = held_out.evaluate(
-        model, windows, predicted_bytes=one.task.predicted_bytes("validation", windows), batch_size=2
+        model,
+        (one.text.fetch("validation", places[start : start + 2]) for start in range(0, len(places), 2)),
+        tokens=len(places) * one.text.context_length,
+        predicted_bytes=one.text.predicted_bytes("validation", places),
     )
     assert measured.bits_per_byte == outcome.scores["quality"]
     assert measured.perplexity == outcome.scores["perplexity"]

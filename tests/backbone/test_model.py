@@ -13,10 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from evodevo.backbone.build import build_backbone
 from evodevo.backbone.genome import BackboneGenome, feature_mask
 from evodevo.backbone.model import Backbone, GenerationState
-from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import GenomeError, UsageError
 from evodevo.experiments.flop_counter import counting
@@ -25,9 +23,9 @@ from evodevo.operators.classes import liv_classes
 from evodevo.operators.differential import Differential
 from evodevo.operators.spec import Dimensions
 from evodevo.randomness import generator
+from evodevo.testing.networks import small_backbone, text_batch
 
 VOCABULARY = 37
-SETTINGS = LanguageModelSettings(vocabulary=VOCABULARY)
 CLASSES = liv_classes()
 NAMES = tuple(row.name for row in CLASSES.values())
 SIZES: dict[str, Any] = {"width": 16, "head_size": 4, "modes": 4, "band": 6, "chunk": 8, "max_length": 160}
@@ -61,7 +59,7 @@ _OPTIONS: dict[str, Any] = {"residuals": True, "share_queries": True, "partial_f
 
 def model_of(genome: BackboneGenome, *, space: BackboneSpace = FREE, seed: int = 0, tied: bool = True) -> Backbone:
     """In float64, and with no parameter left at an initial value that hides it."""
-    model = build_backbone(space, genome, LanguageModelSettings(vocabulary=VOCABULARY, tied=tied), seed).double()
+    model = small_backbone(space, genome, VOCABULARY, seed, tied=tied).double()
     source = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -80,7 +78,7 @@ def in_pieces(
     logits, start = [], 0
     for length in pieces:
         part = slice(start, start + length)
-        logits.append(model(tokens[:, part], mask=None if mask is None else mask[:, part], state=state))
+        logits.append(model.next_logits(tokens[:, part], mask=None if mask is None else mask[:, part], state=state))
         start += length
     return torch.cat(logits, 1), state
 
@@ -99,14 +97,14 @@ GENOMES = random_genomes(24)
 def test_one_forward_for_everything(genome: BackboneGenome) -> None:
     model, length = model_of(genome).requires_grad_(False), 40
     tokens = tokens_of(2, length)
-    logits = model(tokens)
+    logits = model.next_logits(tokens)
     for pieces in ([length], [1] * length, [0, 7, 0, 1, 25, 7], [33, 7]):
         split, state = in_pieces(model, tokens, pieces)
         torch.testing.assert_close(split, logits, rtol=0, atol=1e-10)
         assert state.length == length
     changed = tokens.clone()
     changed[:, 20] = (changed[:, 20] + 1) % VOCABULARY
-    moved = (model(changed) - logits).abs()
+    moved = (model.next_logits(changed) - logits).abs()
     convolves = any(CLASSES[segment[0]].spec.operator[0] in (8, 12) for segment in genome)
     assert float(moved[:, :20].max()) <= (1e-12 if convolves else 0.0)
     assert float(moved[:, 20].max()) > 1e-6
@@ -115,33 +113,33 @@ def test_one_forward_for_everything(genome: BackboneGenome) -> None:
     mask[:, :9] = False
     mask[1, :30] = False  # whole pieces of the second row are padding
     for pieces in (None, [49], [4, 20, 0, 25], [9, 40]):
-        rows = model(padded, mask=mask) if pieces is None else in_pieces(model, padded, pieces, mask)[0]
+        rows = model.next_logits(padded, mask=mask) if pieces is None else in_pieces(model, padded, pieces, mask)[0]
         torch.testing.assert_close(rows[0, 9:], logits[0], rtol=0, atol=1e-10)
-        torch.testing.assert_close(rows[1:, 30:], model(padded[1:, 30:]), rtol=0, atol=1e-10)
+        torch.testing.assert_close(rows[1:, 30:], model.next_logits(padded[1:, 30:]), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("genome", GENOMES[:8], ids=shown)
 def test_single_precision(genome: BackboneGenome) -> None:
-    model = build_backbone(FREE, genome, SETTINGS, 0).requires_grad_(False)
+    model = small_backbone(FREE, genome, VOCABULARY, 0).requires_grad_(False)
     tokens = tokens_of(2, 100)
-    logits = model(tokens)
+    logits = model.next_logits(tokens)
     steps, _ = in_pieces(model, tokens, [1] * 100)
     for length in (1, 2, 3, 31, 32, 33, 64, 100):
-        torch.testing.assert_close(model(tokens[:, :length]), steps[:, :length], rtol=0, atol=1e-5)
+        torch.testing.assert_close(model.next_logits(tokens[:, :length]), steps[:, :length], rtol=0, atol=1e-5)
     half = copy.deepcopy(model).bfloat16()
-    assert half(tokens).dtype == torch.bfloat16
-    assert float((half(tokens).float() - logits).norm() / logits.norm()) < 0.2
+    assert half.next_logits(tokens).dtype == torch.bfloat16
+    assert float((half.next_logits(tokens).float() - logits).norm() / logits.norm()) < 0.2
     pieces, _ = in_pieces(half, tokens, [50, *([1] * 50)])
     assert float((pieces.float() - logits).norm() / logits.norm()) < 0.2
 
 
 @pytest.mark.parametrize("genome", GENOMES[:8], ids=shown)
 def test_autocast_trains_and_continues(genome: BackboneGenome) -> None:
-    model = build_backbone(FREE, genome, SETTINGS, 0)
+    model = small_backbone(FREE, genome, VOCABULARY, 0)
     tokens = tokens_of(2, 33)
-    exact = model.loss(tokens)
+    exact = model.loss(text_batch(tokens))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = model.loss(tokens)
+        loss = model.loss(text_batch(tokens))
         with torch.no_grad():
             logits, _ = in_pieces(model, tokens, [20, 1, 12])
     assert abs(float(loss.detach()) - float(exact.detach())) < 0.05
@@ -164,14 +162,14 @@ def test_static_cost_is_what_is_built_and_used(kind: str) -> None:
     for number, genome in enumerate(random_genomes(200 if kind == "modal" else 60, seed=17)):
         seen |= {segment[0] for segment in genome}
         strategies |= {(segment[0], segment[4]) for segment in genome}
-        model = build_backbone(space, genome, LanguageModelSettings(vocabulary=VOCABULARY, tied=number % 3 > 0), 0)
+        model = small_backbone(space, genome, VOCABULARY, 0, tied=number % 3 > 0)
         model.requires_grad_(False)
         if number % 4 == 0:
             model.bfloat16()
         element = model.embedding.weight.element_size()
         state, length = model.initial_state(2, 128), 0
         for target in (1, 7, 128):
-            model(tokens_of(2, target - length), state=state)
+            model.next_logits(tokens_of(2, target - length), state=state)
             length = target
             cost = space.cost(
                 genome,
@@ -202,10 +200,10 @@ def test_stated_products_are_executed(kind: str) -> None:
     for genome in genomes:
         plans = space.plan(genome)
         with torch.device("meta"):
-            model = Backbone(plans, dims, SETTINGS)
+            model = small_backbone(space, genome, VOCABULARY)
         for length in (1, 45, 64):
             with counting(model) as counter:
-                model(torch.zeros(1, length, dtype=torch.long, device="meta"))
+                model.next_logits(torch.zeros(1, length, dtype=torch.long, device="meta"))
             products = sum(
                 plan.spec.copies * plan.spec.matmul_flops(plan.owned, dims, length, decode=False, causal=False)
                 for plan in plans
@@ -217,9 +215,8 @@ def test_stated_products_are_executed(kind: str) -> None:
 def test_the_papers_transformer_on_meta() -> None:
     """docs/spec/star.md#static-cost: 84,934,656 parameters and 2·P·L + 12·4·L²·d FLOPs at 4096, counted by torch."""
     space = BackboneSpace()
-    plans = space.plan(space.named("transformer++", 24))
     with torch.device("meta"):
-        model = Backbone(plans, space.settings.dimensions, LanguageModelSettings(vocabulary=2, tied=True))
+        model = small_backbone(space, space.named("transformer++", 24), 2, tied=True)
     parameters = sum(
         p.numel() for name, p in model.named_parameters() if "norm" not in name and "embedding" not in name
     )
@@ -262,8 +259,8 @@ def test_shared_featurizers_are_one(number: int) -> None:
         {name: model.state_dict()[name.replace("bank.2_", "bank.0_")] for name in unshared.state_dict()}
     )
     windows = tokens_of(2, 20)
-    model.loss(windows).backward()
-    unshared.loss(windows).backward()
+    model.loss(text_batch(windows)).backward()
+    unshared.loss(text_batch(windows)).backward()
     twins = dict(unshared.named_parameters())
     for name, parameter in model.named_parameters():
         wanted = twins[name].grad
@@ -302,7 +299,7 @@ def test_borrowers_use_the_owners_tensors(number: int, strategy: int) -> None:
     )
 
     windows = tokens_of(2, 18)
-    loss = model.loss(windows)
+    loss = model.loss(text_batch(windows))
     gradients = torch.autograd.grad(loss, list(model.parameters()))
     seen: list[dict[str, Any]] = []
 
@@ -322,7 +319,9 @@ def test_borrowers_use_the_owners_tensors(number: int, strategy: int) -> None:
         assert (_first(seen[0][role]) is _first(seen[1][role])) == (role in borrowed)
 
     model.checkpointing = True
-    for one, other in zip(gradients, torch.autograd.grad(model.loss(windows), list(model.parameters())), strict=True):
+    for one, other in zip(
+        gradients, torch.autograd.grad(model.loss(text_batch(windows)), list(model.parameters())), strict=True
+    ):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
     # With a cache, in pieces that gradients flow through: the same loss and gradients.
     model.checkpointing = False
@@ -355,9 +354,9 @@ def test_owners_weights_move_the_borrower() -> None:
 @pytest.mark.parametrize("genome", GENOMES[:12], ids=shown)
 def test_checkpointing_changes_nothing(genome: BackboneGenome) -> None:
     model, windows = model_of(genome), tokens_of(2, 24)
-    plain = torch.autograd.grad(model.loss(windows), list(model.parameters()), allow_unused=True)
+    plain = torch.autograd.grad(model.loss(text_batch(windows)), list(model.parameters()), allow_unused=True)
     model.checkpointing = True
-    again = torch.autograd.grad(model.loss(windows), list(model.parameters()), allow_unused=True)
+    again = torch.autograd.grad(model.loss(text_batch(windows)), list(model.parameters()), allow_unused=True)
     for a, b in zip(plain, again, strict=True):
         assert a is not None, "a parameter without a gradient would stop data-parallel training"
         torch.testing.assert_close(a, b)
@@ -369,23 +368,23 @@ def test_checkpointing_changes_nothing(genome: BackboneGenome) -> None:
 @pytest.mark.parametrize("genome", GENOMES[:12], ids=shown)
 def test_equal_hash_equal_model(genome: BackboneGenome) -> None:
     canonical = FREE.canonical(genome)
-    one, two = (build_backbone(FREE, g, SETTINGS, 3) for g in (genome, canonical))
+    one, two = (small_backbone(FREE, g, VOCABULARY, 3) for g in (genome, canonical))
     assert list(one.state_dict()) == list(two.state_dict())
     tokens = tokens_of(2, 12)
-    assert torch.equal(one(tokens), two(tokens))
+    assert torch.equal(one.next_logits(tokens), two.next_logits(tokens))
 
 
 def test_seeds_alone_decide_and_the_global_stream_stays() -> None:
     torch.manual_seed(1)
     wanted = torch.rand(3)
     torch.manual_seed(1)
-    one, two, other = (build_backbone(FREE, GENOMES[0], SETTINGS, seed) for seed in (7, 7, 8))
+    one, two, other = (small_backbone(FREE, GENOMES[0], VOCABULARY, seed) for seed in (7, 7, 8))
     assert torch.equal(torch.rand(3), wanted)
     tokens = tokens_of(1, 5)
-    assert torch.equal(one(tokens), two(tokens))
-    assert not torch.equal(one(tokens), other(tokens))
+    assert torch.equal(one.next_logits(tokens), two.next_logits(tokens))
+    assert not torch.equal(one.next_logits(tokens), other.next_logits(tokens))
     with pytest.raises(GenomeError):
-        build_backbone(FREE, ((1, 2, 1, 1, 1, 1),), SETTINGS, 0)
+        small_backbone(FREE, ((1, 2, 1, 1, 1, 1),), VOCABULARY, 0)
 
 
 def test_turning_sharing_on_never_grows_the_live_state() -> None:
@@ -393,9 +392,9 @@ def test_turning_sharing_on_never_grows_the_live_state() -> None:
         alone = tuple((*segment[:4], 1, segment[5]) for segment in genome)
         used = []
         for each in (genome, alone):
-            model = build_backbone(FREE, each, SETTINGS, 0).requires_grad_(False)
+            model = small_backbone(FREE, each, VOCABULARY, 0).requires_grad_(False)
             state = model.initial_state(1)
-            model(tokens_of(1, 30), state=state)
+            model.next_logits(tokens_of(1, 30), state=state)
             used.append(state.used_bytes())
         assert used[0] <= used[1]
 
@@ -407,20 +406,22 @@ def test_positions_are_relative(number: int) -> None:
     tokens = tokens_of(1, 20)
     shifted = torch.cat([tokens_of(1, 300, seed=2), tokens], 1)
     mask = torch.arange(320).unsqueeze(0) >= 300
-    torch.testing.assert_close(model(shifted, mask=mask)[:, 300:], model(tokens), rtol=0, atol=1e-10)
+    torch.testing.assert_close(
+        model.next_logits(shifted, mask=mask)[:, 300:], model.next_logits(tokens), rtol=0, atol=1e-10
+    )
     logits, _ = in_pieces(model, tokens_of(1, 700), [600, *([1] * 100)])
     assert bool(logits.isfinite().all())
 
 
 def test_bounded_filters_raise_at_their_end() -> None:
     space = space_of(sizes={"long_filter": "mlp", "max_length": 12}, **_OPTIONS)
-    model = build_backbone(space, ((8, 1, 1, 1, 1, 1),), SETTINGS, 0).requires_grad_(False)
+    model = small_backbone(space, ((8, 1, 1, 1, 1, 1),), VOCABULARY, 0).requires_grad_(False)
     with pytest.raises(UsageError, match="12"):
-        model(tokens_of(1, 13))
+        model.next_logits(tokens_of(1, 13))
     state = model.initial_state(1)
-    model(tokens_of(1, 12), state=state)
+    model.next_logits(tokens_of(1, 12), state=state)
     with pytest.raises(UsageError, match="12"):
-        model(tokens_of(1, 1), state=state)
+        model.next_logits(tokens_of(1, 1), state=state)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -430,14 +431,14 @@ def test_models_start_healthy(tied: bool) -> None:
     rng = generator(3)
     for seed in range(25):
         genome = space.sample(rng)
-        model = build_backbone(space, genome, LanguageModelSettings(vocabulary=200, tied=tied), seed)
+        model = small_backbone(space, genome, 200, seed, tied=tied)
         sizes: list[tuple[str, float]] = []
         for position, block in enumerate(model.blocks):
             for one in _copies(block):
                 one.mix = _measured(one.mix, sizes, CLASSES[genome[position][0]].name)
         windows = torch.randint(200, (4, 65), generator=torch.Generator().manual_seed(seed))
         with torch.no_grad():
-            loss = float(model.loss(windows))
+            loss = float(model.loss(text_batch(windows)))
         assert abs(loss / math.log(200) - 1) < 0.05, (space.print(genome), loss)
         assert sizes
         for name, size in sizes:
@@ -460,13 +461,13 @@ def test_random_backbones_learn() -> None:
     rng, learned, count = generator(9), 0, 30
     corpus = torch.tensor([ord(letter) % VOCABULARY for letter in "the quick brown fox jumps over the lazy dog. " * 40])
     for seed in range(count):
-        model = build_backbone(space, space.sample(rng), SETTINGS, seed)
+        model = small_backbone(space, space.sample(rng), VOCABULARY, seed)
         optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
         source = torch.Generator().manual_seed(seed)
         losses = []
         for _ in range(50):
             starts = torch.randint(len(corpus) - 33, (8,), generator=source)
-            loss = model.loss(torch.stack([corpus[start : start + 33] for start in starts.tolist()]))
+            loss = model.loss(text_batch(torch.stack([corpus[start : start + 33] for start in starts.tolist()])))
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -497,10 +498,10 @@ def test_residuals_are_the_papers_formula() -> None:
         stream = block.operator(normal).y + u  # type: ignore[operator,union-attr]
         y.append(stream)
     normal = stream / (stream.square().mean(-1, keepdim=True) + 1e-6).sqrt() * model.norm.weight
-    torch.testing.assert_close(model(tokens), normal @ model.embedding.weight.T, rtol=0, atol=1e-10)
+    torch.testing.assert_close(model.next_logits(tokens), normal @ model.embedding.weight.T, rtol=0, atol=1e-10)
     assert [plan.residual for plan in model.plans] == [None, None, None, 0, 1, 3]
     plain = model_of(tuple((*s[:5], p + 1) for p, s in enumerate(genome)), space=space).requires_grad_(False)
-    assert float((plain(tokens) - model(tokens)).abs().max()) > 1e-6
+    assert float((plain.next_logits(tokens) - model.next_logits(tokens)).abs().max()) > 1e-6
 
 
 # The state as a value, and the model as a module
@@ -513,7 +514,7 @@ def test_beams_choose_rows_of_the_state(genome: BackboneGenome) -> None:
     _, state = in_pieces(model, tokens, [11])
     chosen, untouched = state.select(rows), state.select(torch.arange(3))
     sequel = tokens_of(4, 5, seed=8)
-    wanted = model(torch.cat([tokens[rows], sequel], 1))[:, 11:]
+    wanted = model.next_logits(torch.cat([tokens[rows], sequel], 1))[:, 11:]
     got, _ = in_pieces(model, sequel, [1, 4], state=chosen)
     torch.testing.assert_close(got, wanted, rtol=0, atol=1e-10)
     # The original went on unharmed by its copy.
@@ -530,20 +531,20 @@ def test_copies_and_files_of_a_model_are_whole() -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-    assert float(twin(tokens).detach().abs().max()) > 0.1  # the copy's LIVs hold the copy's bank
+    assert float(twin.next_logits(tokens).detach().abs().max()) > 0.1  # the copy's LIVs hold the copy's bank
     model.load_state_dict(twin.state_dict(), assign=True)
-    assert torch.equal(model(tokens), twin(tokens))
+    assert torch.equal(model.next_logits(tokens), twin.next_logits(tokens))
 
 
 def test_after_inference_a_model_can_be_trained() -> None:
-    model = build_backbone(FREE, GENOMES[1], SETTINGS, 0)
+    model = small_backbone(FREE, GENOMES[1], VOCABULARY, 0)
     with torch.inference_mode():
         in_pieces(model, tokens_of(1, 9), [4, 5])
-    model.loss(tokens_of(1, 9)).backward()
+    model.loss(text_batch(tokens_of(1, 9))).backward()
 
 
 def test_blocks_hold_the_operator() -> None:
-    model = build_backbone(FREE, GENOMES[0], SETTINGS, 0)
+    model = small_backbone(FREE, GENOMES[0], VOCABULARY, 0)
     assert all(isinstance(block, Block) for block in model.blocks)
     with pytest.raises(UsageError, match="batch is 0"):
         model.initial_state(0)
@@ -554,7 +555,7 @@ def test_transformer_is_llama() -> None:
     """The whole network against transformers' Llama with the same weights."""
     transformers = pytest.importorskip("transformers")
     space = space_of(4, sizes={"width": 64, "head_size": 16})
-    model = build_backbone(space, space.named("transformer++", 4), LanguageModelSettings(vocabulary=50, tied=False), 0)
+    model = small_backbone(space, space.named("transformer++", 4), 50, 0, tied=False)
     model.double()
     config = transformers.LlamaConfig(
         hidden_size=64,
@@ -583,7 +584,7 @@ def test_transformer_is_llama() -> None:
             layer.mlp.down_proj.weight.copy_(memoryless.operator.out)
         tokens = torch.randint(50, (2, 33))
         # Llama computes its norms and rotations in float32, also in a model of float64.
-        torch.testing.assert_close(model(tokens), llama(tokens).logits, rtol=0, atol=1e-5)
+        torch.testing.assert_close(model.next_logits(tokens), llama(tokens).logits, rtol=0, atol=1e-5)
 
 
 @pytest.mark.gpu
@@ -591,11 +592,11 @@ def test_transformer_is_llama() -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 def test_cuda_equals_cpu(dtype: torch.dtype) -> None:
     for genome in GENOMES[:12]:
-        model = build_backbone(FREE, genome, SETTINGS, 0).requires_grad_(False)
+        model = small_backbone(FREE, genome, VOCABULARY, 0).requires_grad_(False)
         tokens = tokens_of(2, 70)
-        reference = model.double()(tokens)
-        there = build_backbone(FREE, genome, SETTINGS, 0).requires_grad_(False).to("cuda", dtype)
-        logits = there(tokens.cuda())
+        reference = model.double().next_logits(tokens)
+        there = small_backbone(FREE, genome, VOCABULARY, 0).requires_grad_(False).to("cuda", dtype)
+        logits = there.next_logits(tokens.cuda())
         pieces, _ = in_pieces(there, tokens.cuda(), [50, *([1] * 20)])
         tolerance = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.2}[dtype]
         for got in (logits, pieces):

@@ -229,7 +229,6 @@ def test_a_trace_travels_and_anything_else_is_refused(tmp_path: Path) -> None:
         ({"objectives": ["quality"]}, "cannot be asked of a network; what can: .*error"),
         ({"objectives": []}, "for example error"),
         ({"task": "ponter"}, "pointer"),
-        ({"task": "language", "task_settings": {}}, "no samples with named inputs"),
         ({"task_settings": {"nodse": 5}}, "did you mean 'nodes'"),
         ({"probes": [{"name": "x", "task": {"nodes": -1}}]}, "nodes"),
     ],

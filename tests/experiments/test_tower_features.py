@@ -26,7 +26,7 @@ from evodevo.module_zoo.baselines.spec import BaselineStructure
 from evodevo.module_zoo.modules.zoo import start_zoo
 from evodevo.module_zoo.network import ModuleZooNetwork
 from evodevo.module_zoo.spec import ZooStructure
-from evodevo.networks.saved import load_network, open_task
+from evodevo.networks.saved import load_network
 from evodevo.networks.spec import NetworkEnvelope, NetworkSpec
 from evodevo.networks.towers.files import settled
 from evodevo.networks.towers.spec import ExtractorStructure
@@ -126,7 +126,7 @@ def pool(problem: NetworkProblem) -> FolderPool:
 
 def raw_task(problem: NetworkProblem) -> SampleTask:
     settings = validate(TASKS.get("table").settings_class, problem.settings.task_settings, what="settings of the task")
-    return open_task("table", settings, problem._cache_folder)
+    return TASKS.get("table").open(settings, problem._cache_folder)
 
 
 @pytest.mark.slow

@@ -136,7 +136,7 @@ class Recorder(nn.Module):
     def initial_state(self, batch: int, length: int) -> SimpleNamespace:
         return SimpleNamespace(seen=0, capacity=length)
 
-    def forward(self, tokens: torch.Tensor, *, state: SimpleNamespace) -> None:
+    def next_logits(self, tokens: torch.Tensor, *, state: SimpleNamespace) -> None:
         assert torch.is_inference_mode_enabled()
         self.calls.append((tokens.shape[1], state.seen))
         state.seen += tokens.shape[1]

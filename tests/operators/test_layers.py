@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from evodevo.backbone.model import Backbone
-from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.backbone.span import BackboneSpan
 from evodevo.backbone.span_layer import SpanLayer
@@ -29,6 +27,7 @@ from evodevo.operators.layers.transformer import TransformerLayer
 from evodevo.operators.spec import Dimensions
 from evodevo.operators.transformer import TransformerBlock
 from evodevo.testing.layers import LayerCase, LayerTests, table_cases
+from evodevo.testing.networks import small_backbone
 from evodevo.testing.operators import run_in_pieces
 
 WIDTH = 16
@@ -119,14 +118,14 @@ def test_an_operator_that_does_not_exist_is_refused(operator: str) -> None:
 
 def test_a_span_does_what_it_did_in_its_backbone() -> None:
     torch.manual_seed(0)
-    backbone = Backbone(SPACE.plan(GENOME), DIMS, LanguageModelSettings(vocabulary=8)).double()
+    backbone = small_backbone(SPACE, GENOME, 8).double()
     heard: list[torch.Tensor] = []
     for place in (1, 3):
         backbone.blocks[place].register_forward_hook(lambda block, given, said: heard.extend([given[0], said.y]))
     layer = build_layer(span(1, 3), WIDTH, causal=True).double()
     assert isinstance(layer, BackboneSpan)
     layer.inherit(backbone.state_dict())
-    backbone(torch.randint(8, (2, 11)))
+    backbone.next_logits(torch.randint(8, (2, 11)))
     torch.testing.assert_close(layer(heard[0]).y, heard[3], rtol=0, atol=1e-12)
 
 

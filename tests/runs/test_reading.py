@@ -10,8 +10,8 @@ import torch
 
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.errors import NotFoundError, UsageError
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.runs.archive import Archive, Run
-from evodevo.runs.sampling import SamplingSettings
 from evodevo.storage import Store
 from evodevo.training import held_out
 
@@ -60,13 +60,14 @@ def test_equal_genomes_were_trained_once(run: Run) -> None:
 def test_a_loaded_model_has_the_recorded_loss_bit_for_bit(run: Run, small: Any) -> None:
     settings = run.settings.evaluation
     problem = BackboneProblem(run.space, settings, cache_folder=small.text.parent / "cache" / "evodevo")
-    windows = problem.task.evaluation_windows("validation", settings.validation_tokens)
+    task, size = problem.text, settings.training.batch_size
+    places = task.spread("validation", settings.validation_tokens)
     for one in [*run.front(), *run.baselines()]:
         measured = held_out.evaluate(
             one.load(),
-            windows,
-            predicted_bytes=problem.task.predicted_bytes("validation", windows),
-            batch_size=settings.training.batch_size,
+            (task.fetch("validation", places[start : start + size]) for start in range(0, len(places), size)),
+            tokens=len(places) * task.context_length,
+            predicted_bytes=task.predicted_bytes("validation", places),
         )
         assert measured.bits_per_byte == one.scores["quality"]
 

@@ -11,14 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from evodevo import canonical
-from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import EvodevoError, GenomeError, UsageError
 from evodevo.h_model.space import HModelSpace
 from evodevo.h_model.space_settings import HModelSpaceSettings
 from evodevo.module_zoo.space import any_zoo
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.operators.spec import Dimensions
-from evodevo.runs.sampling import SamplingSettings
 from evodevo.search.space import Space
 from evodevo.settings import Settings, assign, merge, validate
 
@@ -144,7 +143,6 @@ KINDS: list[type[Settings]] = [
     BackboneSettings,
     HModelSpaceSettings,
     Dimensions,
-    LanguageModelSettings,
     SamplingSettings,
 ]
 KEYS = st.sampled_from(sorted({name for kind in KINDS for name in kind.model_fields})) | st.text(max_size=12)

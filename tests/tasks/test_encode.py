@@ -15,9 +15,7 @@ from evodevo.tasks.base import TASKS, SampleTask
 
 def opened(name: str, cache: Path, **values: Any) -> SampleTask:
     kind = TASKS.get(name)
-    task = kind.open(validate(kind.settings_class, values, what="the test's settings"), cache)
-    assert isinstance(task, SampleTask)
-    return task
+    return kind.open(validate(kind.settings_class, values, what="the test's settings"), cache)
 
 
 def test_texts_of_a_language_are_cut_to_the_window(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from evodevo.tasks.text.languages import LanguagesSettings
 from evodevo.tasks.text.synthetic_languages import SyntheticSettings
 from evodevo.tasks.text.text_labels import TextLabelsSettings
 from evodevo.tasks.text.topics import TopicSettings
-from evodevo.testing.tasks import SampleTaskTests, sample_tasks
+from evodevo.testing.tasks import SampleTaskTests
 
 SIZES = SplitSizes(train=300, validation=60, test=70)
 
@@ -43,7 +43,7 @@ class Small:
 
 
 # Their own test files inherit the laws, with settings of their own.
-ELSEWHERE = frozenset({"images", "image_text", "table", "digits_questions"})
+ELSEWHERE = frozenset({"images", "language", "image_text", "table", "digits_questions"})
 
 # A task without an entry is tested with its own defaults.
 SMALL = {
@@ -120,8 +120,8 @@ def suite(name: str) -> type[SampleTaskTests]:
     return type(f"Test{name.title().replace('_', '')}", (SampleTaskTests,), attributes)
 
 
-globals().update({suite(name).__name__: suite(name) for name in sample_tasks() if name not in ELSEWHERE})
+globals().update({suite(name).__name__: suite(name) for name in TASKS if name not in ELSEWHERE})
 
 
 def test_the_tasks_of_this_part_are_among_them() -> None:
-    assert {"proofs", "pointer", "text_labels", "languages"} <= set(sample_tasks())
+    assert {"proofs", "pointer", "text_labels", "languages"} <= set(TASKS)

@@ -20,7 +20,8 @@ CPU = decide("cpu")
 def test_it_is_the_mean_over_all_predicted_tokens(tiny: Any, batch_at: Any, batch_size: int) -> None:
     model = tiny()
     windows = np.concatenate([batch_at(step) for step in range(4)])[:13]
-    found = evaluate(model, windows, predicted_bytes=200.0, batch_size=batch_size, precision=CPU)
+    batches = [windows[start : start + batch_size] for start in range(0, 13, batch_size)]
+    found = evaluate(model, batches, tokens=13 * 6, predicted_bytes=200.0, precision=CPU)
     batch = torch.from_numpy(windows)
     with torch.no_grad():
         logits = model.eval()(batch[:, :-1]).flatten(0, 1)
@@ -34,8 +35,8 @@ def test_it_is_the_mean_over_all_predicted_tokens(tiny: Any, batch_at: Any, batc
 def test_the_mode_of_the_model_and_its_gradients_are_left_alone(tiny: Any, batch_at: Any) -> None:
     for training in (True, False):
         model = tiny(dropout=0.5).train(training)
-        first = evaluate(model, batch_at(0), precision=CPU)
-        assert first == evaluate(model, batch_at(0), precision=CPU)  # no dropout
+        first = evaluate(model, [batch_at(0)], tokens=24, precision=CPU)
+        assert first == evaluate(model, [batch_at(0)], tokens=24, precision=CPU)  # no dropout
         assert model.training is training
         assert all(parameter.grad is None for parameter in model.parameters())
         assert first.bits_per_byte is None
@@ -43,9 +44,11 @@ def test_the_mode_of_the_model_and_its_gradients_are_left_alone(tiny: Any, batch
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 1e4])
 def test_a_lost_model_has_a_state_and_no_numbers(tiny: Any, batch_at: Any, bad: float) -> None:
-    found = evaluate(tiny(), batch_at(0), loss_function=lambda model, batch: torch.tensor(bad), precision=CPU)
+    found = evaluate(
+        tiny(), [batch_at(0)], tokens=24, loss_function=lambda model, batch: torch.tensor(bad), precision=CPU
+    )
     assert (found.state, found.loss, found.perplexity, found.bits_per_byte) == ("nan", None, None, None)
 
 
 def test_no_windows(tiny: Any) -> None:
-    assert evaluate(tiny(), np.zeros((0, 7), dtype=np.int64), precision=CPU).state == "nan"
+    assert evaluate(tiny(), [], tokens=0, precision=CPU).state == "nan"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evodevo.backbone.diagrams.genome import Arc, LivMark
+from evodevo.backbone.diagrams.genome import Arc, LivMark, backbone_diagram
 from evodevo.backbone.genome import LIVPlan, connections
 from evodevo.operators.genome_text import print_segments
 from evodevo.operators.spec import OperatorSpec
@@ -30,6 +30,12 @@ class BackboneDrawing:
     residual_arcs: Sequence[Arc] = ()
     text: str = ""
     words: Sequence[str] = ()
+
+    def svg(self, *, title: str, subtitle: str) -> str:
+        """The drawing with its title."""
+        return backbone_diagram(
+            self.livs, self.feature_arcs, self.featurizer_arcs, self.residual_arcs, title=title, subtitle=subtitle
+        )
 
 
 def marks(plans: tuple[LIVPlan, ...], genome: tuple[tuple[int, ...], ...]) -> list[LivMark]:

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from evodevo.experiments.settings import NetworkEvaluationSettings
 from evodevo.settings import Settings
 from evodevo.tasks.text.language import LanguageSettings
 from evodevo.training.settings import TrainingSettings
@@ -58,3 +59,16 @@ class EvaluationSettings(Settings):
     def cost_length(self) -> int:
         """Tokens in the context for cache, FLOPs and latency."""
         return self.length or self.language.context_length
+
+    def of_networks(self) -> NetworkEvaluationSettings:
+        """The same for the evaluation of networks of any kind."""
+        return NetworkEvaluationSettings(
+            objectives=self.objectives,
+            task="language",
+            task_settings=self.language.model_dump(mode="json"),
+            training=self.training,
+            trace_samples=0,
+            seconds=self.seconds,
+            memory_bytes=self.memory_bytes,
+            keep_weights=self.keep_weights,
+        )

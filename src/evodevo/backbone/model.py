@@ -9,21 +9,24 @@ Legend: B batch, T tokens, D width, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from math import log
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from evodevo.backbone.genome import LIVPlan
-from evodevo.backbone.settings import LanguageModelSettings
+from evodevo.backbone.spec import BackboneStructure
 from evodevo.backbone.wiring import Wiring
 from evodevo.errors import UsageError
+from evodevo.networks.base import Batch, Network, Representation
+from evodevo.networks.routing.pools import masked_mean
 from evodevo.operators.base import select_rows, used_bytes
 from evodevo.operators.block import Block
 from evodevo.operators.dense import linear
 from evodevo.operators.liv import NORM_EPSILON
-from evodevo.operators.spec import Dimensions
+from evodevo.tasks.base import NO_TARGET, OutputSpec
+from evodevo.tasks.inputs import InputSpec
 
 HEAD_STD = 0.02
 
@@ -44,35 +47,41 @@ class GenerationState:
         return GenerationState([select_rows(liv, rows) for liv in self.livs], self.length)
 
 
-class Backbone(nn.Module):
-    """A causal language model.
+class Backbone(Network):
+    """A causal language model of one input of tokens.
+
+    In samples padding stands on the right: what comes after a token says nothing about it.
 
     ``checkpointing`` trades time for memory while training: activations inside a LIV are computed again.
 
     Args:
-        plans: the LIVs with their connections, from ``BackboneSpace.plan``.
-        dims: sizes.
-        settings: vocabulary and head.
+        structure: Genome and sizes.
+        inputs: The text, an input of V token ids.
+        outputs: Its next tokens.
     """
 
-    def __init__(self, plans: tuple[LIVPlan, ...], dims: Dimensions, settings: LanguageModelSettings) -> None:
-        super().__init__()
-        self.plans = plans
-        self.dims = dims
-        self.settings = settings
-        self.embedding = nn.Embedding(settings.vocabulary, dims.width)
-        self.wiring = Wiring(plans, dims)
+    def __init__(
+        self, structure: BackboneStructure, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]
+    ) -> None:
+        super().__init__(inputs, outputs)
+        self.structure = structure
+        self.plans = structure.plans()
+        self.dims = structure.space.dimensions
+        vocabulary = inputs[0].vocabulary
+        self.uniform_loss = log(vocabulary)
+        self.embedding = nn.Embedding(vocabulary, self.dims.width)
+        self.wiring = Wiring(self.plans, self.dims)
         self.bank = nn.ModuleDict()
         self.blocks = self.wiring.build(self.bank)
-        self.norm = nn.RMSNorm(dims.width, eps=NORM_EPSILON)
-        self.head = None if settings.tied else nn.Linear(dims.width, settings.vocabulary, bias=False)
+        self.norm = nn.RMSNorm(self.dims.width, eps=NORM_EPSILON)
+        self.head = None if structure.tied else nn.Linear(self.dims.width, vocabulary, bias=False)
         self.checkpointing = False
         self._initialise()
 
     def _initialise(self) -> None:
         """Small logits at the start, and outputs scaled so that the residual sum has about unit size at any depth."""
         with torch.no_grad():
-            self.embedding.weight.normal_(std=HEAD_STD if self.settings.tied else 1.0)
+            self.embedding.weight.normal_(std=HEAD_STD if self.structure.tied else 1.0)
             if self.head is not None:
                 self.head.weight.normal_(std=HEAD_STD)
             self.wiring.scale_outputs(self.blocks)
@@ -80,8 +89,34 @@ class Backbone(nn.Module):
     def _blocks(self) -> list[Block]:
         return cast("list[Block]", list(self.blocks))
 
-    def forward(self, tokens: Tensor, *, mask: Tensor | None = None, state: GenerationState | None = None) -> Tensor:
-        """Logits.
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """See ``Network``."""
+        return {self.output_specs[0].name: self.next_logits(batch[self.input_specs[0].name])}
+
+    def represent(self, batch: Batch) -> Representation:
+        """See ``Network``."""
+        name = self.input_specs[0].name
+        hidden, mask = self.hidden(batch[name]), batch.get(f"{name}/mask")
+        return Representation(hidden, mask, masked_mean(hidden, mask))
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Mean cross-entropy in nats of predicting each next token."""
+        name = self.output_specs[0].name
+        logits = self(batch)[name].flatten(0, 1)
+        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        # Not ``answers_loss``: its sum has another order, and recorded scores would not come again bit for bit.
+        return F.cross_entropy(precise, batch[f"{name}/target"].flatten(), ignore_index=NO_TARGET)
+
+    # Token by token
+
+    def writer(self, output: str | None = None) -> Self:
+        """See ``Network``; nothing in it depends on its mode."""
+        return self
+
+    def next_logits(
+        self, tokens: Tensor, *, mask: Tensor | None = None, state: GenerationState | None = None
+    ) -> Tensor:
+        """Logits of the token after each.
 
         Args:
             tokens: (B, T) integers. With a state they continue its sequence; any split gives the same logits.
@@ -111,12 +146,6 @@ class Backbone(nn.Module):
     def logits(self, hidden: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, V)."""
         return linear(hidden, self.embedding.weight if self.head is None else self.head.weight)
-
-    def loss(self, windows: Tensor) -> Tensor:
-        """Mean cross-entropy in nats of predicting each token of windows (B, T+1) from those before it."""
-        logits = self(windows[:, :-1])
-        precise = torch.promote_types(logits.dtype, torch.float32)
-        return F.cross_entropy(logits.flatten(0, 1).to(precise), windows[:, 1:].flatten())
 
     def initial_state(self, batch: int, max_length: int = 0) -> GenerationState:
         """The state before the first token; room for ``max_length`` tokens is set aside.

@@ -10,8 +10,8 @@ from evodevo.backbone.genome import LIVPlan
 from evodevo.backbone.problem import BackboneProblem
 from evodevo.backbone.search_settings import EvolveSettings
 from evodevo.backbone.space import BackboneSpace
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.runs.archive import Individual, Run, Slice, absolute
-from evodevo.runs.sampling import SamplingSettings
 from evodevo.search.space import Space
 
 
@@ -45,9 +45,9 @@ class BackboneSlice(Slice):
         return int(evaluation["training"]["batch_size"] * evaluation["language"]["context_length"])
 
     def load(self, individual: Individual) -> Any:
-        from evodevo.backbone.evaluate import load_backbone
+        from evodevo.networks.saved import load_network
 
-        return load_backbone(individual.run.archive.store.blobs, individual.weights())[0]
+        return load_network(individual.run.archive.store.blobs, individual.weights())[0]
 
     def tokenizer(self, individual: Individual) -> Any:
         from evodevo.tasks.text.tokenizers import from_bytes
@@ -61,11 +61,9 @@ class BackboneSlice(Slice):
     ) -> str:
         import torch
 
-        from evodevo.backbone.generation import generate
-
-        model, tokenizer = individual.load(), individual.tokenizer()
+        tokenizer = individual.tokenizer()
         ids = torch.from_numpy(tokenizer.encode(prompt)).long().unsqueeze(0)
-        new = generate(model, ids, count, sampling=sampling, seed=seed)
+        new = individual.load().continue_text(ids, count, sampling=sampling, seed=seed)
         return str(tokenizer.decode(new[0].numpy()))
 
     def strip(self, space: Space[Any], genome: Any, *, ascii_only: bool = False) -> str:
@@ -85,18 +83,9 @@ class BackboneSlice(Slice):
         return words(individual.plan)
 
     def drawing(self, individual: Individual) -> str:
-        from evodevo.backbone.diagrams.genome import backbone_diagram
         from evodevo.backbone.draw import drawn
 
-        picture = drawn(individual.plan, individual.genome)
-        return backbone_diagram(
-            picture.livs,
-            picture.feature_arcs,
-            picture.featurizer_arcs,
-            picture.residual_arcs,
-            title=individual.name,
-            subtitle=individual.text,
-        )
+        return drawn(individual.plan, individual.genome).svg(title=individual.name, subtitle=individual.text)
 
     def report(self, run: Run) -> str:
         from evodevo.backbone.report import BackboneParts

@@ -22,6 +22,12 @@ declare(
     },
 )
 declare(
+    "evodevo.networks",
+    {
+        "backbone": "evodevo.backbone.network:BackboneNetwork",
+    },
+)
+declare(
     "evodevo.evaluators",
     {
         "backbone": "evodevo.backbone.evaluate:evaluate_backbone",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from evodevo import canonical
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError, UsageError
@@ -23,12 +26,11 @@ from evodevo.experiments.trained import Trained
 from evodevo.experiments.trainer import Trainer, specification_of
 from evodevo.experiments.trials import Trial
 from evodevo.networks.base import Network
-from evodevo.networks.saved import open_task
 from evodevo.objectives.base import OBJECTIVES, Subject, parse_objectives
 from evodevo.search.problem import answered, write_numbers
 from evodevo.settings import merge, validate
 from evodevo.storage.blobs import FolderPool
-from evodevo.tasks.base import SampleTask
+from evodevo.tasks.base import TASKS, SampleTask
 from evodevo.tasks.text.token_cache import default_folder
 from evodevo.training.precision import decide
 
@@ -42,7 +44,7 @@ def evaluate_network(payload: bytes, report: Report) -> bytes:
     Live messages: {"step", "tokens", "share", "loss"}, where tokens are samples; {"checkpoint": digest, "blobs":
     digests of all that it is made of}; {"restarted": why} where one could not be used; those of ``prepare_features``.
     """
-    return answered(lambda: _NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report).run())
+    return answered(lambda: NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report).run())
 
 
 def measure_pace(payload: bytes, report: Report) -> bytes:
@@ -51,7 +53,7 @@ def measure_pace(payload: bytes, report: Report) -> bytes:
     With a budget in FLOPs also {"flops": FLOPs of a step}.
     """
     begin = time.perf_counter()
-    evaluation = _NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report)
+    evaluation = NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report)
     bench = evaluation.bench(None)
     network = bench.build()
     network.train()
@@ -74,13 +76,39 @@ def prepare_features(payload: bytes, report: Report) -> bytes:
 
     Live messages: {"features": input, "done", "total"}, in samples.
     """
-    evaluation = _NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report)
+    evaluation = NetworkEvaluation(canonical.loads(payload, what="an evaluation"), report)
     for probe in evaluation.settings.probes:
         evaluation.open(probe.task)
     return canonical.dumps({}).encode()
 
 
-class _NetworkEvaluation:
+@dataclass
+class TrainingFacts:
+    """What is known of a training.
+
+    Attributes:
+        cost: Cost of the network, JSON.
+        extra: Facts, JSON.
+        scores: Objective -> value; none of a training that failed.
+        explain: Objective -> its name, with the reason why it gave no number.
+    """
+
+    cost: dict[str, Any]
+    extra: dict[str, Any]
+    scores: dict[str, float] = field(default_factory=dict)
+    explain: Callable[[str], str] = str
+
+
+class ArmEvaluation(ABC):
+    """One arm in a worker: built, trained by its procedure, measured, kept.
+
+    Args:
+        data: See ``NetworkProblem.payload``.
+        report: Live messages.
+    """
+
+    trainer: ClassVar[type[Trainer]] = Trainer
+
     def __init__(self, data: dict[str, Any], report: Report) -> None:
         self.data = data
         self.report = report
@@ -97,7 +125,7 @@ class _NetworkEvaluation:
         """The task with these changes, and with features where frozen towers read it."""
         folder = self.data["cache_folder"]
         values = task_settings(self.settings, merge(self.arm.task, dict(changes)))
-        task = open_task(self.settings.task, values, None if folder is None else Path(folder), key)
+        task = TASKS.get(self.settings.task).open(values, None if folder is None else Path(folder), key)
         towers = self.arm.network.towers(task.inputs)
         if self.settings.features == "live" or not towers:
             return task
@@ -115,7 +143,7 @@ class _NetworkEvaluation:
 
     def bench(self, resume: str | None) -> Trainer:
         """A new one."""
-        return Trainer(
+        return self.trainer(
             self.arm,
             self.settings,
             self.task,
@@ -127,58 +155,46 @@ class _NetworkEvaluation:
             self._cache_folder,
         )
 
+    @abstractmethod
+    def course(self, bench: Trainer, trained: Trained) -> TrainingFacts:
+        """What is known of a training, whether or not it failed."""
+
+    @abstractmethod
+    def measure(self, bench: Trainer, network: Network, found: TrainingFacts) -> None:
+        """Measure a trained network: add to what is known of it."""
+
+    @abstractmethod
+    def series(self, bench: Trainer, trained: Trained) -> dict[str, list[list[float]]]:
+        """Curves by name."""
+
     def run(self) -> dict[str, Any]:
+        """The answer; see ``search.problem.read_answer``."""
         begin = time.perf_counter()
-        forget_peak(self.precision)
         bench, trained = self._trained()
-        network, result = trained.network, trained.result
-        reason, detail = None if result.state == "finished" else result.state, result.reason
-        scores: dict[str, float] = {}
-        extra: dict[str, Any] = {
-            "title": self.arm.title,
-            "train_loss": result.final_loss,
-            "steps": bench.steps,
-            "samples": bench.samples,
-            "epochs": bench.samples / self.task.count("train"),
-            "training_seconds": bench.seconds,
-            "training_flops": bench.flops,
-            "device": str(self.precision.device),
-            "facts": bench.facts,
-            "selection": bench.selections,
-            **trained.extra,
-        }
-        blobs: dict[str, str] = {}
-        cost: dict[str, Any] = {"parameters": sum(p.numel() for p in network.parameters() if p.requires_grad)}
+        reason, detail = None if trained.result.state == "finished" else trained.result.state, trained.result.reason
+        found = self.course(bench, trained)
         if reason is None:
-            validation = self._measure(network, count_flops=True)
-            test = self._measure(network, split="test", thresholds=validation.thresholds)
-            cost["executed_flops"] = validation.executed_flops
-            extra |= {"validation": validation.to_json(), "test": test.to_json(), "probes": self._probes(network)}
-            extra["test"]["right"] = pack(test.right)
-            if self.settings.train_samples:
-                extra["train"] = self._measure(network, split="train").to_json()
-            before = bench.build(specification_of(self.arm.network, network))
-            extra |= look_inside(network, before, self.task, self.settings, self.precision)
-            scores = self._scores(network, validation)
-            wrong = [name for name, value in scores.items() if not math.isfinite(value)]
+            self.measure(bench, trained.network, found)
+            wrong = [found.explain(name) for name, value in found.scores.items() if not math.isfinite(value)]
             if wrong:
-                reason, detail = (
-                    "nan",
-                    f"not a finite number: {', '.join(_explained(name, validation) for name in wrong)}.",
-                )
-        if self.pool is not None and reason is None:
-            blobs = self._keep(self.pool, bench, trained)
-        extra["peak_memory_bytes"] = peak_bytes(self.precision)
+                reason, detail = "nan", f"not a finite number: {', '.join(wrong)}."
         return {
             "reason": reason,
             "detail": detail,
-            "scores": write_numbers(scores),
-            "cost": cost,
-            "extra": extra,
-            "blobs": blobs,
-            "series": self._series(bench, trained),
+            "scores": write_numbers(found.scores),
+            "cost": found.cost,
+            "extra": found.extra,
+            "blobs": {} if self.pool is None or reason is not None else self.keep(self.pool, bench, trained),
+            "series": self.series(bench, trained),
             "seconds": time.perf_counter() - begin,
         }
+
+    def keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
+        """Role -> digest of what is kept of a training."""
+        if not self.settings.keep_weights:
+            return {}
+        digest, parts = bench.save(trained.network, pool)
+        return {"weights": digest, **{f"weights/{number}": part for number, part in enumerate(parts)}}
 
     def _trained(self) -> tuple[Trainer, Trained]:
         procedure, options = PROCEDURES.get(self.arm.procedure), procedure_options(self.settings, self.arm)
@@ -192,6 +208,49 @@ class _NetworkEvaluation:
             self.report({"restarted": str(error)})
         bench = self.bench(None)
         return bench, procedure.train(bench, options)
+
+
+class NetworkEvaluation(ArmEvaluation):
+    """An arm that answers to samples."""
+
+    def run(self) -> dict[str, Any]:
+        """See ``ArmEvaluation``; with the memory that all of it took at most."""
+        forget_peak(self.precision)
+        answer = super().run()
+        answer["extra"]["peak_memory_bytes"] = peak_bytes(self.precision)
+        return answer
+
+    def course(self, bench: Trainer, trained: Trained) -> TrainingFacts:
+        """See ``ArmEvaluation``."""
+        extra: dict[str, Any] = {
+            "title": self.arm.title,
+            "train_loss": trained.result.final_loss,
+            "steps": bench.steps,
+            "samples": bench.samples,
+            "epochs": bench.samples / self.task.count("train"),
+            "training_seconds": bench.seconds,
+            "training_flops": bench.flops,
+            "device": str(self.precision.device),
+            "facts": bench.facts,
+            "selection": bench.selections,
+            **trained.extra,
+        }
+        trainable = sum(one.numel() for one in trained.network.parameters() if one.requires_grad)
+        return TrainingFacts({"parameters": trainable}, extra)
+
+    def measure(self, bench: Trainer, network: Network, found: TrainingFacts) -> None:
+        """See ``ArmEvaluation``."""
+        validation = self._measure(network, count_flops=True)
+        test = self._measure(network, split="test", thresholds=validation.thresholds)
+        found.cost["executed_flops"] = validation.executed_flops
+        found.extra |= {"validation": validation.to_json(), "test": test.to_json(), "probes": self._probes(network)}
+        found.extra["test"]["right"] = pack(test.right)
+        if self.settings.train_samples:
+            found.extra["train"] = self._measure(network, split="train").to_json()
+        before = bench.build(specification_of(self.arm.network, network))
+        found.extra |= look_inside(network, before, self.task, self.settings, self.precision)
+        found.scores = self._scores(network, validation)
+        found.explain = partial(_explained, validation=validation)
 
     def _measure(
         self,
@@ -245,11 +304,10 @@ class _NetworkEvaluation:
         objectives = parse_objectives(self.settings.objectives, "network")
         return {objective.name: objective.measure(subject).value for objective in objectives}
 
-    def _keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
+    def keep(self, pool: FolderPool, bench: Trainer, trained: Trained) -> dict[str, str]:
+        """See ``ArmEvaluation``; with traces."""
         blobs = {role: pool.put_bytes(data) for role, data in {**bench.course, **trained.blobs}.items()}
-        if self.settings.keep_weights:
-            digest, parts = bench.save(trained.network, pool)
-            blobs |= {"weights": digest, **{f"weights/{number}": part for number, part in enumerate(parts)}}
+        blobs |= super().keep(pool, bench, trained)
         if self.settings.trace_samples:
             chosen = places(self.task, "validation", self.settings.trace_samples)
             trace = trained.network.trace_blob(self.task, "validation", chosen, self.precision)
@@ -257,8 +315,8 @@ class _NetworkEvaluation:
                 blobs["trace"] = pool.put_bytes(trace)
         return blobs
 
-    def _series(self, bench: Trainer, trained: Trained) -> dict[str, list[list[float]]]:
-        """Curves; a point that is not finite is left out."""
+    def series(self, bench: Trainer, trained: Trained) -> dict[str, list[list[float]]]:
+        """See ``ArmEvaluation``; a point that is not finite is left out."""
         size = bench.training.batch_size
         series: dict[str, Any] = {
             "train_loss": [(samples / size, loss) for samples, loss in trained.result.curve],

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from evodevo import canonical
-from evodevo.errors import UsageError
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.settings import NetworkEvaluationSettings, task_settings, training_settings
 from evodevo.experiments.trials import Trial
-from evodevo.objectives.base import parse_objectives
+from evodevo.objectives.base import Judged, parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.search.problem import Goal, Outcome, Problem, read_answer
 from evodevo.tasks.base import TASKS, SampleTask
@@ -35,6 +34,9 @@ class NetworkProblem(Problem):
     """
 
     entry = "network"
+    judged: ClassVar[Judged] = "network"
+    unit: ClassVar[str] = "samples"
+    """What a budget in tokens counts."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class NetworkProblem(Problem):
     ) -> None:
         self.arm_of = arm_of
         self.settings = settings
-        self.objectives = parse_objectives(settings.objectives, "network")
+        self.objectives = parse_objectives(settings.objectives, self.judged)
         self.goals = tuple(Goal(objective.name, objective.unit, objective.direction) for objective in self.objectives)
         self.seconds = settings.seconds
         self.memory_bytes = settings.memory_bytes
@@ -68,13 +70,7 @@ class NetworkProblem(Problem):
         values = task_settings(self.settings, changes)
         name = canonical.digest(values.model_dump(mode="json"))
         if name not in self._tasks:
-            task = TASKS.get(self.settings.task).open(values, self._cache_folder)
-            if not isinstance(task, SampleTask):
-                raise UsageError(
-                    f"the task {self.settings.task!r} hands out no samples with named inputs; a network cannot be "
-                    "trained on it."
-                )
-            self._tasks[name] = task
+            self._tasks[name] = TASKS.get(self.settings.task).open(values, self._cache_folder)
         return self._tasks[name]
 
     def _fidelity(self) -> str:
@@ -85,17 +81,19 @@ class NetworkProblem(Problem):
             training.pop(name)
         if training["budget"]["flops"] is None:
             training["budget"].pop("flops")  # scores of before there were such budgets stay comparable
-        decisive = {
-            "task": self.task.digest,
-            "training": training,
+        decisive = {"task": self.task.digest, "training": training, **self.decisive()}
+        budget = self.settings.training.budget
+        names = {"tokens": self.unit}
+        amounts = [f"{names.get(k, k)}={value:g}" for k, value in budget.model_dump().items() if value is not None]
+        return f"{','.join(amounts)};{canonical.digest(decisive)[:12]}"
+
+    def decisive(self) -> dict[str, Any]:
+        """What decides a score beside the task and the training: JSON."""
+        return {
             "samples": [self.settings.validation_samples, self.settings.test_samples],
             **({"options": self.settings.options} if self.settings.options else {}),
             **self._selection(),
         }
-        budget = self.settings.training.budget
-        names = {"tokens": "samples"}
-        amounts = [f"{names.get(k, k)}={value:g}" for k, value in budget.model_dump().items() if value is not None]
-        return f"{','.join(amounts)};{canonical.digest(decisive)[:12]}"
 
     def _selection(self) -> dict[str, Any]:
         """Settings of the choice of weights; with the points of the curve, since weights are measured there."""
@@ -105,20 +103,25 @@ class NetworkProblem(Problem):
         curve = [settings.curve_points, settings.curve_samples, settings.training.report_every]
         return {"select": settings.select.model_dump(mode="json"), "curve": curve}
 
+    def training_seed(self, arm: Trial, seed: int) -> int:
+        """The seed of initialisation and data order. Arms with seeds of equal number are initialised and fed alike."""
+        return integer_seed(seed, "arm", arm.seed)
+
     def payload(self, genome: Any, seed: int, resume: str | None = None) -> bytes:
-        """Payload of ``experiments.evaluate``. Arms with seeds of equal number are initialised and fed alike."""
+        """Payload of ``experiments.evaluate``."""
         arm = self.arm_of(genome)
-        return canonical.dumps(
-            {
-                "arm": arm.model_dump(mode="json"),
-                "settings": self.settings.model_dump(mode="json"),
-                "task_key": getattr(self.open_task(arm.task), "key", None),
-                "cache_folder": None if self._cache_folder is None else str(self._cache_folder),
-                "blobs": None if self._blobs is None else str(self._blobs),
-                "seed": integer_seed(seed, "arm", arm.seed),
-                "resume": resume,
-            }
-        ).encode()
+        return canonical.dumps({**self.values(arm, self.training_seed(arm, seed)), "resume": resume}).encode()
+
+    def values(self, arm: Trial, seed: int) -> dict[str, Any]:
+        """The same as JSON values, without a checkpoint to resume from."""
+        return {
+            "arm": arm.model_dump(mode="json"),
+            "settings": self.settings.model_dump(mode="json"),
+            "task_key": getattr(self.open_task(arm.task), "key", None),
+            "cache_folder": None if self._cache_folder is None else str(self._cache_folder),
+            "blobs": None if self._blobs is None else str(self._blobs),
+            "seed": seed,
+        }
 
     def read(self, payload: bytes) -> Outcome:
         return read_answer(payload)

@@ -14,17 +14,15 @@ from evodevo.experiments.problem import NetworkProblem
 from evodevo.experiments.procedures import PROCEDURES
 from evodevo.experiments.recipe import ExperimentSettings
 from evodevo.experiments.trials import FixedTrials, Trial, Variant
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.randomness import generator
 from evodevo.runs.answers import Predicts
-from evodevo.runs.archive import SLICES, Individual, Run, Slice, absolute
+from evodevo.runs.archive import Individual, Run, Slice, absolute
 from evodevo.runs.fixed_generation import OPERATION, FixedGeneration
-from evodevo.runs.sampling import SamplingSettings
 from evodevo.search.base import Proposal
 from evodevo.search.problem import Problem
 from evodevo.search.study import Listener
 
-H_MODEL = "h_model"
-"""Name of the slice that can write with networks of samples."""
 ARM = "arm"
 """Operation of a training that a recipe names."""
 PATHS = ("data", "tokenizer", "architecture", "validation", "test", "images", "test_images")
@@ -79,8 +77,15 @@ class NetworkSlice(Slice):
     def generate(
         self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
     ) -> str:
-        """Text from the slice of H-Models, which also writes with stacks of the same layers."""
-        return SLICES.get(H_MODEL).generate(individual, prompt, count, sampling=sampling, seed=seed)
+        """Text from a causal network that predicts tokens, with the tokenizer of the task that it was trained on."""
+        import torch
+
+        from evodevo.networks.saved import load_network, reopen_task
+
+        network, about = load_network(individual.run.archive.store.blobs, individual.weights())
+        task, name = reopen_task(about), network.input_specs[0].name
+        ids = torch.from_numpy(task.encode(name, prompt)).long().unsqueeze(0)
+        return task.decode(name, network.continue_text(ids, count, sampling=sampling, seed=seed)[0].numpy())
 
 
 class ExperimentSlice(NetworkSlice):

@@ -11,10 +11,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from evodevo.errors import NotFoundError, StoreDamagedError, UnsafeFileError
@@ -61,6 +64,7 @@ class Trainer:
     Attributes:
         training: settings of this arm's training.
         flops_per_step: counted FLOPs of a step of the last stage, forward and backward.
+        tokens_per_sample: number of tokens of a budget that a sample takes.
         state: JSON that a procedure may change at every step; a checkpoint keeps it as it is at that step.
         held: digests of blobs in the pool that the state needs; a holder of a checkpoint must hold them, too.
     """
@@ -86,6 +90,7 @@ class Trainer:
         self.cache_folder = cache_folder
         self.training = training_settings(settings, arm)
         self.flops_per_step = 0.0
+        self.tokens_per_sample = 1
         self.course: dict[str, bytes] = {}
         self._report = report
         self._kept = self._recall(resume)
@@ -106,7 +111,6 @@ class Trainer:
         )
         self._untold: list[dict[str, Any]] = []
         self._counted: object = None  # the network whose step has been counted
-        self._curve_places = places(task, "validation", settings.curve_samples)
 
     # For procedures
 
@@ -194,9 +198,10 @@ class Trainer:
                 network,
                 settings,
                 batch_at=batch_of,
-                tokens_per_step=settings.batch_size,
+                tokens_per_step=settings.batch_size * self.tokens_per_sample,
                 seed=self.seed,
                 loss_function=loss_of,
+                uniform_loss=network.uniform_loss,
                 resume=snapshot,
                 changed=not cut_short or self._memory.border,
                 until=until,
@@ -343,18 +348,18 @@ class Trainer:
 
         ``border``: it lies between two segments, where a network may have gained parameters without moments.
         """
-        digest = checkpoints.save(
-            pool,
-            network,
-            snapshot=snapshot,
-            genome=NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
-            input_specification={
-                **specification(self.task, self.settings, self.arm),
-                **network.state_extras(),
-                **({} if snapshot is None else {"memory": self._remembered(border)}),
-            },
-        )
+        described = self.describe(network)
+        if snapshot is not None:
+            described["input_specification"]["memory"] = self._remembered(border)
+        digest = checkpoints.save(pool, network, snapshot=snapshot, **described)
         return digest, checkpoints.load(pool, digest).manifest.digests()
+
+    def describe(self, network: Network) -> dict[str, Any]:
+        """What a checkpoint says of the network: arguments of ``checkpoints.save``."""
+        return {
+            "genome": NetworkEnvelope(network=specification_of(self.arm.network, network)).model_dump(mode="json"),
+            "input_specification": {**specification(self.task, self.settings, self.arm), **network.state_extras()},
+        }
 
     # Within
 
@@ -362,6 +367,10 @@ class Trainer:
     def _whole(self) -> list[FinishedStage]:
         """One result for each stage: segments that another one goes on from are in its numbers."""
         return [stage for stage in self._ended[:-1] if stage.state != "paused"] + self._ended[-1:]
+
+    @cached_property
+    def _curve_places(self) -> NDArray[np.int64]:
+        return places(self.task, "validation", self.settings.curve_samples)
 
     @property
     def _flops_of_segments(self) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from evodevo.h_model import extension, halting
-from evodevo.h_model.core import RoutingState, StepTrace
+from evodevo.h_model.core import RoutingState, StepTrace, Streams
 from evodevo.h_model.early_exit import think_until_sure
 from evodevo.h_model.extension import Change
 from evodevo.h_model.parts import HModelParts, IterationOutput
@@ -27,6 +27,8 @@ from evodevo.h_model.trace.spec import RoutingTrace
 from evodevo.networks.base import Batch, Diagnosis, Network, Representation
 from evodevo.networks.outputs import answer_losses
 from evodevo.networks.routing.pools import masked_mean
+from evodevo.networks.writer import States
+from evodevo.operators.base import Operator
 from evodevo.operators.layers.base import Layer
 from evodevo.tasks.base import NO_TARGET, SampleTask, Split
 from evodevo.training.precision import Precision
@@ -171,6 +173,38 @@ class HModel(HModelParts):
 
         result: RoutingState = checkpoint(self.core.iterate, flow, use_reentrant=False)
         return result
+
+    # Token by token
+
+    def hidden_layers(self) -> list[Operator]:
+        """See ``LayeredNetwork``."""
+        return cast("list[Operator]", list(self.core.layers))
+
+    def rounds(self) -> int:
+        """See ``LayeredNetwork``."""
+        return self.iterations
+
+    def decides_by_position(self) -> bool:
+        """See ``LayeredNetwork``."""
+        # Where layers are silent at some positions they must not remember them; halting reads a whole sample again.
+        return not self.core.positions_may_differ and self.structure.halting.rule == "none"
+
+    def before_output(self, batch: Batch, number: int) -> tuple[Tensor, Tensor | None]:
+        """See ``LayeredNetwork``."""
+        messages = self.inputs(batch)
+        final = self._final(messages.values, messages.masks, messages.places)
+        return final.y[:, number], None if final.masks is None else final.masks[:, number]
+
+    def begin_stream(self, layers: list[States]) -> Streams:
+        """See ``LayeredNetwork``."""
+        return Streams(layers)
+
+    def stream(self, x: Tensor, stream: Streams, number: int) -> Tensor:
+        """See ``LayeredNetwork``."""
+        flow = self.core.begin(x.unsqueeze(1), None, self.iterations, streams=stream)
+        for _ in range(self.iterations):
+            flow = self.core.iterate(flow, streams=stream)
+        return self.core.answer(flow)[:, number]
 
     # Growing and shrinking
 

@@ -19,11 +19,12 @@ from evodevo.h_model.core import HCore, RoutingState
 from evodevo.h_model.runners.choice import RunnerName, build_runner
 from evodevo.h_model.spec import HModelStructure
 from evodevo.h_model.trace.spec import RoutingTrace
-from evodevo.networks.base import Batch, Network
+from evodevo.networks.base import Batch
 from evodevo.networks.inputs import Inputs
 from evodevo.networks.newborns import newborns, read_newborns
 from evodevo.networks.outputs import Outputs
 from evodevo.networks.routing.spec import InferenceStructure
+from evodevo.networks.writer import LayeredNetwork
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 
@@ -45,7 +46,7 @@ class IterationOutput:
     flow: RoutingState
 
 
-class HModelParts(Network):
+class HModelParts(LayeredNetwork):
     """Parts of an H-Model over the inputs and outputs of a task.
 
     Args:

@@ -13,7 +13,6 @@ from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.recipes.search import HModelSearchSettings
 from evodevo.h_model.space import HModelSpace
 from evodevo.runs.archive import Individual, Run
-from evodevo.runs.sampling import SamplingSettings
 
 
 class HModelSlice(NetworkSlice):
@@ -35,22 +34,6 @@ class HModelSlice(NetworkSlice):
             return Trial(name="H-Model", role="h_model", network=network, learning_rate=rate)
 
         return NetworkProblem(arm, settings.evaluation, blobs, cache_folder)
-
-    def generate(
-        self, individual: Individual, prompt: str, count: int, *, sampling: SamplingSettings | None, seed: int
-    ) -> str:
-        """Text from a causal network that predicts tokens, with the tokenizer of the task that it was trained on."""
-        import torch
-
-        from evodevo.backbone.generation import generate
-        from evodevo.h_model.generation import Writer
-        from evodevo.networks.saved import load_network, reopen_task
-
-        network, about = load_network(individual.run.archive.store.blobs, individual.weights())
-        writer, name = Writer(network), network.input_specs[0].name
-        task = reopen_task(about)
-        ids = torch.from_numpy(task.encode(name, prompt)).long().unsqueeze(0)
-        return task.decode(name, generate(writer, ids, count, sampling=sampling, seed=seed)[0].numpy())
 
     def words(self, individual: Individual) -> list[str]:
         space = self.space(individual.run.settings)

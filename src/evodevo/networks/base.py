@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
+from evodevo.networks.continuation import LanguageModel, generate
 from evodevo.networks.outputs import answer_loss
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.tasks.base import OutputSpec, SampleTask, Split
 from evodevo.tasks.inputs import InputSpec
 from evodevo.training.precision import Precision
@@ -76,11 +78,14 @@ class Network(nn.Module, ABC):
             changes the network.
         adjustable: attributes that a probe may set for one measurement of the trained network.
         untraced: why ``trace_blob`` gives nothing, with {name} and {title} of the individual.
+        uniform_loss: Loss of a uniform guess in nats, for the bound above which a training has diverged; None = no
+            bound.
     """
 
     terms: dict[str, Tensor]
     structure: Any
     adjustable: ClassVar[tuple[str, ...]] = ()
+    uniform_loss: float | None = None
     untraced: ClassVar[str] = "{name} ({title}) is no H-Model: its layers have a fixed order."
 
     def __init__(self, inputs: tuple[InputSpec, ...], outputs: tuple[OutputSpec, ...]) -> None:
@@ -148,6 +153,37 @@ class Network(nn.Module, ABC):
     def explain(self, batch: Batch) -> Explained:
         """The answers, and the parts that they come from."""
         return Explained(self(batch))
+
+    def writer(self, output: str | None = None) -> LanguageModel:
+        """The network as a language model.
+
+        Args:
+            output: Which answer is written; None = the only one that predicts tokens.
+
+        Raises:
+            UsageError: It does not write.
+        """
+        raise UsageError(f"a {type(self).__name__} does not write text; backbones, H-Models and stacks of layers do.")
+
+    def continue_text(
+        self,
+        prompt: Tensor,
+        count: int,
+        *,
+        sampling: SamplingSettings | None = None,
+        mask: Tensor | None = None,
+        seed: int = 0,
+        stop: int | None = None,
+        on_token: Callable[[Tensor], None] | None = None,
+    ) -> Tensor:
+        """New tokens (B, count) that continue a prompt (B, T); see ``continuation.generate``.
+
+        Raises:
+            UsageError: The network does not write, or the prompt or the count is impossible.
+        """
+        return generate(
+            self.writer(), prompt, count, sampling=sampling, mask=mask, seed=seed, stop=stop, on_token=on_token
+        )
 
     def diagnose(self, before: Network, task: SampleTask, precision: Precision, *, fact: str | None) -> Diagnosis:
         """Measurements inside the trained network on validation samples.

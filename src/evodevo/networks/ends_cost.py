@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evodevo.errors import UsageError
 from evodevo.networks.canvas import (
     Canvas,
     InputSizes,
@@ -18,6 +17,7 @@ from evodevo.networks.canvas import (
     input_length,
     patch_size,
 )
+from evodevo.networks.cost import positions
 from evodevo.operators.cost import Work
 from evodevo.operators.layers.cost import layer_parameters, layer_state_bytes, layer_work
 from evodevo.operators.layers.transformer import TransformerLayer
@@ -48,14 +48,7 @@ class Ends:
         Raises:
             UsageError: neither, both, or out of range.
         """
-        if self.inputs and given is not None:
-            raise UsageError("the inputs say how many positions there are; leave length out, or the inputs.")
-        if not self.inputs and given is None:
-            raise UsageError("give the inputs of the task, or the number of positions (length).")
-        length = canvas_length(self.inputs, self.canvas, self.slots) if given is None else given
-        if not 1 <= length <= 1 << 24:
-            raise UsageError(f"length is {length}; it must be 1 to {1 << 24}.")
-        return length
+        return positions(canvas_length(self.inputs, self.canvas, self.slots) if self.inputs else None, given)
 
     # Parameters
 

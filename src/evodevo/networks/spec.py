@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic_core import core_schema
 
+from evodevo.errors import UsageError
 from evodevo.networks.canvas import NamedInput, OutputSizes
 from evodevo.operators.cost import Cost, Mode
 from evodevo.registry import Registry, table
@@ -114,6 +115,21 @@ class NetworkSpec(Settings):
             NotFoundError, UnsafeFileError: a file is gone, or is a pickle.
         """
         return self
+
+    @classmethod
+    def recall(
+        cls, genome: dict[str, Any], read: Mapping[str, Any]
+    ) -> tuple[NetworkSpec, tuple[InputSpec, ...], tuple[OutputSpec, ...]]:
+        """The network of a checkpoint that holds the genome of a search, with its inputs and outputs.
+
+        Args:
+            genome: Envelope of a genome of the space of this kind's name.
+            read: What the checkpoint says of the model's input.
+
+        Raises:
+            UsageError, LookupError, TypeError, AttributeError, ValueError: No such checkpoint.
+        """
+        raise UsageError(f"there is no network of the space {genome['space']!r}.")
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:

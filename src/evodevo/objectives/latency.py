@@ -38,7 +38,7 @@ def _prefill(subject: Subject) -> Measurement:
     device = next(model.parameters()).device
     prompt = torch.zeros((1, subject.length), dtype=torch.long, device=device)
     with torch.inference_mode():
-        return _timed(lambda: model(prompt, state=model.initial_state(1, subject.length)), device, 1.0)
+        return _timed(lambda: model.next_logits(prompt, state=model.initial_state(1, subject.length)), device, 1.0)
 
 
 def _decode(subject: Subject) -> Measurement:
@@ -49,11 +49,11 @@ def _decode(subject: Subject) -> Measurement:
     token = torch.zeros((1, 1), dtype=torch.long, device=device)
     with torch.inference_mode():
         state = model.initial_state(1, subject.length + DECODED * (REPETITIONS + 1))
-        model(token.expand(1, subject.length), state=state)
+        model.next_logits(token.expand(1, subject.length), state=state)
 
         def decode() -> None:
             for _ in range(DECODED):
-                model(token, state=state)
+                model.next_logits(token, state=state)
 
         return _timed(decode, device, 1 / DECODED)
 

@@ -15,13 +15,13 @@ from typing import Any
 
 from evodevo.errors import NotFoundError, UsageError
 from evodevo.execution.base import Executor
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.objectives.base import Judged, parse_objectives
 from evodevo.randomness import integer_seed
 from evodevo.registry import Registry, enable_packages, table
 from evodevo.runs.answers import Prediction, Predicts, continues_texts
 from evodevo.runs.pick import Pick, Summary, pick
 from evodevo.runs.recipe import RunSettings
-from evodevo.runs.sampling import SamplingSettings
 from evodevo.search.base import Algorithm
 from evodevo.search.front import front_places
 from evodevo.search.problem import Goal, Outcome, Problem

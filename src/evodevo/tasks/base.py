@@ -21,7 +21,7 @@ from evodevo.settings import Settings
 from evodevo.tasks import own_samples
 from evodevo.tasks.inputs import Batch, InputSpec
 
-TASKS: Registry[Any] = table("task", "evodevo.tasks")
+TASKS: Registry[type[SampleTask]] = table("task", "evodevo.tasks")
 TASKS.add("language", "evodevo.tasks.text.language:LanguageTask")
 TASKS.add("proofs", "evodevo.tasks.reasoning.proofs:ProofsTask")
 TASKS.add("pointer", "evodevo.tasks.reasoning.pointer:PointerTask")
@@ -38,45 +38,6 @@ Split = Literal["train", "architecture", "validation", "test"]
 have all four."""
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 ALL_SPLITS: tuple[Split, ...] = get_args(Split)
-
-
-class Task(ABC):
-    """Base class of tasks. Reading methods may be called from any process and never change the task.
-
-    Laws: a batch is a function of (split, seed, step, size) alone, so that a resumed run reads the same batches as an
-    uninterrupted one; no document is in two splits; equal ``digest`` means equal data.
-    """
-
-    name: ClassVar[str]
-    settings_class: ClassVar[type[Settings]]
-
-    digest: str
-    """64 hexadecimal digits over everything that determines the numbers in a batch."""
-    key: str
-    """64 hexadecimal digits that name the prepared data in the cache; see ``open``."""
-
-    @classmethod
-    @abstractmethod
-    def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> Task:
-        """Read and prepare the data, or load them prepared from the cache.
-
-        Args:
-            settings: Instance of ``settings_class``.
-            cache_folder: Folder of prepared data; None is ``$XDG_CACHE_HOME/evodevo`` or ``~/.cache/evodevo``.
-            key: ``key`` of a task that was opened before with these settings. A worker passes it to find the prepared
-                data without reading the sources again.
-
-        Raises:
-            DataError: The data are missing, unreadable, or too few; the message has the place and a remedy.
-        """
-
-    @abstractmethod
-    def batch(self, split: Split, seed: int, step: int, size: int) -> NDArray[np.int64]:
-        """The samples of one training step; the first axis has length ``size``."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """JSON-able description of the data for reports: sources, sizes, digests, the rule of the split."""
 
 
 Answer = Literal["class", "labels", "tokens"]
@@ -103,12 +64,18 @@ class OutputSpec:
     of: str = ""
 
 
-class SampleTask(Task):
+class SampleTask(ABC):
     """A task of separate samples with named inputs and outputs, on which networks of any kind are trained.
 
-    Laws: those of ``Task``; ``fetch`` returns the same samples at every call; no sample is in two splits.
+    Reading methods may be called from any process and never change the task.
+
+    Laws: a batch is a function of (split, seed, step, size) alone, so that a resumed run reads the same batches as an
+    uninterrupted one; ``fetch`` returns the same samples at every call; no document and no sample is in two splits;
+    equal ``digest`` means equal data.
 
     Attributes:
+        digest: 64 hexadecimal digits over everything that determines the numbers in a batch.
+        key: 64 hexadecimal digits that name the prepared data in the cache; see ``open``.
         inputs: Inputs of a sample.
         outputs: Outputs to predict.
         group_names: Facts about samples that are no targets, for analysis: name -> the values in order
@@ -116,10 +83,34 @@ class SampleTask(Task):
         splits: Splits of the task.
     """
 
+    name: ClassVar[str]
+    settings_class: ClassVar[type[Settings]]
+
+    digest: str
+    key: str
     splits: tuple[Split, ...] = SPLITS
     inputs: tuple[InputSpec, ...]
     outputs: tuple[OutputSpec, ...]
     group_names: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    @abstractmethod
+    def open(cls, settings: Any, cache_folder: Path | None = None, key: str | None = None) -> SampleTask:
+        """Read and prepare the data, or load them prepared from the cache.
+
+        Args:
+            settings: Instance of ``settings_class``.
+            cache_folder: Folder of prepared data; None is ``$XDG_CACHE_HOME/evodevo`` or ``~/.cache/evodevo``.
+            key: ``key`` of a task that was opened before with these settings. A worker passes it to find the prepared
+                data without reading the sources again.
+
+        Raises:
+            DataError: The data are missing, unreadable, or too few; the message has the place and a remedy.
+        """
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """JSON-able description of the data for reports: sources, sizes, digests, the rule of the split."""
 
     @abstractmethod
     def count(self, split: Split) -> int:
@@ -169,7 +160,7 @@ class SampleTask(Task):
         """
         raise UsageError(f"the task {self.name!r} has no words for what is written after {name!r}.")
 
-    def batch(self, split: Split, seed: int, step: int, size: int) -> Batch:  # type: ignore[override]
+    def batch(self, split: Split, seed: int, step: int, size: int) -> Batch:
         """Random samples of one step, drawn with replacement: a function of (split, seed, step, size) alone."""
         return self.fetch(split, self.draw(split, seed, step, size))
 

@@ -12,6 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from evodevo.backbone.genome import BackboneGenome
+from evodevo.backbone.model import Backbone
+from evodevo.backbone.network import BackboneNetwork
+from evodevo.backbone.space import BackboneSpace
 from evodevo.h_model.model import HModel
 from evodevo.h_model.network import HModelNetwork
 from evodevo.h_model.spec import HModelStructure
@@ -19,6 +23,7 @@ from evodevo.networks.build import build_network
 from evodevo.settings import merge, validate
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
+from evodevo.tasks.text.language import windows_of
 
 WIDTH = 8
 TEXT = InputSpec("text", "tokens", length=12, vocabulary=11)
@@ -57,6 +62,20 @@ def small_model(
     if lively:
         enliven(model, lively, seed)
     return model.eval()
+
+
+def small_backbone(
+    space: BackboneSpace, genome: BackboneGenome, vocabulary: int, seed: int = 0, *, tied: bool = False
+) -> Backbone:
+    """The language model of a genome."""
+    network = build_network(BackboneNetwork.of(space, genome, tied=tied), *windows_of(vocabulary, 1 << 10), seed)
+    assert isinstance(network, Backbone)
+    return network
+
+
+def text_batch(windows: Tensor) -> dict[str, Tensor]:
+    """Windows (B, L + 1) as the language task hands them out."""
+    return {"text": windows[:, :-1], "next/target": windows[:, 1:]}
 
 
 def enliven(model: nn.Module, spread: float = 0.7, seed: int = 0) -> None:

@@ -5,7 +5,7 @@
         settings = MySettings(...)  # small
         decisive = (MySettings(...), ...)  # other data each
 
-The registry feeds them: the rows of ``TASKS`` that open with settings of their own are listed by ``sample_tasks``.
+The registry feeds them: a suite for each row of ``TASKS`` that opens with settings of its own.
 """
 
 from __future__ import annotations
@@ -39,11 +39,6 @@ task_class = TASKS.get(sys.argv[1])
 settings = task_class.settings_class.model_validate_json(sys.argv[2])
 print(fingerprint(task_class.open(settings, Path(sys.argv[3]), sys.argv[4] or None)))
 """
-
-
-def sample_tasks() -> list[str]:
-    """Names in the table of tasks whose rows are tasks of separate samples."""
-    return [name for name in TASKS if issubclass(TASKS.get(name), SampleTask)]
 
 
 def fingerprint(task: SampleTask) -> str:
@@ -199,9 +194,7 @@ class SampleTaskTests:
 
     @classmethod
     def _open(cls, settings: Settings, cache: Path) -> SampleTask:
-        task = cls.task_class.open(settings, cache)
-        assert isinstance(task, SampleTask)
-        return task
+        return cls.task_class.open(settings, cache)
 
 
 def _names(task: SampleTask) -> set[str]:

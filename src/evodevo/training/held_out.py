@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from evodevo.training.loop import LossFunction, model_loss
-from evodevo.training.precision import Precision, decide
+from evodevo.training.precision import Batch, Precision, decide
 
 
 @dataclass(frozen=True)
@@ -37,10 +36,10 @@ class HeldOut:
 
 def evaluate(
     model: nn.Module,
-    windows: NDArray[Any],
+    batches: Iterable[Batch],
     *,
+    tokens: int,
     predicted_bytes: float | None = None,
-    batch_size: int = 8,
     loss_function: LossFunction = model_loss,
     precision: Precision | None = None,
 ) -> HeldOut:
@@ -48,26 +47,26 @@ def evaluate(
 
     Args:
         model: Model on any device; it is moved to that of ``precision``.
-        windows: Token ids, shape ``(windows, L + 1)``; the last L tokens of each are predicted.
+        batches: Arrays, or named arrays, of windows of equal length on the first axis.
+        tokens: Number of predicted tokens in all batches.
         predicted_bytes: Number of bytes of text behind all predicted tokens, for bits per byte.
-        batch_size: Number of windows in one forward.
         loss_function: Mean loss of a batch, in nats.
         precision: Device and number format; None = this machine's default device in float32.
     """
     precision = precision or decide()
     was_training = model.training
     model.to(precision.device).eval()
-    sums = []
+    sums, windows = [], 0
     with torch.no_grad():
-        for start in range(0, len(windows), batch_size):
-            rows = windows[start : start + batch_size]
+        for batch in batches:
+            rows = len(next(iter(batch.values())) if isinstance(batch, Mapping) else batch)
             with precision.autocast():
-                loss = loss_function(model, precision.tensor(rows))
+                loss = loss_function(model, precision.place(batch))
             # Weighted by rows, because the last batch may be smaller; kept on the device, to wait for it only once.
-            sums.append(loss.detach().double() * len(rows))
+            sums.append(loss.detach().double() * rows)
+            windows += rows
     model.train(was_training)
-    loss_nats = float(torch.stack(sums).sum()) / len(windows) if sums else math.nan
-    tokens = int(np.prod(windows[:, 1:].shape))
+    loss_nats = float(torch.stack(sums).sum()) / windows if windows else math.nan
     # exp overflows a float beyond 709 nats; such a model is as useless as one with NaN.
     if not math.isfinite(loss_nats) or loss_nats > 700:
         return HeldOut("nan", None, None, None, tokens)

@@ -12,8 +12,6 @@ import torch
 from torch import Tensor
 
 from evodevo import canonical
-from evodevo.backbone.build import build_backbone
-from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace, unconnected
 from evodevo.errors import DataError, UsageError
 from evodevo.module_zoo.modules.zoo import start_zoo
@@ -38,6 +36,7 @@ from evodevo.tasks.inputs import InputSpec
 from evodevo.tasks.text.tokenizers import ByteTokenizer
 from evodevo.testing.multitask.imports import DIGIT, H_MODEL, IMAGE, checkpoint_of
 from evodevo.testing.multitask.paths import answer_of
+from evodevo.testing.networks import small_backbone
 from evodevo.training import checkpoints
 from evodevo.training.precision import decide
 
@@ -163,10 +162,10 @@ def test_a_task_without_what_it_reads_is_refused(pool: FolderPool) -> None:
 
 def backbone(pool: FolderPool) -> str:
     space = BackboneSpace(BackboneSettings.model_validate({"depth": 2, "dimensions": {"width": 64}}))
-    genome, settings = unconnected([1, 9]), LanguageModelSettings(vocabulary=256, tied=True)
+    genome = unconnected([1, 9])
     return checkpoints.save(
         pool,
-        build_backbone(space, genome, settings, 1),
+        small_backbone(space, genome, 256, 1, tied=True),
         genome=space.to_json(genome),
         input_specification={
             "context_length": 16,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,10 @@ import pytest
 from evodevo.errors import DataError, UsageError
 from evodevo.settings import validate
 from evodevo.tasks import splits
-from evodevo.tasks.base import SPLITS, TASKS
+from evodevo.tasks.base import SPLITS
 from evodevo.tasks.text import corpus
 from evodevo.tasks.text.language import LanguageSettings, LanguageTask
+from evodevo.testing.tasks import SampleTaskTests
 
 SENTENCES = [f"sentence {i}: " + " ".join(str(j * i) for j in range(40)) for i in range(60)]
 
@@ -38,8 +37,17 @@ def task(request: pytest.FixtureRequest, data: Path) -> LanguageTask:
     return _open(data, tokenizer=request.param, vocabulary=300)
 
 
-def test_the_table_has_it() -> None:
-    assert TASKS.get("language") is LanguageTask
+class TestLanguage(SampleTaskTests):
+    """The laws of every task, on the beginning of Python's standard library."""
+
+    task_class = LanguageTask
+    settings = LanguageSettings(max_bytes=200_000, context_length=32)
+    decisive = (
+        LanguageSettings(max_bytes=200_000, context_length=33),
+        LanguageSettings(max_bytes=190_000, context_length=32),
+        LanguageSettings(max_bytes=200_000, context_length=32, tokenizer="bpe", vocabulary=400),
+    )
+    indifferent = (LanguageSettings(max_bytes=200_000, context_length=32, field="body", vocabulary=300),)
 
 
 def test_the_streams_are_the_split_documents(task: LanguageTask) -> None:
@@ -52,39 +60,27 @@ def test_the_streams_are_the_split_documents(task: LanguageTask) -> None:
         assert b"".join(table[i] for i in task.tokens(split)) == expected
 
 
-def test_a_batch_is_a_function_of_split_seed_and_step(task: LanguageTask) -> None:
-    batch = task.batch("train", 3, 7, 4)
-    assert batch.shape == (4, 17)
-    assert batch.dtype == np.int64
-    np.testing.assert_array_equal(batch, task.batch("train", 3, 7, 4))
-    for other in (task.batch("train", 4, 7, 4), task.batch("train", 3, 8, 4), task.batch("validation", 3, 7, 4)):
-        assert not np.array_equal(batch, other)
-
-
-def test_a_batch_is_the_same_in_another_process(data: Path) -> None:
-    task = _open(data)
-    code = (
-        "import sys; from pathlib import Path; from evodevo.tasks.text.language import *\n"
-        f"settings = LanguageSettings(data={str(data)!r}, context_length=16)\n"
-        f"task = LanguageTask.open(settings, Path({str(data.parent)!r}))\n"
-        "assert 'torch' not in sys.modules\n"
-        "print(task.batch('train', 1, 2, 3).tolist(), task.digest)"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == f"{task.batch('train', 1, 2, 3).tolist()} {task.digest}"
+def test_a_batch_is_the_inputs_and_targets_of_windows(task: LanguageTask) -> None:
+    batch, places = task.batch("train", 3, 7, 4), task.draw("train", 3, 7, 4)
+    windows = task.windows("train", places)
+    assert windows.shape == (4, 17)
+    assert windows.dtype == np.int64
+    np.testing.assert_array_equal(batch["text"], windows[:, :-1])
+    np.testing.assert_array_equal(batch["next/target"], windows[:, 1:])
+    stream = task.tokens("train").astype(np.int64)
+    np.testing.assert_array_equal(windows[2], stream[places[2] : places[2] + 17])
 
 
 def test_windows_lie_in_the_split_and_reach_both_ends(task: LanguageTask) -> None:
-    stream = task.tokens("test")
-    views = np.lib.stride_tricks.sliding_window_view(stream, 17)
+    views = np.lib.stride_tricks.sliding_window_view(task.tokens("train"), 17)
     allowed = {tuple(view) for view in views.tolist()}
-    drawn = {tuple(row) for row in task.batch("test", 0, 0, 20_000).tolist()}
+    drawn = {tuple(row) for row in task.windows("train", task.draw("train", 0, 0, 200_000)).tolist()}
     assert drawn == allowed
 
 
 def test_evaluation_windows_predict_each_token_once(task: LanguageTask) -> None:
     stream = task.tokens("validation").astype(np.int64)
-    windows = task.evaluation_windows("validation")
+    windows = task.windows("validation", task.spread("validation"))
     count = (len(stream) - 1) // 16
     assert windows.shape == (count, 17)
     np.testing.assert_array_equal(windows[:, 1:].ravel(), stream[1 : count * 16 + 1])
@@ -92,20 +88,19 @@ def test_evaluation_windows_predict_each_token_once(task: LanguageTask) -> None:
 
 
 def test_fewer_evaluation_windows_are_spread_and_distinct(task: LanguageTask) -> None:
-    everything = [tuple(row) for row in task.evaluation_windows("train").tolist()]
-    some = [tuple(row) for row in task.evaluation_windows("train", 16 * 5 + 15).tolist()]
-    places = [everything.index(row) for row in some]
+    everything = task.spread("train").tolist()
+    places = [everything.index(place) for place in task.spread("train", 16 * 5 + 15).tolist()]
     assert len(places) == 5
     assert places == sorted(set(places))
     assert places[-1] >= len(everything) * 3 // 5
-    assert len(task.evaluation_windows("train", 1)) == 1
+    assert len(task.spread("train", 1)) == 1
 
 
 def test_predicted_bytes_are_exact(task: LanguageTask) -> None:
-    windows = task.evaluation_windows("validation")
-    table = task.tokenizer.token_bytes()
+    places = task.spread("validation")
+    windows, table = task.windows("validation", places), task.tokenizer.token_bytes()
     assert table is not None
-    assert task.predicted_bytes("validation", windows) == sum(len(table[i]) for i in windows[:, 1:].ravel())
+    assert task.predicted_bytes("validation", places) == sum(len(table[i]) for i in windows[:, 1:].ravel())
 
 
 def test_baselines_read_bytes_whatever_the_tokenizer(data: Path) -> None:
@@ -116,9 +111,10 @@ def test_baselines_read_bytes_whatever_the_tokenizer(data: Path) -> None:
 
 
 def test_baselines_on_all_windows_are_those_of_the_text_they_predict(task: LanguageTask) -> None:
-    windows = task.evaluation_windows("validation")
-    whole, part = task.baselines("validation"), task.baselines("validation", windows)
-    predicted = int(task.predicted_bytes("validation", windows))
+    places = task.spread("validation")
+    windows = task.windows("validation", places)
+    whole, part = task.baselines("validation"), task.baselines("validation", places)
+    predicted = int(task.predicted_bytes("validation", places))
     text = task.text("validation")
     start = len((task.tokenizer.token_bytes() or [])[int(windows[0, 0])]) - 1
     expected = [model.bits_per_byte([text[start : start + predicted + 1]]) for model in task._count_models]
@@ -135,7 +131,7 @@ def test_a_second_opening_reads_no_corpus_when_it_has_the_key(data: Path, monkey
     monkeypatch.setattr(corpus, "read", refuse)
     again = _open(data, first.key, tokenizer="bpe", vocabulary=300)
     assert again.describe() == first.describe()
-    np.testing.assert_array_equal(again.batch("train", 0, 0, 4), first.batch("train", 0, 0, 4))
+    np.testing.assert_array_equal(again.batch("train", 0, 0, 4)["text"], first.batch("train", 0, 0, 4)["text"])
 
 
 def test_a_damaged_cache_is_made_again(data: Path) -> None:
@@ -191,18 +187,18 @@ def test_a_tokenizer_that_loses_text_is_marked(data: Path) -> None:
     words.save(str(data.parent / "words.json"))
     task = _open(data, tokenizer=str(data.parent / "words.json"))
     assert task.describe()["lossless"] is False
-    windows = task.evaluation_windows("validation")
-    assert task.predicted_bytes("validation", windows) == pytest.approx(
-        windows[:, 1:].size * task.bytes_per_token("validation")
+    places = task.spread("validation")
+    assert task.predicted_bytes("validation", places) == pytest.approx(
+        len(places) * 16 * task.bytes_per_token("validation")
     )
-    assert task.baselines("validation", windows) == task.baselines("validation")
+    assert task.baselines("validation", places) == task.baselines("validation")
 
 
 def test_a_corpus_too_small_for_the_context_says_by_how_much(tmp_path: Path) -> None:
     (tmp_path / "small.txt").write_text("x" * 100)
     with pytest.raises(DataError, match=r"validation split has 6 tokens .* 64 needs at least 65.*at most 5"):
         _open(tmp_path / "small.txt", context_length=64)
-    assert _open(tmp_path / "small.txt", context_length=5).batch("test", 0, 0, 2).shape == (2, 6)
+    assert _open(tmp_path / "small.txt", context_length=5).batch("test", 0, 0, 2)["text"].shape == (2, 5)
 
 
 @pytest.mark.parametrize(

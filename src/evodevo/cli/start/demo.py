@@ -38,8 +38,8 @@ def demo(
         json=json,
     )
     with run.archive:
+        from evodevo.networks.sampling import SamplingSettings
         from evodevo.runs.pick import pick
-        from evodevo.runs.sampling import SamplingSettings
 
         path = write_report(run, store / "report.html")
         if json:

@@ -25,8 +25,8 @@ def generate(
 ) -> None:
     """Continue a text with a trained individual."""
     from evodevo.errors import UsageError
+    from evodevo.networks.sampling import SamplingSettings
     from evodevo.runs.archive import Archive
-    from evodevo.runs.sampling import SamplingSettings
     from evodevo.settings import validate
 
     if not 1 <= tokens <= MOST_TOKENS:

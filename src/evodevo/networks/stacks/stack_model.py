@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
 from evodevo.errors import UsageError
-from evodevo.networks.base import Batch, Network, Representation
+from evodevo.networks.base import Batch, Representation
 from evodevo.networks.inputs import Inputs
 from evodevo.networks.iteration_embedding import IterationEmbedding
 from evodevo.networks.outputs import Outputs
 from evodevo.networks.routing.pools import masked_mean
 from evodevo.networks.stacks.spec import StackStructure
+from evodevo.networks.writer import LayeredNetwork, States
+from evodevo.operators.base import Operator
 from evodevo.operators.layers.build import build_layer
 from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 
 
-class LayerStack(Network):
+class LayerStack(LayeredNetwork):
     """A transformer, a weight-tied Universal Transformer, or any other stack of layers.
 
     Args:
@@ -67,6 +71,28 @@ class LayerStack(Network):
         """See ``Network``."""
         y, mask, _ = self._hidden(batch)
         return Representation(y, mask, masked_mean(y, mask))
+
+    def hidden_layers(self) -> list[Operator]:
+        """See ``LayeredNetwork``."""
+        return cast("list[Operator]", list(self.layers))
+
+    def rounds(self) -> int:
+        """See ``LayeredNetwork``."""
+        return int(self.structure.repeats)
+
+    def before_output(self, batch: Batch, number: int) -> tuple[Tensor, Tensor | None]:
+        """See ``LayeredNetwork``."""
+        y, mask, _ = self._hidden(batch)
+        return y, mask
+
+    def stream(self, x: Tensor, stream: list[States], number: int) -> Tensor:
+        """See ``LayeredNetwork``."""
+        for t, states in enumerate(stream):
+            x = self.embedding.on_input(x, t)
+            for place, layer in enumerate(self.layers):
+                output = layer(x, state=states[place])
+                x, states[place] = output.y, output.state
+        return x
 
     def _hidden(self, batch: Batch) -> tuple[Tensor, Tensor | None, dict[str, tuple[int, int]]]:
         messages = self.inputs(batch)

@@ -163,11 +163,11 @@ class MultitaskTask(SampleTask):
 def _source(settings: MultitaskSettings, cache_folder: Path | None, key: str | None) -> SampleTask:
     kind = TASKS.get(settings.source)
     values = {**settings.options, **({} if settings.data is None else {"data": settings.data})}
-    own = validate(kind.settings_class, values, what=f"settings of the task {settings.source!r}")
+    own: Any = validate(kind.settings_class, values, what=f"settings of the task {settings.source!r}")
     if key is None and settings.source == "images" and settings.data is not None:
         _refuse_strays(own.sources())
     source = kind.open(own, cache_folder, key)
-    if not (isinstance(source, SampleTask) and len(source.outputs) == 1 and source.outputs[0].kind == "class"):
+    if not (len(source.outputs) == 1 and source.outputs[0].kind == "class"):
         raise UsageError(
             f"a task of a system asks for one class per sample; {settings.source!r} with these settings does not."
         )

@@ -20,8 +20,9 @@ from evodevo.errors import DataError
 from evodevo.randomness import generator
 from evodevo.settings import Settings
 from evodevo.tasks import splits
-from evodevo.tasks.base import SPLITS, Split, Task
+from evodevo.tasks.base import SPLITS, OutputSpec, SampleTask, Split
 from evodevo.tasks.baselines import CountModel, fit_bigram, fit_unigram
+from evodevo.tasks.inputs import Batch, InputSpec
 from evodevo.tasks.text import corpus, tokenizers
 from evodevo.tasks.text.token_cache import CachedTokens, TokenCache, recall
 
@@ -39,8 +40,10 @@ class LanguageSettings(Settings):
     max_bytes: int | None = Field(default=None, ge=1, description="largest sum of bytes of the documents")
 
 
-class LanguageTask(Task):
-    """Windows of text in three splits of documents.
+class LanguageTask(SampleTask):
+    """Windows of text in three splits of documents, with the input ``text`` and the output ``next``.
+
+    Training windows begin at any token; validation and test windows never predict a token twice.
 
     Args:
         settings: Settings of the task.
@@ -59,6 +62,8 @@ class LanguageTask(Task):
         self.key = key
         self.tokenizer = tokenizers.from_bytes(entry.tokenizer)
         self.context_length = settings.context_length
+        self.inputs, self.outputs = windows_of(self.tokenizer.vocabulary, settings.context_length)
+        self.group_names = {}
         self.digest = canonical.digest({"task": self.name, "key": key, "context_length": settings.context_length})
         self._info = entry.info
         self._tokens: dict[Split, NDArray[Any]] = {split: entry.arrays[f"tokens_{split}"] for split in SPLITS}
@@ -82,46 +87,68 @@ class LanguageTask(Task):
         """All bytes of a split, NUL after each document. Shape ``(bytes,)``, read-only."""
         return self._bytes[split]
 
-    def batch(self, split: Split, seed: int, step: int, size: int) -> NDArray[np.int64]:
-        """Random windows: a function of (split, seed, step, size) alone. Shape ``(size, L + 1)``."""
-        tokens = self._tokens[split]
-        rng = generator(seed, step, f"windows/{split}")
-        starts = rng.integers(0, len(tokens) - self.context_length, size=size)
-        return self._gather(tokens, starts)
+    def count(self, split: Split) -> int:
+        tokens = len(self._tokens[split])
+        return tokens - self.context_length if split == "train" else (tokens - 1) // self.context_length
 
-    def evaluation_windows(self, split: Split, tokens: int | None = None) -> NDArray[np.int64]:
-        """Windows in which no token is predicted twice, equal at every call.
+    def fetch(self, split: Split, indices: NDArray[np.int64]) -> Batch:
+        windows = self.windows(split, indices)
+        return {"text": windows[:, :-1], "next/target": windows[:, 1:]}
+
+    def draw(self, split: Split, seed: int, step: int, size: int) -> NDArray[np.int64]:
+        return generator(seed, step, f"windows/{split}").integers(0, self.count(split), size=size)
+
+    def windows(self, split: Split, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Token ids of windows and of the next token. Shape (B, L + 1)."""
+        starts = indices if split == "train" else indices * self.context_length
+        rows: NDArray[np.int64] = self._tokens[split][starts[:, None] + np.arange(self.context_length + 1)]
+        return rows.astype(np.int64)
+
+    def spread(self, split: Split, tokens: int | None = None) -> NDArray[np.int64]:
+        """Windows in which no token is predicted twice, spread evenly over a split, equal at every call.
 
         Args:
             split: Name of the split.
-            tokens: Largest number of predicted tokens (but at least one window), in windows spread evenly over the
-                split; None is the whole split, except for a rest shorter than a window.
+            tokens: Largest number of predicted tokens (but at least one window); None is the whole split, except for a
+                rest shorter than a window.
 
         Returns:
-            Token ids, shape ``(windows, L + 1)``; in adjacent windows the last token of one is the first of the next.
+            Indices in ascending order, shape ``(windows,)``.
         """
-        stream = self._tokens[split]
-        available = (len(stream) - 1) // self.context_length
+        available = (len(self._tokens[split]) - 1) // self.context_length
         wanted = available if tokens is None else min(available, max(1, tokens // self.context_length))
-        starts = np.arange(wanted) * available // wanted * self.context_length
-        return self._gather(stream, starts)
+        indices = np.arange(wanted) * available // wanted
+        return indices * self.context_length if split == "train" else indices
+
+    def groups(self, split: Split, indices: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        return {}
+
+    def show(self, split: Split, index: int) -> dict[str, str]:
+        window = self.windows(split, np.asarray([index]))[0]
+        return {"text": self.tokenizer.decode(window[:-1]), "next": self.tokenizer.decode(window[-1:])}
+
+    def encode(self, name: str, text: str) -> NDArray[np.int64]:
+        return self.tokenizer.encode(text)[: self.context_length]
+
+    def decode(self, name: str, tokens: NDArray[np.int64]) -> str:
+        return self.tokenizer.decode(tokens)
 
     def bytes_per_token(self, split: Split) -> float:
         """Mean number of bytes of text per token of the split, separators included."""
         return len(self._bytes[split]) / len(self._tokens[split])
 
-    def predicted_bytes(self, split: Split, windows: NDArray[np.int64]) -> float:
+    def predicted_bytes(self, split: Split, indices: NDArray[np.int64]) -> float:
         """Number of bytes of text that the predicted tokens of these windows represent.
 
         Exact where each token represents fixed bytes (bytes, byte-level BPE), else by the split's mean.
         """
         if self._token_lengths is None:
-            return windows[:, 1:].size * self.bytes_per_token(split)
-        return float(self._token_lengths[windows[:, 1:]].sum())
+            return len(indices) * self.context_length * self.bytes_per_token(split)
+        return float(self._token_lengths[self.windows(split, indices)[:, 1:]].sum())
 
-    def baselines(self, split: Split, windows: NDArray[np.int64] | None = None) -> dict[str, float]:
+    def baselines(self, split: Split, indices: NDArray[np.int64] | None = None) -> dict[str, float]:
         """Bits per byte of the count models on a split, or on exactly the bytes predicted in these windows of it."""
-        streams = [self._bytes[split]] if windows is None else self._window_bytes(split, windows)
+        streams = [self._bytes[split]] if indices is None else self._window_bytes(split, self.windows(split, indices))
         return {model.name: model.bits_per_byte(streams) for model in self._count_models}
 
     def describe(self) -> dict[str, Any]:
@@ -159,10 +186,6 @@ class LanguageTask(Task):
         texts = (table[row[0]][-1:] + b"".join(table[i] for i in row[1:]) for row in windows.tolist())
         return [np.frombuffer(text, dtype=np.uint8) for text in texts]
 
-    def _gather(self, stream: NDArray[Any], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-        windows: NDArray[np.int64] = stream[starts[:, None] + np.arange(self.context_length + 1)].astype(np.int64)
-        return windows
-
     def _check_lengths(self) -> None:
         for split in SPLITS:
             if len(self._tokens[split]) <= self.context_length:
@@ -172,6 +195,12 @@ class LanguageTask(Task):
                     f"of {self.context_length:,} needs at least {self.context_length + 1:,}. Give more text, or a "
                     f"context length of at most {max(1, min(map(len, self._tokens.values())) - 1):,}."
                 )
+
+
+def windows_of(vocabulary: int, length: int) -> tuple[tuple[InputSpec], tuple[OutputSpec]]:
+    """The input and the output of a network that reads windows of ``length`` tokens and predicts each next token."""
+    text = InputSpec("text", "tokens", length=length, vocabulary=vocabulary)
+    return (text,), (OutputSpec("next", "tokens", vocabulary, of=text.name),)
 
 
 def _prepare(settings: LanguageSettings, cache: TokenCache) -> tuple[str, CachedTokens]:

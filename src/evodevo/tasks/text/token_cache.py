@@ -60,7 +60,7 @@ def recall(
     key: str | None,
     prepare: Callable[[S, TokenCache], tuple[str, CachedTokens]],
 ) -> tuple[str, CachedTokens]:
-    """The key and the data of a task: looked up where a key is given, else prepared (see ``Task.open``).
+    """The key and the data of a task: looked up where a key is given, else prepared (see ``SampleTask.open``).
 
     Args:
         settings: Settings of the task.

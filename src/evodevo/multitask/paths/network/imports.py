@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evodevo import canonical
-from evodevo.backbone.evaluate import load_backbone
 from evodevo.errors import DataError, UsageError
 from evodevo.execution.base import Report
 from evodevo.module_zoo.encoders.spec import read_inputs
@@ -34,8 +33,6 @@ from evodevo.tasks.modalities import modality_of
 from evodevo.tasks.text.tokenizers import ByteTokenizer, Tokenizer, from_bytes
 from evodevo.training import checkpoints
 
-TEXT = "text"
-"""Name of the one input of a language model."""
 _ROWS = 2
 
 
@@ -97,7 +94,7 @@ def evaluate_import(payload: bytes, report: Report) -> bytes:
     return answered(verified)
 
 
-def _network(pool: BlobPool, weights: str, cache_folder: Path | None) -> tuple[nn.Module, dict[str, Any], str]:
+def _network(pool: BlobPool, weights: str, cache_folder: Path | None) -> tuple[Network, dict[str, Any], str]:
     kept = checkpoints.load(pool, weights).manifest
     network, about = load_network(pool, weights)
     spec = validate(NetworkEnvelope, kept.genome or {}, what="the checkpoint's network").network
@@ -119,14 +116,12 @@ def _network(pool: BlobPool, weights: str, cache_folder: Path | None) -> tuple[n
     return network, {**described, "newborns": kept.input.get("newborns", {})}, spec.kind
 
 
-def _backbone(pool: BlobPool, weights: str) -> tuple[nn.Module, dict[str, Any], str]:
-    kept = checkpoints.load(pool, weights).manifest
-    model, tokenizer = load_backbone(pool, weights)
-    length, vocabulary = kept.input["context_length"], kept.input["model"]["vocabulary"]
-    text = InputSpec(TEXT, "tokens", length=length, vocabulary=vocabulary)
-    own = {"space": kept.input["space"], "model": kept.input["model"]}
-    inputs = [_input(text, _named(from_bytes(tokenizer)), "needed")]
-    return model, {"source": "backbone", "genome": kept.genome, "model": own, "inputs": inputs}, "backbone"
+def _backbone(pool: BlobPool, weights: str) -> tuple[Network, dict[str, Any], str]:
+    kept = checkpoints.load(pool, weights)
+    model, read = load_network(pool, weights)
+    own = {"space": read["space"], "model": read["model"]}
+    inputs = [_input(model.input_specs[0], _named(from_bytes(kept.attachment("tokenizer"))), "needed")]
+    return model, {"source": "backbone", "genome": kept.manifest.genome, "model": own, "inputs": inputs}, "backbone"
 
 
 def _named(tokenizer: Tokenizer) -> str:
@@ -137,7 +132,7 @@ def _input(spec: InputSpec, tokenizer: str, use: str) -> dict[str, Any]:
     return {**vars(spec), "tokenizer": tokenizer, "use": use}
 
 
-def _taken_apart(pool: BlobPool, weights: str, network: nn.Module, described: dict[str, Any], kind: str) -> Imported:
+def _taken_apart(pool: BlobPool, weights: str, network: Network, described: dict[str, Any], kind: str) -> Imported:
     kept = checkpoints.load(pool, weights).manifest
     unread = unread_parts(kind, network)
     parts = [
@@ -154,7 +149,7 @@ def _taken_apart(pool: BlobPool, weights: str, network: nn.Module, described: di
     batch = _batch(structure.read)
     with torch.no_grad():
         pooled = path(batch)
-        if isinstance(network, Network) and not torch.equal(pooled, network.represent(batch).pooled):
+        if not torch.equal(pooled, network.represent(batch).pooled):
             raise DataError("put together again, the network answers otherwise; it cannot be imported.")
     if pooled.ndim != 2 or not bool(torch.isfinite(pooled).all()):
         raise UsageError("what the network represents is no row of finite numbers for each sample.")

@@ -13,21 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evodevo.backbone.model import Backbone
-from evodevo.backbone.settings import LanguageModelSettings
-from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import DataError, UsageError
 from evodevo.h_model.model import HModel
 from evodevo.multitask.paths.network.spec import HEAD, LOOSE, NORM, NetworkStructure
 from evodevo.networks.base import Batch, Network, Representation
 from evodevo.networks.build import build_network
 from evodevo.networks.newborns import newborns
-from evodevo.networks.routing.pools import masked_mean
-from evodevo.networks.spec import NetworkEnvelope
 from evodevo.operators.dense import affine
 from evodevo.randomness import integer_seed
-from evodevo.settings import validate
-from evodevo.tasks.base import OutputSpec
 from evodevo.tasks.inputs import InputSpec
 from evodevo.training.parts import packed_name
 
@@ -97,7 +90,7 @@ class NetworkPath(nn.Module):
 
     def represent(self, batch: Batch) -> Representation:
         """Representation of the network itself."""
-        return represented(self.network, batch)
+        return self.network.represent(batch)
 
     @property
     def input_spec(self) -> dict[str, Any]:
@@ -120,21 +113,6 @@ class NetworkPath(nn.Module):
         return self
 
 
-class Reader(Backbone):
-    """A language model that reads texts as other networks do: the mean over real tokens represents a text.
-
-    Padding is on the right. The model is causal, so no token depends on later ones.
-    """
-
-    name: str
-
-    def represent(self, batch: Batch) -> Representation:
-        """Tokens (B, L) of the one input."""
-        tokens, mask = batch[self.name], batch.get(f"{self.name}/mask")
-        hidden = self.hidden(tokens)
-        return Representation(hidden, mask, masked_mean(hidden, mask))
-
-
 class Loose(nn.Module):
     """Tensors that lie in a network itself, as one component; it shares them with the network."""
 
@@ -147,29 +125,20 @@ class Loose(nn.Module):
             self.register_buffer(name, buffer, persistent=name in kept)
 
 
-def skeleton(structure: NetworkStructure) -> nn.Module:
+def skeleton(structure: NetworkStructure) -> Network:
     """The network of a structure before it has its weights; it can ``represent``.
 
     Raises:
         UsageError: no network of this library.
     """
-    if structure.source == "backbone":
-        return _backbone(structure)
     inputs = tuple(
-        InputSpec(**{key: value for key, value in one.model_dump().items() if key not in ("tokenizer", "use")})
-        for one in structure.inputs
+        InputSpec(**{key: value for key, value in values.model_dump().items() if key not in ("tokenizer", "use")})
+        for values in structure.inputs
     )
-    outputs = tuple(OutputSpec(**one.model_dump()) for one in structure.outputs)
-    envelope = validate(NetworkEnvelope, structure.genome, what="an imported network")
-    network = build_network(envelope.network, inputs, outputs, seed=0)
+    spec, outputs = structure.network()
+    network = build_network(spec, inputs, outputs, seed=0)
     network.take_state_extras(newborns(structure.newborns.births, structure.newborns.twins))
     return network.eval()
-
-
-def represented(network: nn.Module, batch: Batch) -> Representation:
-    """Representation of a batch by a network or a ``Reader``."""
-    assert isinstance(network, Network | Reader)
-    return network.represent(batch)
 
 
 def part_of(network: nn.Module, name: str) -> nn.Module:
@@ -199,17 +168,6 @@ def zero_head(width: int, classes: int) -> nn.Linear:
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
     return head
-
-
-def _backbone(structure: NetworkStructure) -> Reader:
-    space = BackboneSpace(validate(BackboneSettings, structure.model["space"], what="the space of a backbone"))
-    settings = validate(LanguageModelSettings, structure.model["model"], what="the settings of a backbone")
-    genome = space.from_json(structure.genome)
-    space.check(genome)
-    with torch.random.fork_rng(devices=[]):
-        model = Reader(space.plan(genome), space.settings.dimensions, settings)
-    model.name = structure.inputs[0].name
-    return model.eval()
 
 
 def _learn(part: nn.Module) -> Iterator[bool]:

@@ -15,7 +15,9 @@ from pydantic import Field, model_validator
 from evodevo import canonical
 from evodevo.errors import UsageError
 from evodevo.multitask.genome import Path
+from evodevo.networks.spec import NETWORKS, NetworkEnvelope, NetworkSpec
 from evodevo.settings import Settings, validate
+from evodevo.tasks.base import OutputSpec
 
 KIND = "network_path"
 NORM, HEAD = "head_norm", "head"
@@ -132,6 +134,19 @@ class NetworkStructure(Settings):
         if not asked:
             raise ValueError("the network reads nothing")
         return self
+
+    def network(self) -> tuple[NetworkSpec, tuple[OutputSpec, ...]]:
+        """The network, and what it answers.
+
+        Raises:
+            UsageError: no network of this library.
+        """
+        if self.source == "network":
+            envelope = validate(NetworkEnvelope, self.genome, what="an imported network")
+            return envelope.network, tuple(OutputSpec(**values.model_dump()) for values in self.outputs)
+        read = {**self.model, "context_length": self.inputs[0].length}
+        network, _, outputs = NETWORKS.get(self.genome["space"]).recall(self.genome, read)
+        return network, outputs
 
     @property
     def read(self) -> tuple[NetworkInput, ...]:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from evodevo.errors import UsageError
-from evodevo.runs.sampling import SamplingSettings
+from evodevo.networks.sampling import SamplingSettings
 
 
 class LanguageModel(Protocol):
-    """A model whose text can be continued: a ``Backbone``, or a ``Writer`` around another network.
+    """A model whose text can be continued token by token.
 
     Shapes: tokens (B, T), hidden (B, T, D), logits (..., V).
     """

@@ -6,14 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.backbone.build import build_backbone
-from evodevo.backbone.generation import filtered_probabilities, generate
 from evodevo.backbone.model import Backbone
-from evodevo.backbone.settings import LanguageModelSettings
 from evodevo.backbone.space import BackboneSettings, BackboneSpace
 from evodevo.errors import UsageError
+from evodevo.networks.continuation import filtered_probabilities
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.operators.spec import Dimensions
-from evodevo.runs.sampling import SamplingSettings
+from evodevo.testing.networks import small_backbone
 
 VOCABULARY = 40
 GREEDY = SamplingSettings(temperature=0.0)
@@ -22,7 +21,7 @@ GREEDY = SamplingSettings(temperature=0.0)
 def model_of(text: str = "11114 51112 91111 12114 81111 17.1.1.1.1 52112", **sizes: object) -> Backbone:
     dims = Dimensions(width=32, head_size=8, **sizes)  # type: ignore[arg-type]
     space = BackboneSpace(BackboneSettings(depth=7, dimensions=dims))
-    model = build_backbone(space, space.parse(text), LanguageModelSettings(vocabulary=VOCABULARY), 0)
+    model = small_backbone(space, space.parse(text), VOCABULARY, 0)
     with torch.no_grad():
         model.head.weight.mul_(10)  # type: ignore[union-attr]
     return model
@@ -78,10 +77,10 @@ def test_cold_sampling_is_greedy(temperature: float) -> None:
 
 def test_greedy_text_is_the_argmax_of_full_forwards() -> None:
     model, text = model_of().double(), prompt_of(3, 5)
-    written = generate(model, text, 20, sampling=GREEDY)
+    written = model.continue_text(text, 20, sampling=GREEDY)
     with torch.no_grad():
         for column in written.T:
-            token = model(text)[:, -1].argmax(-1)
+            token = model.next_logits(text)[:, -1].argmax(-1)
             assert torch.equal(column, token)
             text = torch.cat([text, token.unsqueeze(1)], 1)
 
@@ -89,7 +88,7 @@ def test_greedy_text_is_the_argmax_of_full_forwards() -> None:
 def test_equal_seeds_write_equal_text() -> None:
     model = model_of()
     before = torch.random.get_rng_state()
-    one, two, other = (generate(model, prompt_of(2, 4), 30, seed=seed) for seed in (5, 5, 6))
+    one, two, other = (model.continue_text(prompt_of(2, 4), 30, seed=seed) for seed in (5, 5, 6))
     assert torch.equal(one, two)
     assert not torch.equal(one, other)
     assert torch.equal(torch.random.get_rng_state(), before)  # no draw from the global stream
@@ -100,8 +99,8 @@ def test_equal_seeds_write_equal_text() -> None:
 def test_sampled_tokens_follow_the_probabilities() -> None:
     model, prompt = model_of(), prompt_of(1, 6)
     with torch.no_grad():
-        wanted = model(prompt)[0, -1].softmax(-1)
-    drawn = generate(model, prompt.expand(8_000, -1), 1, seed=1)[:, 0]
+        wanted = model.next_logits(prompt)[0, -1].softmax(-1)
+    drawn = model.continue_text(prompt.expand(8_000, -1), 1, seed=1)[:, 0]
     counted = torch.bincount(drawn, minlength=VOCABULARY) / len(drawn)
     assert float((counted - wanted).abs().sum()) < 0.12
 
@@ -110,32 +109,31 @@ def test_padded_prompts_write_what_they_write_alone() -> None:
     model = model_of().double()
     prompt, lengths = prompt_of(3, 9), (9, 4, 1)
     mask = torch.arange(9).unsqueeze(0) >= 9 - torch.tensor(lengths).unsqueeze(1)
-    together = generate(model, prompt, 12, sampling=GREEDY, mask=mask)
+    together = model.continue_text(prompt, 12, sampling=GREEDY, mask=mask)
     for row, length in enumerate(lengths):
-        alone = generate(model, prompt[row : row + 1, 9 - length :], 12, sampling=GREEDY)
+        alone = model.continue_text(prompt[row : row + 1, 9 - length :], 12, sampling=GREEDY)
         assert torch.equal(together[row : row + 1], alone)
 
 
 def test_stop_ends_rows_and_then_the_text() -> None:
     model, prompt = model_of(), prompt_of(4, 3)
-    free = generate(model, prompt, 40, seed=2)
+    free = model.continue_text(prompt, 40, seed=2)
     stop = int(free[0, 2])
-    written = generate(model, prompt, 40, seed=2, stop=stop)
+    written = model.continue_text(prompt, 40, seed=2, stop=stop)
     for row, whole in zip(written.tolist(), free.tolist(), strict=True):
         if stop in row:
             end = row.index(stop)
             assert set(row[end:]) == {stop}
             if whole[: end + 1] != row[: end + 1]:
                 assert whole[:end] == row[:end]
-    alone = generate(
-        model, prompt[:1], 40, sampling=GREEDY, stop=int(generate(model, prompt[:1], 1, sampling=GREEDY)[0, 0])
-    )
+    first = int(model.continue_text(prompt[:1], 1, sampling=GREEDY)[0, 0])
+    alone = model.continue_text(prompt[:1], 40, sampling=GREEDY, stop=first)
     assert alone.shape == (1, 1)
 
 
 def test_columns_are_handed_out_as_they_are_written() -> None:
     columns: list[Tensor] = []
-    written = generate(model_of(), prompt_of(2, 3), 7, on_token=columns.append)
+    written = model_of().continue_text(prompt_of(2, 3), 7, on_token=columns.append)
     assert torch.equal(torch.stack(columns, 1), written)
 
 
@@ -147,15 +145,15 @@ def test_each_liv_sees_each_token_once() -> None:
         block.operator.register_forward_hook(  # type: ignore[union-attr]
             lambda _, inputs, __, number=number: seen[number].append(inputs[0].shape[1])
         )
-    generate(model, prompt_of(2, 11), 6)
+    model.continue_text(prompt_of(2, 11), 6)
     assert seen == [[11, 1, 1, 1, 1, 1]] * len(model.blocks)
 
 
 def test_a_bounded_model_writes_up_to_its_end() -> None:
     model = model_of("81111", long_filter="mlp", max_length=12)
-    assert generate(model, prompt_of(1, 5), 8).shape == (1, 8)  # the eighth token is the thirteenth: never read
+    assert model.continue_text(prompt_of(1, 5), 8).shape == (1, 8)  # the eighth token is the thirteenth: never read
     with pytest.raises(UsageError, match="12"):
-        generate(model, prompt_of(1, 5), 9)
+        model.continue_text(prompt_of(1, 5), 9)
 
 
 def test_state_has_room_from_the_start() -> None:
@@ -166,7 +164,7 @@ def test_state_has_room_from_the_start() -> None:
     assert places
     with torch.no_grad():
         for _ in range(40):
-            model(prompt_of(1, 1), state=state)
+            model.next_logits(prompt_of(1, 1), state=state)
     assert [slab.buffer.data_ptr() for liv in state.livs for slab in liv.values() if hasattr(slab, "buffer")] == places
 
 
@@ -176,5 +174,5 @@ def test_state_has_room_from_the_start() -> None:
 )
 def test_impossible_requests_are_refused(prompt: Tensor, count: int) -> None:
     with pytest.raises(UsageError):
-        generate(model_of(), prompt, count)
-    assert generate(model_of(), prompt_of(2, 2), 0).shape == (2, 0)
+        model_of().continue_text(prompt, count)
+    assert model_of().continue_text(prompt_of(2, 2), 0).shape == (2, 0)

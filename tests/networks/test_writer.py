@@ -8,18 +8,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from evodevo.backbone.generation import generate
 from evodevo.errors import UsageError
-from evodevo.h_model.generation import Writer
-from evodevo.networks.base import Network
 from evodevo.networks.build import build_network
+from evodevo.networks.sampling import SamplingSettings
 from evodevo.networks.stacks.spec import StackStructure
 from evodevo.networks.stacks.stack import StackNetwork
+from evodevo.networks.writer import LayeredNetwork, Writer
 from evodevo.operators.layers.convolution import ConvolutionLayer
 from evodevo.operators.layers.liv import LIVLayer
 from evodevo.operators.layers.lstm import LSTMLayer
 from evodevo.operators.layers.transformer import TransformerLayer
-from evodevo.runs.sampling import SamplingSettings
 from evodevo.tasks.base import OutputSpec
 from evodevo.testing.networks import CLASS, NEXT, TEXT, small_model
 
@@ -46,14 +44,16 @@ READING_AGAIN: list[dict[str, Any]] = [
 GREEDY = SamplingSettings(temperature=0.0)
 
 
-def causal(**changes: Any) -> Network:
+def causal(**changes: Any) -> LayeredNetwork:
     return small_model((TEXT,), (CLASS, NEXT), causal=True, **changes)
 
 
-def stack(repeats: int = 1) -> Network:
+def stack(repeats: int = 1) -> LayeredNetwork:
     layers = (TransformerLayer(heads=2), LIVLayer(operator="Rec-1", head_size=4), LSTMLayer(), ConvolutionLayer())
     structure = StackStructure(width=8, layers=layers, repeats=repeats, causal=True, iteration_embedding=repeats > 1)
-    return build_network(StackNetwork(structure=structure), (TEXT,), (NEXT,), seed=0)
+    network = build_network(StackNetwork(structure=structure), (TEXT,), (NEXT,), seed=0)
+    assert isinstance(network, LayeredNetwork)
+    return network
 
 
 def tokens(count: int = 3, length: int = 9) -> Tensor:
@@ -70,12 +70,12 @@ def in_pieces(writer: Writer, text: Tensor, cuts: tuple[int, ...]) -> Tensor:
 @torch.no_grad()
 def test_in_pieces_as_at_once(changes: dict[str, Any]) -> None:
     model = causal(**changes)
-    writer, text = Writer(model), tokens()
+    writer, text = model.writer(), tokens()
     assert writer.streams == (changes in STREAMING)
     expected = model({"text": text})["next"]
     for cuts in (tuple(range(1, 9)), (4, 5)):
         torch.testing.assert_close(in_pieces(writer, text, cuts), expected, rtol=0, atol=1e-5)
-    double = Writer(model.double())
+    double = model.double().writer()
     expected = model({"text": text})["next"]
     torch.testing.assert_close(in_pieces(double, text, tuple(range(1, 9))), expected, rtol=0, atol=1e-10)
     torch.testing.assert_close(double.logits(double.hidden(text)), expected, rtol=0, atol=1e-10)
@@ -85,7 +85,7 @@ def test_in_pieces_as_at_once(changes: dict[str, Any]) -> None:
 @torch.no_grad()
 def test_a_stack_streams_too(repeats: int) -> None:
     model = stack(repeats).double()
-    writer, text = Writer(model), tokens()
+    writer, text = model.writer(), tokens()
     assert writer.streams
     expected = model({"text": text})["next"]
     torch.testing.assert_close(in_pieces(writer, text, tuple(range(1, 9))), expected, rtol=0, atol=1e-10)
@@ -95,7 +95,7 @@ def test_a_stack_streams_too(repeats: int) -> None:
 def test_what_is_written_is_what_the_whole_text_predicts(changes: dict[str, Any]) -> None:
     model = causal(**changes)
     prompt = tokens(2, 4)
-    written = generate(Writer(model), prompt, 6, sampling=GREEDY)
+    written = model.continue_text(prompt, 6, sampling=GREEDY)
     whole = torch.cat([prompt, written], 1)
     with torch.no_grad():
         likely = model({"text": whole})["next"].argmax(-1)
@@ -104,30 +104,30 @@ def test_what_is_written_is_what_the_whole_text_predicts(changes: dict[str, Any]
 
 def test_beyond_its_positions_it_reads_the_last_tokens() -> None:
     model = causal()
-    written = generate(Writer(model), tokens(2, 5), 20, sampling=GREEDY)
+    written = model.continue_text(tokens(2, 5), 20, sampling=GREEDY)
     whole = torch.cat([tokens(2, 5), written], 1)
     with torch.no_grad():
         for place in (12, 18, 24):
             window = whole[:, max(0, place - TEXT.length) : place]
             assert torch.equal(model({"text": window})["next"][:, -1].argmax(-1), whole[:, place])
-    long = generate(Writer(model), whole, 1, sampling=GREEDY)
+    long = model.continue_text(whole, 1, sampling=GREEDY)
     with torch.no_grad():
         assert torch.equal(model({"text": whole[:, -TEXT.length :]})["next"][:, -1:].argmax(-1), long)
 
 
 def test_a_step_runs_each_layer_once_per_iteration() -> None:
     model = small_model((TEXT,), (NEXT,), causal=True)
-    writer, seen = Writer(model), []
+    seen = []
     for layer in model.core.layers:
         layer.register_forward_hook(lambda _, given, __: seen.append(given[0].shape[1]))
-    generate(writer, tokens(1, 5), 4)
+    model.continue_text(tokens(1, 5), 4)
     assert seen == [5] * 9 + [1] * 27
 
 
 def test_the_iterations_of_the_model_count() -> None:
     model = small_model((TEXT,), (NEXT,), causal=True).double()
     model.iterations = 7
-    writer = Writer(model)
+    writer = model.writer()
     with torch.no_grad():
         expected = model({"text": tokens()})["next"]
         torch.testing.assert_close(in_pieces(writer, tokens(), (3, 4)), expected, rtol=0, atol=1e-10)
@@ -135,18 +135,18 @@ def test_the_iterations_of_the_model_count() -> None:
 
 def test_who_does_not_write() -> None:
     with pytest.raises(UsageError, match="predicts no tokens"):
-        Writer(small_model())
+        small_model().writer()
     other = OutputSpec("again", "tokens", 5, of="text")
     both = small_model((TEXT,), (NEXT, other), causal=True)
     with pytest.raises(UsageError, match="say which one"):
-        Writer(both)
+        both.writer()
     with pytest.raises(UsageError, match="'answer'; it does of next, again"):
-        Writer(both, "answer")
-    assert Writer(both, "again").logits(Writer(both, "again").hidden(tokens())).shape == (3, 9, 5)
+        both.writer("answer")
+    assert both.writer("again").logits(both.writer("again").hidden(tokens())).shape == (3, 9, 5)
     second = TEXT.__class__("more", "tokens", length=4, vocabulary=5)
     with pytest.raises(UsageError, match="several inputs"):
-        Writer(small_model((TEXT, second), (NEXT,), causal=True))
+        small_model((TEXT, second), (NEXT,), causal=True).writer()
     with pytest.raises(UsageError, match="one by one"):
-        generate(Writer(causal()), tokens(), 1, mask=torch.zeros(3, 9, dtype=torch.bool))
+        causal().continue_text(tokens(), 1, mask=torch.zeros(3, 9, dtype=torch.bool))
     with pytest.raises(UsageError, match="at least 1"):
-        Writer(causal()).initial_state(0)
+        causal().writer().initial_state(0)
