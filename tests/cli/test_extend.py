@@ -24,7 +24,7 @@ from evodevo.testing.multitask.paths import told
 
 TINY = """
 cycle = {samples = 2, generation_size = 2}
-training = {validations = 2, most_between = 200, device = "cpu"}
+training = {validations = 2, most_between = 64, device = "cpu"}
 root.structure = {width = 16, heads = 2, hidden = 32}
 root.hyperparameters.num_layers = {values = [0, 1, 2], default = 1}
 root.hyperparameters.ds_image_size = {values = [8, 16], default = 8}

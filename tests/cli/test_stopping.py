@@ -21,16 +21,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-LONG = [
-    "--tokens",
-    "4K",
-    "--generations",
-    "1",
-    "--set",
-    "execution.executor=processes",
-    "--set",
-    "study.confirmations=0",
-]
+SETTINGS = ["--set", "execution.executor=processes", "--set", "study.confirmations=0"]
+LONG = ["--tokens", "2K", "--generations", "1", *SETTINGS]
 
 
 def start(small: Small, store: Path, *more: str) -> subprocess.Popen[str]:
@@ -75,11 +67,7 @@ def children_of(pid: int) -> set[str]:
     ids=["Ctrl-C", "terminate"],
 )
 def test_stopping_is_safe_and_resume_goes_on(
-    number: signal.Signals,
-    code: ExitCode,
-    small: Small,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals, code: ExitCode, small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "runs"
     process = start(small, store)
@@ -96,6 +84,8 @@ def test_stopping_is_safe_and_resume_goes_on(
     assert facts["state"] == "interrupted"
     command = re.search(r"Go on with: evodevo (resume .*)", words)
     assert command is not None
+    if number == signal.SIGTERM:
+        return  # what it leaves is gone on with in the same way
     quick = [*command[1].split(), "--workers", "2"]
     assert run(quick) == ExitCode.SUCCESS
     facts = status(store, capsys)

@@ -87,13 +87,12 @@ def test_workers_do_not_change_scores(tmp_path: Path, settings: dict[str, Any]) 
     found = []
     for name, execution in (
         ("serial", {"executor": "serial"}),
-        ("one", {"executor": "processes", "workers": 1}),
         ("two", {"executor": "processes", "workers": 2}),
     ):
         run = evolve("backbone.demo", overrides={**settings, "execution": execution}, store=tmp_path / name)
         found.append(told(tmp_path / name, run.id))
         run.archive.close()
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
 
 
 # What may change on resume

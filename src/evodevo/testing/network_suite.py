@@ -189,8 +189,8 @@ class NetworkTests:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             before = float(network.eval().loss(batch).detach())
-            for step in range(40):
-                network.train().set_progress(step / 40)
+            for step in range(20):
+                network.train().set_progress(step / 20)
                 optimizer.zero_grad()
                 network.loss(batch).backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
