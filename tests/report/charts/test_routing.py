@@ -72,7 +72,7 @@ def test_stronger_lines_are_wider_clearer_and_on_top() -> None:
         assert values[0] < values[-1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.floats(0, 1), st.integers(1, 60), st.integers(0, 2**31))
 def test_limits_hold_and_are_told(threshold: float, strongest: int, seed: int) -> None:
     flow = mean_flow(random_trace(1, 3, 4, seed=seed))

@@ -28,7 +28,7 @@ def individuals(values: list[tuple[float, ...]], violation: float = 0.0, start: 
     return [Scored(str(start + index), index, row, violation) for index, row in enumerate(values)]
 
 
-@settings(max_examples=50, deadline=None, database=None)
+@settings(max_examples=25, deadline=None, database=None)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=6, max_size=40, unique=True), st.integers(2, 20))
 def test_survivors_are_as_good_as_pymoos(values: list[tuple[float, float]], size: int) -> None:
     algorithm = create("nsga2", {"population": size})
